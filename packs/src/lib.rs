@@ -1,7 +1,7 @@
-//! The pack that Convoke ships: prompt texts in its own wording, and facts about models.
+//! The built-in pack: prompt texts and model settings.
 //!
-//! The files of `convoke/` are compiled in, so that the binary needs no installation, and are read by
-//! the same reader as a pack on disk.
+//! The files of `convoke/` are compiled in, so that the binary needs no other files, and are loaded like
+//! a pack on disk.
 
 use std::path::Path;
 

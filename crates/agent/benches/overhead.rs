@@ -1,5 +1,5 @@
-//! The cost of running a program through us rather than by hand: from start to end of a program that
-//! says one word, and for each MiB of output.
+//! The overhead of running a program through this crate: for a program that writes one word, and per MiB of
+//! output.
 //!
 //! `cargo bench -p convoke-agent --bench overhead`
 
@@ -22,13 +22,13 @@ fn main() {
     let hello = "echo hello";
     let by_hand = median((0..ROUNDS).map(|_| run_by_hand(hello)).collect());
     let by_us = median((0..ROUNDS).map(|_| runtime.block_on(run_by_us(hello))).collect());
-    println!("one word:  by hand {by_hand:.2?}, through us {by_us:.2?}");
+    println!("one word:  by hand {by_hand:.2?}, through Convoke {by_us:.2?}");
 
     let output = format!("yes some words of a line of output | head -c {}", MEBIBYTES << 20);
     let by_hand = median((0..5).map(|_| run_by_hand(&output)).collect());
     let by_us = median((0..5).map(|_| runtime.block_on(run_by_us(&output))).collect());
     println!(
-        "a MiB:     by hand {:.2?}, through us {:.2?}",
+        "a MiB:     by hand {:.2?}, through Convoke {:.2?}",
         by_hand / MEBIBYTES,
         by_us / MEBIBYTES
     );

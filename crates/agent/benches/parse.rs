@@ -1,7 +1,7 @@
-//! The speed of reading streams, compared with cutting the same bytes into lines and doing nothing with them.
+//! The speed of parsing streams, compared with only splitting the same bytes into lines.
 //!
-//! `cargo bench -p convoke-agent --bench parse`. Each format is a synthetic turn in the proportions of a
-//! real one: many small deltas, some whole messages, some tool output of several KiB.
+//! `cargo bench -p convoke-agent --bench parse`. Each format is a synthetic turn in the proportions of a real
+//! one: many small deltas, some whole messages, some tool output of several KiB.
 
 #![allow(missing_docs, clippy::print_stdout, clippy::cast_precision_loss)]
 
@@ -18,7 +18,7 @@ use convoke_agent::stream::lines::Lines;
 use convoke_agent::stream::plain::Plain;
 use serde_json::{Value, json};
 
-/// The bytes of each stream; enough that the caches do not hold it.
+/// The size of each stream, large enough not to fit into the caches.
 const BYTES: usize = 64 << 20;
 const CHUNK: usize = 64 << 10;
 const ROUNDS: usize = 5;

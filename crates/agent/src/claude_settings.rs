@@ -1,4 +1,4 @@
-//! The settings that Claude Code is given in its arguments: `--settings` with JSON, or with the path of a file.
+//! Settings in Claude Code's arguments: `--settings` with JSON or the path of a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 pub(crate) const FLAG: &str = "--settings";
 
-/// Settings in arguments that cannot be read.
+/// An error of reading settings from arguments.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SettingsError {
     #[error("cannot read {}: {source}", path.display())]

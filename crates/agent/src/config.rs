@@ -68,7 +68,7 @@ pub struct Definition {
     pub env: BTreeMap<String, String>,
     /// The default model.
     pub model: Option<String>,
-    /// The widest permissions; `None` for those of the turn.
+    /// The widest allowed permissions; `None` for those of the turn.
     pub permissions: Option<Permissions>,
     /// The protocol, for Codex.
     pub protocol: Protocol,
@@ -95,7 +95,7 @@ pub struct Api {
     pub wire: ApiWire,
     /// The role of developer messages on the Chat wire: `developer` or `system`.
     pub developer_role: ApiDeveloperRole,
-    /// The name of the variable that holds the key; no key is sent without it.
+    /// The name of the variable that holds the key; `None` sends no key.
     pub key_env: Option<String>,
     /// The context window in tokens; `None` to derive it from the model's name.
     pub context_window: Option<u64>,
@@ -110,7 +110,7 @@ pub enum Protocol {
     /// `app-server`: streams text, takes system text of any size, and stops cleanly when asked.
     #[default]
     AppServer,
-    /// `exec --json`: one shot, whole messages.
+    /// `exec --json`: one request, whole messages.
     Exec,
 }
 
@@ -135,7 +135,7 @@ impl Definition {
         }
     }
 
-    /// Creates an ACP agent that is known by name.
+    /// Creates an ACP agent known by name.
     pub fn of_preset(preset: &'static Preset) -> Self {
         Self { preset: Some(preset), ..Self::built_in(AgentKind::Acp) }
     }
@@ -152,7 +152,7 @@ impl Definition {
         is_any && self.preset.is_none() && self.command.is_none()
     }
 
-    /// Returns why the agent does not use a setting of a team file; `None` if it does.
+    /// Returns the reason why the agent does not use a setting of a team file; `None` if it uses it.
     pub fn unused(&self, setting: &str) -> Option<Unused> {
         if setting == "record" && self.vendor().is_some() {
             return None;
@@ -196,8 +196,7 @@ impl Catalog {
         self.agents.iter().map(|(name, agent)| (name.as_str(), agent))
     }
 
-    /// Adds and changes agents from the text of the user's own file, `agents.toml`. A text with errors changes
-    /// nothing.
+    /// Adds and changes agents from the text of the user's `agents.toml`. A text with errors changes nothing.
     pub fn add_user_file(&mut self, text: &str) -> Result<(), TeamFileErrors> {
         self.agents = user_file::read(text, &self.agents)?;
         Ok(())

@@ -3,9 +3,9 @@
 convoke_core::diagnostic_codes! {
     AGENT_EVENT_UNKNOWN = "agent.event-unknown", Note,
         "An agent sent an event of an unknown kind; it was stored and skipped.",
-        "Update Convoke if the agent was updated; the event is stored with the turn, and is no part of the reply.";
+        "Update Convoke if the agent was updated; the event is stored with the turn and is not part of the reply.";
     AGENT_NOTICE = "agent.notice", Note,
-        "An agent reported a problem, or another mode, and continued.",
+        "An agent reported a problem or a change of mode, and continued.",
         "Read the agent's message.";
     AGENT_OUTPUT_NOISE = "agent.output-noise", Note,
         "An agent wrote lines that are not events; they were skipped.",
@@ -24,7 +24,7 @@ convoke_core::diagnostic_codes! {
         "Ask again; the events of the turn show what it did.";
     AGENT_EVENTS_TRUNCATED = "agent.events-truncated", Loss,
         "The events of a turn contained more text than is stored; the rest was left out.",
-        "Ask for a file instead of long output; the reply has a limit of its own.";
+        "Ask for a file instead of long output; the reply has its own limit.";
     AGENT_SESSION_ANEW = "agent.session-anew", Loss,
         "The agent started a new session instead of resuming the old one.",
         "Send the whole context again; the agent has lost the earlier turns.";
@@ -63,30 +63,30 @@ convoke_core::diagnostic_codes! {
         "Trust the directory: `convoke trust`.";
     AGENT_COMMANDS_CHANGED = "agent.commands-changed", Loss,
         "A file that names commands for agents or git changed since the directory was trusted; the agent is started as if it were not trusted.",
-        "Look at the file, then run `convoke trust`, which shows what changed.";
+        "Review the file, then run `convoke trust`, which shows what changed.";
     AGENT_COMMANDS_SHARED = "agent.commands-shared", Loss,
         "Another member works in the same directory at the same time and could change files that name commands; the agent is started as if the directory were not trusted.",
-        "Give the members that may write copies of their own (`workspace = \"own\"`), or let them work one after the other.";
+        "Give members that may change files their own copies (`workspace = \"own\"`), or run their turns one after another.";
     PERMISSION_DROPPED = "permission.dropped", Loss,
         "The agent's program dropped a question because it asked another one at the same time.",
         "Nothing ran that was not allowed; the agent can ask again. Codex keeps all questions from version 0.99.";
     PERMISSION_PROGRAM_RULES = "permission.program-rules", Loss,
-        "An agent that asks a person has rules of its program's own that allow commands or tools, and follows them without a question.",
+        "An agent that asks a person has rules of its own program that allow commands or tools without a question.",
         "Move the rules to your `permissions.toml`, or remove them.";
     SANDBOX_PARTIAL = "sandbox.partial", Note,
         "Part of a member's permissions is not enforced; the message names it.",
-        "`convoke docs permissions` says what that means; `require-sandbox = true` refuses turns where this system enforces less than it could.";
+        "`convoke docs permissions` explains it; `require-sandbox = true` refuses turns where this system enforces less than it could.";
     SANDBOX_PATH_MISSING = "sandbox.path-missing", Note,
         "A path that an agent may change does not exist, and the agent cannot create it.",
         "Create it, or remove it from `writable` in agents.toml.";
     SANDBOX_VARIABLES_WITHHELD = "sandbox.variables-withheld", Note,
-        "An agent failed that was not given variables whose names mark secrets.",
-        "Name those that it needs as `variables` of the agent in agents.toml.";
+        "An agent failed after variables whose names look like secrets were withheld from it.",
+        "List those that it needs as `variables` of the agent in agents.toml.";
     SANDBOX_SIGN_IN = "sandbox.sign-in-renewed", Note,
-        "The agent's program replaced its sign-in with a newer one of the same account, as it does when the old one ends.",
-        "If it was not the program but a command of the agent, sign in again.";
+        "The agent's program replaced its sign-in with a newer one of the same account, as it does when the old one expires.",
+        "If a command of the agent did this and not the program, sign in again.";
     SANDBOX_STOPPED = "sandbox.stopped", Loss,
-        "The sandbox stopped a tool of the agent, which may have continued without it.",
+        "The sandbox stopped a tool of the agent; the agent may have continued without it.",
         "Widen the member's permissions, or add the path or port to the agent in agents.toml, if it should be allowed.";
     CACHE_BROKEN = "cache.broken", Note,
         "A change in what Convoke sends invalidated a prefix that the provider had cached.",

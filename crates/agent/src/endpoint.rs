@@ -1,8 +1,8 @@
-//! Points each CLI to a model server, with a private home: environment, configuration file, and arguments for one
+//! Points each CLI to a model server, in a private home: environment, configuration file, and arguments for one
 //! turn without a terminal.
 //!
-//! The server replaces the vendor's own, so that the CLI behaves as usual: Codex, for example, sends 12 KiB less to
-//! a server that is configured as a custom provider.
+//! The server takes the place of the vendor's own, so that the CLI behaves as usual: Codex, for example, sends
+//! 12 KiB less to a server that is configured as a custom provider.
 
 pub mod measured;
 
@@ -18,7 +18,7 @@ use crate::adapter::is_nested;
 use crate::config::Definition;
 use crate::vendor::Vendor;
 
-/// The placeholder of a key, which no vendor accepts.
+/// A placeholder key, which no vendor accepts.
 const NO_KEY: &str = "rehearsal";
 
 /// The variables that a program with a private home inherits; all others may contain a secret or change its
@@ -26,7 +26,7 @@ const NO_KEY: &str = "rehearsal";
 const KEPT: [&str; 9] =
     ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "USER", "LOGNAME", "SHELL"];
 
-/// A model server that replaces a vendor's own.
+/// A model server that takes the place of a vendor's own.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelServer<'a> {
     /// Its address, without a slash at the end.
@@ -40,8 +40,8 @@ pub fn is_kept(name: &OsStr) -> bool {
     KEPT.iter().any(|kept| name == *kept)
 }
 
-/// Returns whether a variable of the user's environment is a setting of a CLI, and neither a key nor an address. A
-/// measured program inherits those too.
+/// Returns whether a variable of the user's environment is a setting of a CLI, and neither a key nor an
+/// address. A measured program inherits these too.
 pub fn is_setting(vendor: Vendor, name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let (prefixes, names, others): (&[&str], &[&str], &[&str]) = match vendor {
@@ -102,7 +102,8 @@ pub fn environment(
     private_home(server, home).into_iter().chain(vendors).collect()
 }
 
-/// Returns the variables that point an agent to the server and to a private home; `None` if no way is known.
+/// Returns the variables that point an agent to the server and to a private home; `None` if this is not
+/// supported.
 pub fn agent_environment(
     agent: &Definition,
     server: ModelServer<'_>,
@@ -143,7 +144,7 @@ pub fn configure_agent(
     Ok(())
 }
 
-/// Returns the variables of a private home, and of a server that is the proxy too.
+/// Returns the variables of a private home, and of a server that is also the proxy.
 fn private_home(server: ModelServer<'_>, home: &Path) -> Vec<(&'static str, OsString)> {
     let proxy_url = server.proxy_url;
     vec![
@@ -162,7 +163,7 @@ fn private_home(server: ModelServer<'_>, home: &Path) -> Vec<(&'static str, OsSt
     ]
 }
 
-/// Writes settings that have no variable into the configuration file of the home. Other settings stay.
+/// Writes settings that have no variable into the home's configuration file, and keeps the others.
 pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), EndpointError> {
     std::fs::create_dir_all(home.join("tmp")).map_err(at(&home.join("tmp")))?;
     let directory = home.join(vendor.facts().directory);
@@ -177,7 +178,7 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
             redirect_codex(&mut file, &format!("{base_url}/v1"));
             toml::to_string(&file).map_err(|error| error.to_string())
         }),
-        // With a base address alone, the program requires a gateway's sign-in.
+        // With only a base address, the program requires a gateway's sign-in.
         Vendor::Gemini => edit(&directory.join("settings.json"), |text| {
             let text = without_comments(text);
             let text = if text.trim().is_empty() { "{}" } else { &text };
@@ -198,8 +199,8 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
     }
 }
 
-/// Removes credentials and endpoints from Claude Code's settings, which override the environment. A file that is not
-/// JSON is unchanged, since the program ignores it.
+/// Removes credentials and endpoints from Claude Code's settings, which override the environment. A file that
+/// is not JSON is unchanged, because the program ignores it.
 fn claude_settings(text: &str) -> String {
     const SIGN_IN: [&str; 7] = [
         "apiKeyHelper",
@@ -220,8 +221,8 @@ fn claude_settings(text: &str) -> String {
     serde_json::Value::Object(settings).to_string()
 }
 
-/// Points every provider of a Codex configuration to the server, without keys. The active one stays active, because
-/// the request depends on it; a provider that is not described there cannot be redirected.
+/// Points every provider of a Codex configuration to the server, without keys. The active provider stays
+/// active, because the request depends on it. A provider that the file does not define cannot be redirected.
 fn redirect_codex(file: &mut toml::Table, base_url: &str) {
     const KEYS: [&str; 8] = [
         "env_key",
@@ -234,7 +235,7 @@ fn redirect_codex(file: &mut toml::Table, base_url: &str) {
         "aws",
     ];
     file.insert("openai_base_url".into(), base_url.into());
-    // A command that runs after each turn and does not reach the model.
+    // A command that runs after each turn, outside the model's requests.
     file.remove("notify");
     let mut described = Vec::new();
     if let Some(toml::Value::Table(providers)) = file.get_mut("model_providers") {
@@ -258,7 +259,7 @@ fn redirect_codex(file: &mut toml::Table, base_url: &str) {
     }
 }
 
-/// Returns the arguments with those added that make a CLI run one turn and exit.
+/// Returns the arguments with additions that make a CLI run one turn and exit.
 pub fn headless(vendor: Vendor, arguments: &[OsString]) -> Vec<OsString> {
     let has =
         |wanted: &[&str]| arguments.iter().any(|given| wanted.iter().any(|one| given == *one));

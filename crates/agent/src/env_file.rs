@@ -1,12 +1,12 @@
-//! `.env` files: the names of the variables that one could set.
+//! Finds the names of the variables that a `.env` file can set.
 
-/// Returns every name that a `.env` could set: the word at the beginning of a line or after `export`, before `=` or
-/// `:`. The program may see fewer, because some are part of values; withholding a name that it does not see is
+/// Returns every name that a `.env` could set: the word at the beginning of a line or after `export`, before
+/// `=` or `:`. The program may find fewer, because some are part of values. Withholding additional names is
 /// harmless.
 pub fn names(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices(['=', ':']).filter_map(|(at, _)| {
-        // White space here may contain line breaks. The search ends at the previous sign, so that each character is
-        // read a few times at most, however many signs a line has.
+        // White space may contain line breaks here. The search ends at the previous sign, so each character is
+        // read at most a few times, however many signs a line has.
         let before = text[..at].trim_end_matches(is_space);
         let rest = before.trim_end_matches(is_name);
         let name = &before[rest.len()..];
@@ -30,7 +30,7 @@ fn is_space_in_line(c: char) -> bool {
     is_space(c) && !LINE_ENDS.contains(&c)
 }
 
-/// Returns whether the program takes a character for white space.
+/// Returns whether the program treats a character as white space.
 fn is_space(c: char) -> bool {
     #[cfg(test)]
     tests::LOOKED_AT.with(|count| count.set(count.get() + 1));
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// The characters that were looked at.
+        /// The number of characters read by this thread.
         pub(super) static LOOKED_AT: Cell<usize> = const { Cell::new(0) };
     }
 

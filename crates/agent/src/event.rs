@@ -81,20 +81,20 @@ pub enum EventKind<'a> {
         /// The items, in order.
         items: Vec<TodoItem<'a>>,
     },
-    /// A request to the model is about to be sent, or was sent by the agent's program. Reported where
-    /// requests are on record.
+    /// A request to the model is about to be sent, or was sent by the agent's program. Reported only where
+    /// requests are recorded.
     Request {
-        /// Its number in the thread, from 1.
+        /// The number of the request in its thread, from 1.
         number: u64,
         /// The purpose.
         purpose: RequestPurpose,
-        /// The size of its body.
+        /// The size of the body, in bytes.
         bytes: u64,
         /// The length of the prefix shared with the previous request, which a provider can cache.
         unchanged_bytes: u64,
     },
-    /// The total of what the model received in this turn. Reported once, at its end, where the requests of the agent's
-    /// program are on record.
+    /// The totals of what the model received in this turn. Reported once, at the end, and only where the
+    /// requests of the agent's program are recorded.
     Received(Received),
     /// The tokens counted so far.
     Usage(Usage),
@@ -157,7 +157,7 @@ pub enum RequestPurpose {
     Answer,
     /// A summary that replaces earlier history.
     Compaction,
-    /// A small request of the agent's program for itself, beside the turn.
+    /// A small request that the agent's program makes for itself, outside the turn.
     Aside,
 }
 
@@ -172,28 +172,29 @@ impl RequestPurpose {
     }
 }
 
-/// The requests that a model received in one turn of an agent, in total.
+/// Totals of the requests that a model received in one turn of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Received {
-    /// The bytes that the agent was given: prompt and system text.
+    /// The size of the prompt and system text that the agent was given.
     pub handed_over_bytes: u64,
-    /// The requests of its program that the model received.
+    /// The number of requests that the model received.
     pub requests: u64,
-    /// The bytes of their bodies.
+    /// The total size of their bodies.
     pub bytes: u64,
-    /// The tokens that the provider counted in them; `None` if it counted none.
+    /// The tokens that the provider counted in them; `None` if it did not count.
     pub tokens: Option<u64>,
-    /// The requests whose tokens are unknown: the provider sends its count at the end of an answer, which did not arrive.
+    /// The number of requests whose tokens are unknown: the provider sends its count at the end of an answer,
+    /// which did not arrive.
     #[serde(default)]
     pub uncounted: u64,
-    /// The bytes by owner, the largest share first. They add up to `bytes`, unless requests were too
-    /// large to be stored.
+    /// The bytes by owner, largest share first. They add up to `bytes`, unless requests were too large to
+    /// store.
     pub shares: Vec<OwnerShare>,
-    /// The requests that the model did not receive: refused by the provider, or not sent.
+    /// The number of requests that the model did not receive: refused by the provider, or not sent.
     #[serde(default)]
     pub refused: u64,
-    /// The reason for the last of them.
+    /// The reason for the last of these.
     #[serde(default)]
     pub refusal: Option<String>,
 }
@@ -247,7 +248,7 @@ impl Received {
     }
 }
 
-/// The bytes of one owner in the requests of a turn.
+/// The share of one owner in the requests of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerShare {
@@ -259,14 +260,14 @@ pub struct OwnerShare {
 
 /// Whether an event carries a piece of a text or all of it.
 ///
-/// Every text arrives once as a whole. Deltas precede it and are provisional: a failed stream is
-/// repeated, and the whole text may differ.
+/// Every text arrives once as a whole. Deltas before it are provisional: a failed stream is repeated, and the
+/// whole text may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TextPart {
     /// The next piece.
     Delta,
-    /// All of it.
+    /// The whole text.
     Whole,
 }
 
@@ -315,7 +316,7 @@ pub enum TodoState {
 }
 
 impl TodoState {
-    /// Parses the state in any of the spellings that agents use.
+    /// Parses a state, in any spelling that agents use.
     pub fn parse(word: &str) -> Self {
         match word {
             "completed" | "done" => Self::Completed,

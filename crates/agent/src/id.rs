@@ -10,7 +10,7 @@ use uuid::Uuid;
 pub use convoke_core::Millis;
 pub use convoke_core::name::MemberName;
 
-/// Returns the current time. All stored times come from here.
+/// Returns the current time. All stored times come from this function.
 pub fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
@@ -22,14 +22,14 @@ pub fn now() -> Millis {
 pub struct SessionId(Uuid);
 
 impl SessionId {
-    /// Creates the id of a new session.
+    /// Creates a new id.
     pub fn generate() -> Self {
         Self(Uuid::now_v7())
     }
 
     /// Returns whether a text is the beginning or the end of this id, with or without hyphens.
     ///
-    /// Ids made in the same minute have the same beginning and different ends.
+    /// Ids created in the same minute begin alike and differ at the end.
     pub fn is_abbreviated_by(&self, written: &str) -> bool {
         let written: String = written.chars().filter(|&c| c != '-').collect();
         let written = written.to_ascii_lowercase();
@@ -46,7 +46,7 @@ impl fmt::Display for SessionId {
 
 /// A text that is not a session id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not the id of a session")]
+#[error("`{0}` is not a session id")]
 pub struct InvalidSessionId(pub String);
 
 impl FromStr for SessionId {
@@ -101,7 +101,7 @@ numbers! {
     TurnId;
     /// The number of a message in its session, from 1.
     MessageNumber;
-    /// The number of commits of a session; a commit on another head is refused.
+    /// The number of commits of a session. A commit on any other head is refused.
     Head;
 }
 
@@ -125,7 +125,7 @@ impl ThreadId {
     /// The maximum length of an id.
     const MAX_BYTES: usize = 1000;
 
-    /// Creates the id of a new thread; later threads sort after earlier ones.
+    /// Creates a new id; later threads sort after earlier ones.
     pub fn generate() -> Self {
         Self(Uuid::now_v7().to_string())
     }
@@ -136,7 +136,7 @@ impl ThreadId {
         for byte in member.bytes() {
             match byte {
                 byte if byte.is_ascii_alphanumeric() => id.push(char::from(byte)),
-                // All other bytes in hexadecimal, so that ids are unique.
+                // All other bytes are written in hexadecimal, so that ids are unique.
                 other => {
                     let _ = write!(id, "_{other:02x}");
                 }
@@ -145,18 +145,18 @@ impl ThreadId {
         Self(id)
     }
 
-    /// Returns the part of the id after the session's; `None` if the thread is not one of the session.
+    /// Returns the id without the session's prefix; `None` if the thread does not belong to the session.
     pub fn suffix_in(&self, session: SessionId) -> Option<&str> {
         self.0.strip_prefix(&session.to_string())?.strip_prefix('-')
     }
 
-    /// Returns the id of a thread of a session from its suffix; `None` if the suffix cannot be one.
+    /// Returns the id of a session's thread from its suffix; `None` if the suffix is invalid.
     pub fn with_suffix(session: SessionId, suffix: &str) -> Option<Self> {
         Self::parse(suffix)?;
         Self::parse(&format!("{session}-{suffix}"))
     }
 
-    /// Returns the member of a session that has the thread.
+    /// Returns the member of a session that the thread belongs to.
     pub fn member_of(&self, session: SessionId) -> Option<String> {
         let mut parts = self.suffix_in(session)?.split('_');
         let mut bytes = parts.next()?.as_bytes().to_vec();

@@ -1,6 +1,6 @@
 //! Runs one turn of one coding agent.
 //!
-//! This crate is the only place that knows a vendor's flags and event formats.
+//! Only this crate knows the vendors' flags and event formats.
 //!
 //! ```no_run
 //! use convoke_agent::adapter::{Host, agent};
@@ -30,7 +30,7 @@
 //! # }
 //! ```
 //!
-//! A program that does this begins its `main` with [`process::guardian::run_if_asked`].
+//! The `main` of such a program must begin with [`process::guardian::run_if_asked`].
 
 pub mod adapter;
 mod claude_settings;

@@ -1,7 +1,7 @@
 //! Questions that an agent asks before it acts, and the answers of a person.
 //!
-//! A question is answered by an [`Answerer`], which only the caller of a turn has. No text of a
-//! conversation can answer one.
+//! Only an [`Answerer`] answers a question, and only the caller of a turn has one. No text of a conversation
+//! can answer a question.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,19 +23,19 @@ pub struct PermissionQuestion {
     pub tool: String,
     /// The command, or a description of the action, in a few lines.
     pub summary: String,
-    /// The input of the tool, as JSON text; serialized as the value itself.
+    /// The tool's input as JSON text; serialized as a JSON value.
     #[serde(serialize_with = "as_json")]
     pub input: String,
     /// The change to a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// The directory that the command would run in, if it is not the working directory of the member.
+    /// The directory that the command would run in, if it is not the member's working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<Box<PathBuf>>,
-    /// Whether the summary is a command for a shell.
+    /// Whether the summary is a shell command.
     #[serde(skip)]
     pub is_command: bool,
-    /// Whether part of it is too long to be shown. A yes to it counts once.
+    /// Whether part of the question is too long to show. A yes to such a question counts once.
     #[serde(skip)]
     pub is_cut: bool,
     /// The files that the tool would read and change.
@@ -46,25 +46,25 @@ pub struct PermissionQuestion {
 /// The files of a tool call, as far as they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TouchedFiles {
-    /// The files that it would read.
+    /// The files that the call would read.
     pub reads: Vec<PathBuf>,
-    /// The files that it would change.
+    /// The files that the call would change.
     pub changes: Vec<PathBuf>,
 }
 
-/// Serializes JSON text as its value. Text that was cut is not valid JSON and stays a string.
+/// Serializes JSON text as a JSON value. Truncated text is not valid JSON and stays a string.
 fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     value.serialize(serializer)
 }
 
-/// The bytes of each text of a question that are shown.
+/// The maximum number of bytes shown of each text of a question.
 const SHOWN: usize = 64 << 10;
-/// Those of them at the end of the text.
+/// How many of them are from the end of the text.
 const SHOWN_END: usize = 16 << 10;
 
 impl PermissionQuestion {
-    /// Cuts the middle of texts that are too long to read. A command that was cut matches no rule and no earlier answer.
+    /// Cuts the middle of long texts. A command that was cut matches no rule and no earlier answer.
     pub(crate) fn shorten(&mut self) {
         let Self { tool, summary, input, diff, is_command, is_cut, .. } = self;
         for text in [tool, summary, input].into_iter().chain(diff) {
@@ -96,9 +96,9 @@ pub enum PermissionAnswer {
 impl PermissionAnswer {
     /// Every answer.
     pub const ALL: [Self; 4] = [Self::Once, Self::Session, Self::No, Self::Never];
-    /// The answers that a person is offered at a terminal and on the page.
+    /// The answers offered at a terminal and on the web page.
     pub const OFFERED: [Self; 3] = [Self::Once, Self::Session, Self::Never];
-    /// Those to a question that cannot be shown whole.
+    /// The answers offered for a question that cannot be shown whole.
     pub const OFFERED_ONCE: [Self; 2] = [Self::Once, Self::Never];
 
     /// Returns the name of the answer.
@@ -128,13 +128,13 @@ pub enum AnsweredBy {
     Session,
     /// A rule of the user's `permissions.toml`.
     Rule,
-    /// Refused without asking: the sandbox would stop the action.
+    /// Refused without asking, because the sandbox would stop the action.
     Sandbox,
     /// No person answered in time.
     Timeout,
-    /// Refused without asking: there is no person to ask.
+    /// Refused without asking, because there is no person to ask.
     Nobody,
-    /// Not answered: the turn was stopped, or the agent withdrew the question.
+    /// Not answered, because the turn was stopped or the agent withdrew the question.
     Withdrawn,
 }
 
@@ -153,15 +153,16 @@ impl AnsweredBy {
     }
 }
 
-/// Answers that people gave for a whole session. Clones share them.
+/// Answers that people gave for the whole session. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct SessionAnswers(Arc<Mutex<BTreeMap<QuestionKey, PermissionAnswer>>>);
 
-/// Answers that need no question: rules, and earlier answers of the session. Clones share them.
+/// Decides questions without a person: by rules, and by earlier answers in the session. Clones share the
+/// answers.
 #[derive(Debug, Clone, Default)]
 pub struct Approvals {
     rules: PermissionRules,
-    /// Whether there is no person to ask.
+    /// Whether no person can be asked.
     is_unattended: Arc<watch::Sender<bool>>,
     /// The member whose agent asks.
     member: String,
@@ -182,7 +183,7 @@ impl Approvals {
         Self { member: member.to_owned(), remembered: answers.clone(), ..self }
     }
 
-    /// Refuses what the sandbox would stop, so that no person is asked for it.
+    /// Refuses actions that the sandbox would stop, so that no person is asked about them.
     #[must_use]
     pub(crate) fn within(self, reach: Reach) -> Self {
         Self { reach: Some(Arc::new(reach)), ..self }
@@ -193,19 +194,19 @@ impl Approvals {
         self.is_unattended.send_replace(!is_attended);
     }
 
-    /// Waits until there is no person to ask.
+    /// Waits until no person can be asked.
     pub async fn unattended(&self) {
         let mut is_unattended = self.is_unattended.subscribe();
-        // The sender is here.
+        // The sender is a field of `self`, so it is not dropped.
         let _ = is_unattended.wait_for(|is_unattended| *is_unattended).await;
     }
 
-    /// Returns the answer to a question that needs no person.
+    /// Returns the answer to a question that needs no person, with its origin.
     pub fn decide(&self, question: &PermissionQuestion) -> Option<(PermissionAnswer, AnsweredBy)> {
         if self.reach.as_ref().is_some_and(|reach| reach.stops(question)) {
             return Some((PermissionAnswer::Never, AnsweredBy::Sandbox));
         }
-        // Rules are for a directory, and the same command does something else in another one.
+        // A rule applies to one directory; the same command can do something else in another.
         let has_rule = question.is_command && question.directory.is_none();
         let rule = self.rules.answer(&question.summary);
         let rule =
@@ -234,12 +235,12 @@ impl Approvals {
 
     fn key(&self, question: &PermissionQuestion) -> QuestionKey {
         let PermissionQuestion { tool, summary, input, diff, directory, is_command, .. } = question;
-        // Agents describe the same command in other words. The input of a change may be its path alone.
+        // Agents describe the same command differently. The input of a change may be just its path.
         let content = (!is_command).then(|| (input.clone(), diff.clone()));
         (self.member.clone(), tool.clone(), summary.clone(), directory.as_deref().cloned(), content)
     }
 
-    /// Removes the directory of a question that is the member's own.
+    /// Removes the directory of a question if it is the member's own.
     pub(crate) fn simplify(&self, question: &mut PermissionQuestion) {
         let Some(reach) = &self.reach else { return };
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -248,7 +249,7 @@ impl Approvals {
     }
 }
 
-/// A member, a tool, what it would do, its directory, and its input and change: with the same of all, a question is the same.
+/// The identity of a question: the member, the tool, the action, its directory, its input and its change.
 type QuestionKey = (String, String, String, Option<PathBuf>, Option<(String, Option<String>)>);
 
 impl PartialEq for Approvals {
@@ -267,7 +268,7 @@ pub struct Answerer(pub(crate) mpsc::Sender<(String, PermissionAnswer)>);
 impl Answerer {
     /// Answers a question. An answer to a question that is not open is ignored.
     pub fn answer(&self, question: &str, answer: PermissionAnswer) {
-        // A turn that has ended has no questions, and one that takes no answers asks none.
+        // An ended turn has no questions, and a turn that takes no answers asks none.
         let _ = self.0.try_send((question.to_owned(), answer));
     }
 }
@@ -305,7 +306,7 @@ mod tests {
         approvals.remember(&question("ls"), PermissionAnswer::Session);
         let session = Some((PermissionAnswer::Session, AnsweredBy::Session));
         assert_eq!(decide(&approvals.clone(), "ls"), session);
-        // In another directory it is another command.
+        // In another directory, it is another command.
         let elsewhere = |command: &str| {
             let directory = Some(Box::new("/elsewhere".into()));
             PermissionQuestion { directory, ..question(command) }
@@ -315,7 +316,7 @@ mod tests {
         }
         let never = approvals.decide(&elsewhere("git push -f"));
         assert_eq!(never, rule(PermissionAnswer::Never));
-        // A yes to what was not shown whole is no yes to another end of it.
+        // A yes to a truncated command does not cover one with another end.
         let long = |end: &str| {
             let mut long = question(&format!("{}{end}", "x".repeat(SHOWN)));
             long.shorten();
@@ -324,7 +325,7 @@ mod tests {
         assert!(long("; rm a").summary.ends_with("; rm a"));
         approvals.remember(&long("; rm a"), PermissionAnswer::Session);
         assert_eq!(approvals.decide(&long("; rm a")), None);
-        // A yes to a change of a file is no yes to another one.
+        // A yes to one change of a file does not cover another change.
         let change = |diff: &str| PermissionQuestion {
             diff: Some(diff.to_owned()),
             is_command: false,
@@ -338,7 +339,7 @@ mod tests {
         assert_eq!(decide(&approvals, "ls -l"), nobody);
         approvals.set_attended(true);
         assert_eq!(decide(&approvals, "ls -l"), None);
-        // The answers of a session outlast the approvals of a turn, for the same member.
+        // The answers of a session outlive the approvals of a turn, for the same member.
         let answers = SessionAnswers::default();
         let of = |member| Approvals::default().remembered_in(&answers, member);
         of("max").remember(&question("ls"), PermissionAnswer::Session);

@@ -10,11 +10,11 @@ use crate::permission::PermissionQuestion;
 use crate::turn::TurnResult;
 use crate::verdict::Verdict;
 
-/// Larger texts are redacted on a blocking thread, so that they do not delay the runtime.
+/// The size above which texts are redacted on a blocking thread, so that they do not delay the runtime.
 const LARGE: usize = 256 << 10;
 
-/// Removes the secrets from the events of one turn. A secret may be split between pieces of a text, so a possible
-/// beginning of one is held back until the next piece.
+/// Removes the secrets from the events of one turn. A secret may be split between pieces of a text, so the
+/// possible start of one is held back until the next piece arrives.
 #[derive(Debug)]
 pub struct EventRedactor {
     redactor: Redactor,
@@ -58,7 +58,7 @@ impl EventRedactor {
         Self { redactor, texts: BTreeMap::new() }
     }
 
-    /// Redacts an event, and returns the events that can be shown and stored now.
+    /// Redacts an event, and returns the events that can now be shown and stored.
     pub async fn take(&mut self, mut event: Event<'static>) -> Vec<Event<'static>> {
         match TextOrigin::from_event(&event) {
             Some((origin, TextPart::Delta)) => {
@@ -90,8 +90,8 @@ impl EventRedactor {
     }
 }
 
-/// Redacts the piece of text in an event, and returns whether any of it can be shown now. Yields to the runtime between
-/// large parts.
+/// Redacts the piece of text in an event, and returns whether any of it can be shown now. Yields to the runtime
+/// between large parts.
 async fn push(stream: &mut StreamRedactor, event: &mut Event<'static>) -> bool {
     let (EventKind::Text { text, .. } | EventKind::Thinking { text, .. }) = &mut event.kind else {
         return false;

@@ -1,7 +1,8 @@
-//! The search path of programs that Convoke starts by name.
+//! The search path for programs that Convoke starts by name.
 //!
-//! A directory of the project on `PATH` (`.venv/bin`, `node_modules/.bin`) may hold programs that an agent put there.
-//! They are not started: they would run without that agent's sandbox, or with that of another member.
+//! A directory of the project on `PATH` (`.venv/bin`, `node_modules/.bin`) may contain programs that an agent
+//! put there. They are not started, because they would run without that agent's sandbox, or with that of
+//! another member.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,12 +14,12 @@ use convoke_files::{Disk, git};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchPath {
     directories: Vec<PathBuf>,
-    /// The project as it is named, and its real path; `None` if the working directory is the home or above it.
+    /// The project's path as given, and without links; `None` if the working directory is the home or above it.
     project: Option<[PathBuf; 2]>,
 }
 
 impl SearchPath {
-    /// Returns the directories of `path` that are absolute and not in the project around a working directory.
+    /// Returns the absolute directories of `path` outside the project around a working directory.
     pub fn outside_project(path: &OsStr, cwd: &Path, home: Option<&Path>) -> Self {
         let root = git::project_root(&Disk, cwd, home).unwrap_or_else(|| cwd.to_owned());
         let is_home =
@@ -30,7 +31,7 @@ impl SearchPath {
         found
     }
 
-    /// Returns every program of this name, in order. A link into the project leads to none.
+    /// Returns every program with this name, in order. Links into the project are skipped.
     pub fn programs(&self, name: &str) -> Vec<PathBuf> {
         let candidates = self.directories.iter().map(|directory| directory.join(name));
         let mut found: Vec<PathBuf> =
@@ -39,7 +40,7 @@ impl SearchPath {
         found
     }
 
-    /// Returns the value of `PATH` for programs that run outside of a sandbox.
+    /// Returns the value of `PATH` for programs that run outside a sandbox.
     pub fn to_variable(&self) -> OsString {
         std::env::join_paths(&self.directories).unwrap_or_default()
     }
@@ -50,7 +51,7 @@ impl SearchPath {
     }
 }
 
-/// Returns whether a file can be run.
+/// Returns whether a file is executable.
 pub fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
@@ -95,7 +96,7 @@ mod tests {
         let variable = found.to_variable();
         let kept: Vec<PathBuf> = std::env::split_paths(&variable).collect();
         assert_eq!(kept, [links, root.join("home/.local/bin")]);
-        // In the home, everything would lie in the working directory.
+        // In the home directory, everything would be in the working directory.
         let at_home = SearchPath::outside_project(&path, &home, Some(&home));
         assert!(at_home.programs("x").contains(&own));
     }

@@ -1,9 +1,9 @@
-//! The arguments and variables of a turn that decide which files of the directory a CLI loads.
+//! The arguments and variables that determine which files of the directory a CLI loads.
 
 use crate::turn_input::Trust;
 use crate::vendor::Vendor;
 
-/// The arguments and variables of a start that decide which files a program loads.
+/// The arguments and variables that determine which files a program loads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Start {
     /// The arguments.
@@ -20,7 +20,7 @@ impl Start {
                 args: vec!["--setting-sources", "user,project,local"],
                 variables: Vec::new(),
             },
-            // Settings of the project can hold hooks, and its `.mcp.json` servers: commands, both.
+            // Settings of the project can contain hooks, and its `.mcp.json` servers. Both are commands.
             (Vendor::Claude, Trust::Untrusted) => Self {
                 args: vec!["--setting-sources", "user", "--strict-mcp-config"],
                 variables: Vec::new(),

@@ -1,8 +1,9 @@
 //! Tools with which an agent reaches its team while its turn runs.
 //!
-//! A turn that has them gets [`TeamTools`], which send calls to the coordinator. A model member offers each
-//! [`TeamTool`] as a function. A program instead gets an MCP server, `convoke mcp`, that connects to a port of
-//! Convoke's on this machine ([`socket`]). The secret in its environment identifies the turn; no argument of a call can.
+//! A turn with these tools gets [`TeamTools`], which send calls to the coordinator. A model member offers each
+//! [`TeamTool`] to its model as a function. A program gets an MCP server instead, `convoke mcp`, which connects
+//! to a local port of Convoke ([`socket`]). The turn is identified by the secret in the server's environment,
+//! never by an argument of a call.
 
 pub mod socket;
 mod tool;
@@ -24,7 +25,7 @@ pub const SOCKET: &str = "CONVOKE_TEAM_SOCKET";
 /// The variable of the turn's secret.
 pub const SECRET: &str = "CONVOKE_TEAM_SECRET";
 
-/// The tools of one turn. Clones are the same.
+/// The tools of one turn. Clones send calls for the same turn.
 #[derive(Debug, Clone)]
 pub struct TeamTools {
     caller: AttemptRef,
@@ -40,7 +41,7 @@ pub struct TeamCall {
     pub tool: String,
     /// The arguments.
     pub arguments: Map<String, Value>,
-    /// Receives the answer.
+    /// The sender for the answer.
     pub reply: oneshot::Sender<TeamAnswer>,
 }
 
@@ -103,21 +104,21 @@ pub(crate) struct McpServer {
 }
 
 impl McpServer {
-    /// Creates the command of `program` for a socket.
+    /// Creates the command that runs `program` as the server for a socket.
     pub fn new(program: PathBuf, socket: &socket::TeamSocket) -> Self {
         let address = socket.address();
         let env = [(SOCKET, address.to_string().into()), (SECRET, socket.secret().into())];
         Self { command: program, args: ["mcp"], env, port: address.port() }
     }
 
-    /// Returns the server in the form of most programs' settings.
+    /// Returns the server in the format of most programs' settings.
     pub fn settings(&self) -> Value {
         let env = self.env.iter().map(|(name, value)| ((*name).to_owned(), text(value)));
         let env: Map<String, Value> = env.collect();
         json!({ "command": self.command_text(), "args": self.args, "env": env })
     }
 
-    /// Returns the server in the form of ACP.
+    /// Returns the server in the format of ACP.
     pub fn of_session(&self) -> Value {
         let env =
             self.env.iter().map(|(name, value)| json!({ "name": name, "value": text(value) }));

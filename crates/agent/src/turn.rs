@@ -17,9 +17,9 @@ use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
 use crate::verdict::{Failure, FailureReason, Verdict};
 
-/// The maximum number of queued events; the agent waits for a slower reader.
+/// The maximum number of queued events. Beyond it, the agent waits for the reader.
 const EVENT_QUEUE: usize = 256;
-/// The maximum number of queued answers. A turn takes them at once, also those to questions that are not open.
+/// The maximum number of queued answers. A running turn reads them immediately, even if no question is open.
 const ANSWER_QUEUE: usize = 256;
 
 /// An agent: takes one turn at a time.
@@ -43,7 +43,7 @@ pub struct AgentTurn {
 pub struct TurnResult {
     /// The verdict.
     pub verdict: Verdict,
-    /// The agent's reply; the part that arrived if the turn did not complete.
+    /// The agent's reply; the partial reply if the turn did not complete.
     pub reply: String,
     /// The tokens of this turn; `None` if the agent did not count them.
     pub usage: Option<Usage>,
@@ -51,11 +51,11 @@ pub struct TurnResult {
     pub cost_usd: Option<f64>,
     /// The model; `None` if the agent did not name it.
     pub model: Option<String>,
-    /// The handle with which a later turn resumes the agent's session; `None` if it cannot be resumed.
+    /// The handle with which a later turn resumes the agent's session; `None` if that is impossible.
     pub resume: Option<ResumeHandle>,
     /// Diagnostics of the turn.
     pub diagnostics: Vec<Diagnostic>,
-    /// Lines for the member's thread, which a caller that writes threads stores with the turn's end.
+    /// Lines for the member's thread. A caller that writes threads stores them together with the turn's end.
     pub thread_append: Option<ThreadAppend>,
 }
 
@@ -115,7 +115,7 @@ impl AgentTurn {
         self.result.await.unwrap_or_else(|_| TurnResult::failed(lost()))
     }
 
-    /// Creates a turn and the side that runs it.
+    /// Creates a turn, and the side that runs it.
     pub fn open(redactor: Redactor) -> (Self, TurnSide) {
         let (event_sender, events) = mpsc::channel(EVENT_QUEUE);
         let (result_sender, result) = oneshot::channel();
@@ -141,11 +141,11 @@ pub struct TurnSide {
 }
 
 impl TurnSide {
-    /// Waits until the turn is cancelled, or dropped together with every canceller.
+    /// Waits until the turn is cancelled, or dropped together with all its cancellers.
     pub async fn cancelled(&self) {
         let mut cancelled = self.cancelled.clone();
         tokio::select! {
-            // An error means that every canceller is gone, and the turn with them.
+            // An error means that every canceller is gone, and the turn too.
             _ = cancelled.wait_for(|&cancelled| cancelled) => {}
             () = self.events.closed() => {}
         }
@@ -199,8 +199,8 @@ impl TurnSide {
         &self.redactor
     }
 
-    /// Ends the turn: sends its last event, then its result, without secrets in the failure's message.
-    /// A reply without text is reported.
+    /// Ends the turn: sends its last event, then its result. Secrets are removed from the failure's message,
+    /// and an empty reply is reported.
     pub async fn finish(self, mut result: TurnResult) {
         if result.verdict == Verdict::Done && result.reply.trim().is_empty() {
             let message = "the agent ended its turn without a reply";
@@ -211,7 +211,7 @@ impl TurnSide {
         redact_verdict(&mut result.verdict, &self.redactor);
         let verdict = result.verdict.clone();
         self.send(Event::own(EventKind::Finished { verdict })).await;
-        // The result of a turn that was dropped is not read.
+        // Fails only if the turn was dropped, in which case the result is not read.
         let _ = self.result.send(result);
     }
 }

@@ -23,12 +23,12 @@ pub struct TurnInput {
     pub system: Option<String>,
     /// The prompt.
     pub prompt: String,
-    /// The ledger of prompt and system text, if they were assembled. A model member copies its entries into the
-    /// ledger of each request.
+    /// The ledger of the prompt and system text, if they were assembled. A model member copies its entries into
+    /// the ledger of each request.
     pub ledger: Option<Ledger<'static>>,
     /// The working directory.
     pub cwd: PathBuf,
-    /// Directories of Convoke's own that the agent can read.
+    /// Directories of Convoke that the agent can read.
     pub readable: Vec<PathBuf>,
     /// The agent's permissions.
     pub permissions: Permissions,
@@ -48,9 +48,9 @@ pub struct TurnInput {
     pub attempt: Option<AttemptRef>,
     /// The member's thread in its session; `None` outside a session.
     pub thread: Option<ThreadId>,
-    /// The tools with which the agent reaches its team; `None` if it has none.
+    /// The tools to reach the team; `None` if the agent has none.
     pub team_tools: Option<TeamTools>,
-    /// The lease of the turn; `None` if it needs none.
+    /// The lease of the turn; `None` if the turn needs none.
     pub lease: Option<Lease>,
 }
 
@@ -64,12 +64,12 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Creates a lease that ends at the last time sent.
+    /// Creates a lease that ends at the last time received.
     pub fn new(until: watch::Receiver<Instant>) -> Self {
         Self { until, has_ended: Arc::default() }
     }
 
-    /// Returns the time that is left.
+    /// Returns the remaining time.
     pub fn left(&mut self) -> Duration {
         self.until.borrow_and_update().saturating_duration_since(Instant::now())
     }
@@ -79,12 +79,12 @@ impl Lease {
         self.has_ended.load(Ordering::Relaxed) || *self.until.borrow() <= Instant::now()
     }
 
-    /// Notes that the guardian has ended the agent.
+    /// Records that the guardian has terminated the agent.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until it is extended, and returns the time that is left; `None` if it cannot be extended.
+    /// Waits until the lease is extended, and returns the remaining time; `None` if no extension can follow.
     pub async fn extended(&mut self) -> Option<Duration> {
         self.until.changed().await.ok()?;
         Some(self.left())
@@ -100,7 +100,7 @@ impl PartialEq for Lease {
 impl Eq for Lease {}
 
 impl TurnInput {
-    /// Creates an input with the narrowest permissions and the default limits.
+    /// Creates an input with the most restrictive permissions and the default limits.
     pub fn new(prompt: impl Into<String>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             system: None,
@@ -123,29 +123,29 @@ impl TurnInput {
     }
 }
 
-/// The writer of a turn's thread lines, for agents whose thread Convoke stores.
+/// Who writes the thread lines of a turn, for agents whose thread Convoke stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ThreadWriter {
     /// The agent, before its turn ends.
     #[default]
     Agent,
-    /// The caller, in one commit with the end of the turn: a crash between two commits would retry a turn that is
-    /// already in the thread. The result contains the lines.
+    /// The caller, in one commit with the end of the turn. With two commits, a crash in between would retry a
+    /// turn that is already in the thread. The result contains the lines.
     Caller {
         /// The name of the turn in its thread, the same for all of its attempts.
         turn: String,
     },
 }
 
-/// A handle that resumes an agent's session. It contains no secret.
+/// A handle that resumes an agent's session. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResumeHandle {
-    /// The agent's id of the session.
+    /// The agent's own id of the session.
     pub session: String,
-    /// The working directory of the session, without which some agents do not find it.
+    /// The working directory of the session. Some agents do not find the session without it.
     pub cwd: PathBuf,
-    /// The model of the session: some agents lose the history when it changes.
+    /// The model of the session. Some agents lose the history when it changes.
     pub model: Option<String>,
     /// The token count of the whole session, for agents that report only that.
     pub used: Option<Usage>,
@@ -156,11 +156,11 @@ pub struct ResumeHandle {
 pub struct Limits {
     /// The maximum duration of the turn.
     pub turn: Duration,
-    /// The maximum time without output, tool calls included.
+    /// The maximum time without output, including during tool calls.
     pub silence: Duration,
-    /// The time after the reply for shells that the agent left in the background, before they are terminated.
+    /// The time after the reply until background shells of the agent are terminated.
     pub background: Duration,
-    /// The time for a person's answer to a question, which is refused after it.
+    /// The time limit for a person's answer to a question. Afterwards, the question is refused.
     pub ask: Duration,
     /// The time after a cancellation before the agent is interrupted, and again before it is killed.
     pub grace: Duration,

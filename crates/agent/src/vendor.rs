@@ -1,4 +1,4 @@
-//! Facts about each vendor's CLI, measured on the versions named here.
+//! Facts about each vendor's CLI, measured with the listed versions.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// An agent CLI that Convoke knows.
 ///
-/// Exhaustive on purpose: the rules of each CLI are decided one by one.
+/// Exhaustive on purpose: the rules of each CLI must be decided individually.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Vendor {
@@ -42,9 +42,9 @@ pub struct Facts {
     pub shared_configuration: &'static [&'static str],
     /// The hosts that the CLI sends its requests to, by its sign-in.
     pub hosts: &'static [&'static str],
-    /// The variable that sets another address of the model.
+    /// The variable that sets another model address.
     pub address_variable: &'static str,
-    /// The events that it writes in every turn.
+    /// The events that the CLI writes in every turn.
     pub events: &'static [&'static str],
     /// The ways to sign in.
     pub sign_in: SignIn,
@@ -55,15 +55,15 @@ pub struct Facts {
 pub struct SignIn {
     /// Variables with a key that the CLI uses.
     pub keys: &'static [&'static str],
-    /// Other variables of the CLI's own that hold secrets; `*` at the end stands for any characters.
+    /// Other variables of the CLI that hold secrets; `*` at the end matches any characters.
     pub variables: &'static [&'static str],
-    /// Variables that look like it but are not read.
+    /// Variables with similar names that the CLI does not read.
     pub ignored_keys: &'static [&'static str],
     /// Variables that select a cloud provider with its own credentials.
     pub clouds: &'static [&'static str],
     /// Credential files in the CLI's directory.
     pub credentials: &'static [&'static str],
-    /// Arguments that print the sign-in status; this may write to the CLI's directory.
+    /// Arguments that print the sign-in status. The command may write to the CLI's directory.
     pub status: Option<&'static [&'static str]>,
     /// Instructions to sign in.
     pub how: &'static str,
@@ -142,13 +142,13 @@ pub enum SignInStatus {
     SignedIn,
     /// The program has no credentials.
     NotSignedIn,
-    /// The answer is missing or not understood.
+    /// The output is missing or was not understood.
     Unclear,
 }
 
 impl Vendor {
-    /// Parses the output of [`SignIn::status`] exactly: a search for words would read "not logged in" as "logged
-    /// in".
+    /// Parses the output of [`SignIn::status`] exactly: a search for words would match "not logged in" as
+    /// "logged in".
     pub fn understand_status(self, code: Option<i32>, said: &str) -> SignInStatus {
         let is_signed_in = match self {
             Vendor::Claude => {
@@ -173,7 +173,7 @@ impl Vendor {
 }
 
 impl Vendor {
-    /// Returns a CLI's message about a failed sign-in, with a command for the shell in place of those that only work
+    /// Returns a CLI's message about a failed sign-in, with shell commands instead of those that only work
     /// inside the CLI.
     pub fn sign_in_failure(self, said: &str) -> String {
         let only_inside = |part: &&str| {
@@ -296,7 +296,7 @@ static GEMINI: Facts = Facts {
     sign_in: SignIn {
         keys: &["GEMINI_API_KEY"],
         variables: &["GEMINI_*", "GOOGLE_*"],
-        // Read only with Vertex AI.
+        // Used only with Vertex AI.
         ignored_keys: &["GOOGLE_API_KEY"],
         clouds: &["GOOGLE_GENAI_USE_VERTEXAI"],
         credentials: &["oauth_creds.json"],

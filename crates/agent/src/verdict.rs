@@ -1,7 +1,7 @@
 //! The verdict: how a turn ended.
 //!
-//! It is taken from the event with which an agent closes its turn. An exit code alone is not enough: the CLIs exit
-//! with 0 after failures and with errors after complete replies.
+//! The verdict comes from the event with which an agent closes its turn. An exit code is not enough: the CLIs
+//! exit with 0 after failures, and with errors after complete replies.
 
 use std::fmt;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl fmt::Display for Verdict {
 pub struct Failure {
     /// The kind of failure, which decides how to recover.
     pub reason: FailureReason,
-    /// The agent's message, or ours if it gave none.
+    /// The agent's message, or Convoke's if there is none.
     pub message: String,
 }
 
@@ -90,7 +90,7 @@ pub enum FailureReason {
     Server,
     /// The connection to the model failed or was cut.
     Network,
-    /// No connection to the model could be made, so that nothing was sent.
+    /// No connection to the model was possible, so nothing was sent.
     Unreachable,
     /// The server rejected the request as invalid.
     Request,
@@ -190,7 +190,7 @@ pub enum Exit {
     Signal(i32),
     /// The process did not exit after its turn, or after closing its output, and Convoke terminated it.
     Dismissed,
-    /// The exit status is not known.
+    /// The exit status is unknown.
     Unknown,
 }
 
@@ -199,7 +199,7 @@ impl fmt::Display for Exit {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
-            Self::Dismissed => f.write_str("no exit before it was terminated"),
+            Self::Dismissed => f.write_str("no exit until it was terminated"),
             Self::Unknown => f.write_str("unknown exit status"),
         }
     }
@@ -217,9 +217,9 @@ pub enum TerminationCause {
     OutputLimit,
     /// The model's server returned a status that no retry can change.
     PermanentError(u16),
-    /// The agent exceeded the retries of a request, which fails for this reason.
+    /// The agent exceeded the retry limit of a request, which failed for this reason.
     RetryLimit(FailureReason),
-    /// The agent would retry a request, which failed for this reason, only after this delay.
+    /// The agent would retry a request that failed for this reason, but only after this delay.
     RetryTooLate(FailureReason, Duration),
 }
 
@@ -228,13 +228,13 @@ pub enum TerminationCause {
 pub struct Ending<'a> {
     /// The exit status.
     pub exit: Exit,
-    /// The reason why Convoke terminated it; `None` if it exited by itself.
+    /// The reason why Convoke terminated the process; `None` if it exited by itself.
     pub stop: Option<TerminationCause>,
-    /// The tail of its standard error.
+    /// The tail of the standard error output.
     pub stderr: &'a str,
 }
 
-/// Determines the verdict of a turn: from the agent's closing event, else from why we stopped it, else
+/// Determines the verdict of a turn: from the agent's closing event, else from why Convoke stopped it, else
 /// from the exit status.
 pub fn decide(
     closing: Option<Verdict>,

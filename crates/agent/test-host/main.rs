@@ -1,5 +1,5 @@
-//! A program for the tests. Like the real binary it has the guardian's mode; else it plays Convoke:
-//! it runs one turn of a command and waits for its end.
+//! A program for tests. Like the real binary, it has the guardian's mode; otherwise it acts as Convoke: it runs
+//! one turn of a command and waits for the end.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,8 +26,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Takes `KIND MODEL DIRECTORY COMMAND ARGS…` and runs one turn there. Variables choose its sandbox; it
-/// has every permission without one. With `CONVOKE_TEST_SHOW`, what came of it is printed.
+/// Takes `KIND MODEL DIRECTORY COMMAND ARGS…` and runs one turn. Variables configure its sandbox; without them
+/// it has every permission. With `CONVOKE_TEST_SHOW`, the result is printed.
 fn play_convoke() -> Option<TurnResult> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;
@@ -69,7 +69,7 @@ fn play_convoke() -> Option<TurnResult> {
         agent(definition, host).start(turn_input).result().await
     });
     if setting::<String>("SHOW").is_some() {
-        #[expect(clippy::disallowed_methods, reason = "a test reads it")]
+        #[expect(clippy::disallowed_methods, reason = "only tests read the output")]
         let mut stdout = std::io::stdout();
         let show = |stdout: &mut std::io::Stdout| {
             use std::io::Write as _;
@@ -87,7 +87,7 @@ fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(format!("CONVOKE_TEST_{name}")).ok()?.parse().ok()
 }
 
-/// Answers every call of Landlock with an error, as kernels without it and some containers do.
+/// Fails every Landlock call with an error, like kernels without Landlock and some containers.
 fn without_landlock(errno: u32) {
     const CREATE_RULESET: i64 = 444;
     let rules = BTreeMap::from([(CREATE_RULESET, Vec::new())]);

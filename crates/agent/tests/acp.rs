@@ -1,14 +1,13 @@
 //! Replays recorded dialogues with real ACP agents and prints for each prompt `NAME VERDICT sha256(reply) usage`.
 //!
 //! The recordings are not part of the project: `CONVOKE_ACP` names their directory, or `CONVOKE_SHARED` the one
-//! that holds `acp`. Each line is `{dir, msg}`: `->` was sent to the agent, `<-` came from it, `<!` is the end of
-//! its output, `!!` a response that never came. Reply and verdict are compared with those that the recording
-//! implies, and our answers to questions with those that the agent took.
+//! that holds `acp`. Each line is `{dir, msg}`: `->` was sent to the agent, `<-` came from it, `<!` is the end
+//! of its output, `!!` a response that never came. Reply and verdict are compared with those that the recording
+//! implies, and Convoke's answers to questions with those that the agent accepted.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,6 +19,7 @@ use convoke_agent::stream::TurnPhase;
 use convoke_agent::stream::acp::Acp;
 use convoke_agent::verdict::{Ending, Exit, TerminationCause};
 use convoke_conformance_acp as acp;
+use convoke_core::figures::hexadecimal;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -72,11 +72,7 @@ fn recordings() -> Vec<PathBuf> {
 }
 
 fn hash(text: &str) -> String {
-    let mut hash = String::new();
-    for byte in Sha256::digest(text.as_bytes()) {
-        write!(hash, "{byte:02x}").unwrap();
-    }
-    hash
+    hexadecimal(&Sha256::digest(text.as_bytes()))
 }
 
 fn is_sent(line: &Value, method: &str) -> bool {
@@ -97,7 +93,8 @@ fn response(lines: &[Value], at: usize) -> Option<usize> {
     })
 }
 
-/// Returns where the turn of a prompt ends in the recording: at its response, or at what stands for it.
+/// Returns where the turn of a prompt ends in the recording: at its response, or at the line that stands for
+/// it.
 fn end(lines: &[Value], at: usize) -> usize {
     let lost = (at..lines.len()).find(|&later| {
         let dir = lines[later]["dir"].as_str().unwrap();
@@ -106,7 +103,7 @@ fn end(lines: &[Value], at: usize) -> usize {
     response(lines, at).or(lost).unwrap_or(lines.len())
 }
 
-/// What a recording implies, found without the reader under test.
+/// What a recording implies, determined without the reader under test.
 struct Implied {
     verdict: &'static str,
     reply: String,
@@ -191,7 +188,8 @@ fn settings(prompt: &Value) -> SessionSettings {
     SessionSettings { prompt: texts.collect(), cwd: "/lab/wd".into(), ..SessionSettings::default() }
 }
 
-/// Returns what was written, each message checked by the official types. `asked` is the request that it may answer.
+/// Returns the written messages, each checked against the official types. `asked` is the request that a message
+/// may answer.
 fn written(input: &Input, asked: Option<&str>) -> Vec<Value> {
     let text = std::str::from_utf8(&input.bytes).unwrap();
     let messages = text.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -219,7 +217,7 @@ fn replay(name: &str, lines: &[Value], at: usize) -> Replay {
     let opened = json!({ "id": new[0]["id"], "result": { "sessionId": id } });
     let prompt = feed(&mut session, &opened, &mut events);
     let number = prompt[0]["id"].clone();
-    // Blocks of other kinds than text are not sent by us.
+    // Convoke sends only text blocks.
     let texts = |message: &Value| -> Vec<Value> {
         let blocks = message["params"]["prompt"].as_array().unwrap().iter();
         blocks.filter(|block| block["type"] == "text").cloned().collect()
@@ -340,7 +338,7 @@ fn opening_problems(lines: &[Value]) -> Vec<String> {
         if !is_sent(&lines[at], "initialize") {
             let hello = json!({ "id": message["id"], "result": { "protocolVersion": 1 } });
             message["id"] = feed(&mut session, &hello, &mut events)[0]["id"].clone();
-            // The session of a load is known to whoever loads it.
+            // The client already knows the session that it loads.
             if message["result"].is_object() && message["result"]["sessionId"].is_null() {
                 message["result"]["sessionId"] = lines[at]["msg"]["params"]["sessionId"].clone();
             }

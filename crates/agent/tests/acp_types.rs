@@ -1,4 +1,5 @@
-//! The client of ACP against the official types: they write whatever an agent can send, and read whatever is sent to it.
+//! The ACP client against the official types, which write everything that an agent can send and parse
+//! everything that is sent to it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,13 +14,13 @@ use convoke_conformance_acp::official::*;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// An agent that is played with the official types.
-struct Played {
+/// A simulated agent that uses the official types.
+struct SimulatedAgent {
     session: Session,
     events: Vec<Value>,
 }
 
-impl Played {
+impl SimulatedAgent {
     fn new(settings: SessionSettings) -> (Self, Value) {
         let mut played =
             Self { session: Session::new(Acp::new(1 << 20), settings), events: Vec::new() };
@@ -77,7 +78,7 @@ fn wrapped(message: impl Serialize) -> Value {
     serde_json::to_value(JsonRpcMessage::wrap(message)).unwrap()
 }
 
-/// Returns what was written, each message checked by the official types.
+/// Returns the written messages, each checked against the official types.
 fn sent(input: &Input, asked: Option<&str>) -> Vec<Value> {
     let text = std::str::from_utf8(&input.bytes).unwrap();
     let messages = text.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -106,7 +107,7 @@ fn text(words: &str) -> ContentBlock {
     ContentBlock::Text(TextContent::new(words))
 }
 
-/// The options of a session: a mode in groups, a model, and one that is switched on and off.
+/// The options of a session: grouped modes, a model, and an on/off option.
 fn options() -> Vec<SessionConfigOption> {
     let plan = SessionConfigSelectOption::new("plan", "Planning");
     let edit = SessionConfigSelectOption::new("edit", "Editing");
@@ -133,7 +134,7 @@ fn every_request_of_a_turn_is_written_as_the_official_types_write_it() {
         ..settings()
     };
     // Modes and models as options.
-    let (mut played, hello) = Played::new(chosen("planning", Some("large")));
+    let (mut played, hello) = SimulatedAgent::new(chosen("planning", Some("large")));
     assert_eq!(hello["params"]["protocolVersion"], 1);
     let new = played.respond(&hello, hello_response());
     assert_eq!(new["params"]["mcpServers"], json!([server]));
@@ -152,7 +153,7 @@ fn every_request_of_a_turn_is_written_as_the_official_types_write_it() {
     );
     let cancel = played.session.interrupt().unwrap();
     assert_eq!(sent(&cancel, None)[0]["method"], "session/cancel");
-    // Modes as such, in a session that is resumed or loaded.
+    // Modes in their own field, in a session that is resumed or loaded.
     let sessions = SessionCapabilities::new().resume(SessionResumeCapabilities::new());
     let modes = || {
         let modes = vec![SessionMode::new("edit", "Editing"), SessionMode::new("plan", "Planning")];
@@ -163,7 +164,7 @@ fn every_request_of_a_turn_is_written_as_the_official_types_write_it() {
         (AgentCapabilities::new().load_session(true), "session/load"),
     ] {
         let resumed = SessionSettings { resume: Some("s".to_owned()), ..chosen("plan", None) };
-        let (mut played, hello) = Played::new(resumed);
+        let (mut played, hello) = SimulatedAgent::new(resumed);
         let open = played.respond(&hello, hello_response().agent_capabilities(abilities));
         assert_eq!((&open["method"], &open["params"]["sessionId"]), (&json!(method), &json!("s")));
         let mode = if method == "session/load" {
@@ -225,8 +226,8 @@ fn every_update_is_read() {
         (SessionUpdate::UsageUpdate(cost), vec![]),
         (SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, "Slow")), vec!["warning"]),
     ] {
-        // A prompt for each, so that none depends on the one before; a thought or a text is whole when another begins.
-        let (mut played, prompt) = Played::begin(settings());
+        // One prompt each, so that cases are independent. A thought or a text is whole when another one begins.
+        let (mut played, prompt) = SimulatedAgent::begin(settings());
         if kinds.first() == Some(&"thinking") && kinds.len() > 1 {
             played.update(SessionUpdate::AgentThoughtChunk(ContentChunk::new(text("hm"))));
         }
@@ -281,7 +282,7 @@ fn what_is_no_text_of_a_reply_is_named() {
             EmbeddedResourceResource::BlobResourceContents(blob),
         )),
     ] {
-        let (mut played, prompt) = Played::begin(settings());
+        let (mut played, prompt) = SimulatedAgent::begin(settings());
         played.update(SessionUpdate::AgentMessageChunk(ContentChunk::new(block)));
         played.update(SessionUpdate::AgentMessageChunk(ContentChunk::new(text("end"))));
         played.respond(&prompt, PromptResponse::new(StopReason::EndTurn));
@@ -300,7 +301,7 @@ fn every_end_of_a_prompt_is_read() {
         (StopReason::Refusal, "failed"),
         (StopReason::Cancelled, "cancelled"),
     ] {
-        let (mut played, prompt) = Played::begin(settings());
+        let (mut played, prompt) = SimulatedAgent::begin(settings());
         played.update(SessionUpdate::AgentMessageChunk(ContentChunk::new(text("x"))));
         played.respond(&prompt, PromptResponse::new(reason));
         assert_eq!(played.finish().verdict.as_str(), verdict, "{reason:?}");
@@ -314,7 +315,7 @@ fn every_end_of_a_prompt_is_read() {
         Error::auth_required(),
         Error::new(429, "slow down"),
     ] {
-        let (mut played, prompt) = Played::begin(settings());
+        let (mut played, prompt) = SimulatedAgent::begin(settings());
         let message = error.message.clone();
         played.refuse(&prompt, error);
         let verdict = played.finish().verdict;
@@ -324,7 +325,7 @@ fn every_end_of_a_prompt_is_read() {
         );
     }
     // Before the session is open, the ways to sign in are named.
-    let (mut played, hello) = Played::new(settings());
+    let (mut played, hello) = SimulatedAgent::new(settings());
     let new = played.respond(&hello, hello_response());
     played.refuse(&new, Error::auth_required());
     let verdict = played.finish().verdict.to_string();
@@ -347,7 +348,7 @@ fn every_kind_of_question_is_answered_with_an_option_of_its_kind() {
         (SwitchMode, false),
         (Other, true),
     ] {
-        let (mut played, _) = Played::begin(settings());
+        let (mut played, _) = SimulatedAgent::begin(settings());
         let path = ToolCallLocation::new("/work/a.txt");
         let fields = ToolCallUpdateFields::new().kind(kind).title("x").locations(vec![path]);
         let options =

@@ -1,5 +1,5 @@
-//! Readers on damaged recordings: cut, repeated, mixed with
-//! noise, written by another system. The recordings are found as in `streams.rs`.
+//! Readers on damaged recordings: truncated, repeated, mixed with noise, or written by another system. The
+//! recordings are located as in `streams.rs`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -31,7 +31,7 @@ fn streams() -> Vec<Recording> {
     found
 }
 
-/// Reads every recording as it is and as `mutate` makes it.
+/// Reads every recording unchanged and as modified by `mutate`.
 fn each(
     mutate: impl Fn(&Recording) -> Vec<Vec<u8>>,
     check: impl Fn(&Recording, &ReadTurn, &ReadTurn),
@@ -53,7 +53,7 @@ fn closes(line: &[u8]) -> bool {
     CLOSING.iter().any(|mark| line.replace(": ", ":").contains(mark))
 }
 
-/// Asserts that two accounts show the user the same actions of the agent.
+/// Asserts that two results show the user the same actions of the agent.
 fn same(recording: &Recording, whole: &ReadTurn, mutated: &ReadTurn) {
     let name = &recording.name;
     assert_eq!(mutated.result.verdict.as_str(), whole.result.verdict.as_str(), "{name}");
@@ -168,7 +168,7 @@ fn what_sub_agents_say_in_between_is_never_the_reply() {
     );
 }
 
-/// A field that is gone can cost its own meaning, and never makes a success of what was none.
+/// A missing field can lose its own information, but never turns a failure into a success.
 #[test]
 fn no_field_that_is_null_makes_a_turn_done() {
     each(
@@ -179,7 +179,7 @@ fn no_field_that_is_null_makes_a_turn_done() {
                 let Ok(serde_json::Value::Object(event)) = serde_json::from_slice(line) else {
                     continue;
                 };
-                // The one field that says of a `success` that it is none.
+                // The one field that marks a `success` as a failure.
                 for name in event.keys().filter(|name| *name != "is_error") {
                     let mut event = event.clone();
                     event[name] = serde_json::Value::Null;

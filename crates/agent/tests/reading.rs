@@ -1,4 +1,4 @@
-//! Readers on lines that no recording has: odd, damaged and new ones.
+//! Readers on lines that no recording contains: odd, damaged and new ones.
 
 #![allow(clippy::unwrap_used)]
 
@@ -164,7 +164,7 @@ fn an_app_server_turn_is_read_with_its_deltas_tools_and_tokens() {
     let (events, account) = read(app, lines);
     assert_eq!(account.reply, "Four.");
     assert_eq!(account.verdict, Verdict::Done);
-    // Over the whole thread, of which this is the last count.
+    // The count covers the whole thread, and this is the last one.
     assert_eq!(account.usage.map(|u| (u.input, u.output)), Some((41, 9)));
     let told = events.iter().filter_map(|event| match &event.kind {
         EventKind::Usage(usage) => Some((usage.input, usage.output)),
@@ -268,7 +268,7 @@ fn retries_that_are_not_counted_are_counted_here() {
     let app = br#"{"method":"error","params":{"willRetry":true,"error":{"message":"the stream broke off"}}}"#;
     let tool = br#"{"method":"item/completed","params":{"item":{"type":"commandExecution","id":"1","exitCode":0,"status":"completed"}}}"#;
     let said = br#"{"method":"item/completed","params":{"item":{"type":"agentMessage","id":"2","text":"half"}}}"#;
-    // The tool is news of the model; half an answer, which is begun anew, is not.
+    // The tool call counts as progress; a partial answer that is started over does not.
     let (events, _) = read(CodexApp::new(100), &[app, said, app, tool, app]);
     assert_eq!(attempts(&events), [1, 2, 1]);
     let claude = br#"{"type":"system","subtype":"api_retry","error":"server_error"}"#;
@@ -302,10 +302,10 @@ fn an_error_that_ends_a_turn_of_codex_is_said_once() {
     let (_, account) = read(CodexExec::new(100), &[error, failed]);
     assert_eq!(account.verdict.to_string(), "failed: no such thing");
     assert_eq!(codes(&account), [""; 0]);
-    // Without a closing event it is all that explains the end.
+    // Without a closing event, the error is the only explanation of the end.
     let (_, account) = read(CodexExec::new(100), &[error]);
     assert_eq!(account.verdict.to_string(), "failed: no such thing");
-    // Where the turn goes on, it was a notice.
+    // If the turn continues, the error was a notice.
     let done = br#"{"type":"turn.completed"}"#;
     let said = br#"{"type":"item.completed","item":{"type":"agent_message","text":"Four."}}"#;
     let (_, account) = read(CodexExec::new(100), &[error, said, done]);
@@ -359,7 +359,7 @@ fn an_error_that_claude_wrote_explains_an_end_without_a_result() {
     let (_, account) = read(Claude::new(100), &[error]);
     assert_eq!(account.verdict.to_string(), "failed: rate limit: Slow down.");
     assert_eq!(account.reply, "");
-    // An error that was overcome explains nothing.
+    // An error that the program recovered from explains nothing.
     let said = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"Four."}]}}"#;
     let (_, account) = read(Claude::new(100), &[error, said]);
     assert!(account.verdict.to_string().contains("before the turn was complete"), "{account:?}");
@@ -375,7 +375,7 @@ fn an_empty_result_of_claude_does_not_erase_what_was_said() {
         );
         let (_, account) = read(Claude::new(100), &[said, result.as_bytes()]);
         assert_eq!(account.reply, "Four.");
-        // Text before a tool call is no reply, and none came after it.
+        // Text before a tool call is not the reply, and none came after it.
         let (_, account) = read(Claude::new(100), &[said, tool, result.as_bytes()]);
         assert_eq!(account.reply, "");
     }
@@ -424,7 +424,7 @@ fn what_gemini_thought_counts_as_output() {
 }
 
 proptest::proptest! {
-    /// Whatever a program writes, it is read without a panic, in any chunks, to the same account.
+    /// Any bytes that a program writes are read without a panic, and with the same result in any chunks.
     #[test]
     fn any_bytes_are_read_the_same_in_any_chunks(
         lines in proptest::collection::vec(line(), 0..12),

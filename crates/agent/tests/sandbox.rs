@@ -1,4 +1,4 @@
-//! A hostile agent under each permission: what the kernel stops, and what it does not.
+//! A hostile agent with each permission: what the kernel stops, and what it does not.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -16,18 +16,18 @@ use tempfile::TempDir;
 
 const HOST: &str = env!("CARGO_BIN_EXE_convoke-test-host");
 
-/// A user without any rights, under whom root's own do not count.
+/// A user without any rights, so that root's rights do not matter.
 const NOBODY: &str = "65534";
 
-/// A home with secrets, a working directory, and a directory outside of both.
-struct Stage {
+/// A home with secrets, a working directory, and a directory outside both.
+struct SandboxHost {
     dir: TempDir,
     listener: TcpListener,
     model: TcpListener,
     datagrams: UdpSocket,
     _abstract: UnixListener,
     _unix: (UnixListener, UnixDatagram),
-    /// A process outside of the sandbox, of the same user, that stands for Convoke.
+    /// A process of the same user outside the sandbox, in place of Convoke.
     convoke: Child,
 }
 
@@ -87,7 +87,7 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("search the keyring", "perl $OUTSIDE/keyring.pl"),
 ];
 
-/// The client of a connection, which is made when it is accepted by the kernel of the other side.
+/// A client that connects; the connection is made when the other side's kernel accepts it.
 const NET: &str = r#"
 use Socket;
 my ($how, $to) = @ARGV;
@@ -121,14 +121,14 @@ my $ptrace = `uname -m` =~ /aarch64/ ? 117 : 101;
 exit(syscall($ptrace, 16, int($ARGV[0]), 0, 0) < 0);
 ";
 
-/// Limits the open files of a process, 0 for its own, to as many as any program needs.
+/// Limits the open files of a process to what any program needs; 0 is its own.
 const LIMIT: &str = r#"
 my $prlimit = `uname -m` =~ /aarch64/ ? 261 : 302;
 my $limits = pack("QQ", 64, 64);
 exit(syscall($prlimit, int($ARGV[0]), 7, $limits, 0) < 0);
 "#;
 
-/// Takes time on a processor or a disk away from a process, 0 for its own.
+/// Takes CPU or disk time away from a process; 0 is its own.
 const SLOW: &str = r#"
 my ($how, $pid) = ($ARGV[0], int($ARGV[1]));
 my ($priority, $disk, $affinity, $scheduler) =
@@ -151,7 +151,7 @@ use Errno;
 exit(syscall($keyctl, 0, -3, 0) < 0 && $! == Errno::ENOSYS());
 ";
 
-impl Stage {
+impl SandboxHost {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
@@ -203,8 +203,8 @@ impl Stage {
             write(&stage.outside().join(name), text);
         }
         std::fs::create_dir(stage.path("tmp")).unwrap();
-        // A copy that any user can run. A process of another test that begins now would inherit a file that is
-        // written here, and it could not be run.
+        // A copy that any user can run. It is copied by another process: a test's child that starts now would
+        // inherit a file opened for writing here, and the copy could not be run.
         let copied = Command::new("cp").arg(HOST).arg(stage.path("host")).status().unwrap();
         assert!(copied.success());
         stage
@@ -226,14 +226,14 @@ impl Stage {
         self.path("outside")
     }
 
-    /// Returns a command that runs one turn of a script, with this stage's variables alone.
+    /// Returns a command that runs one turn of a script with only this host's variables.
     fn turn(&self, permissions: &str, script: &str) -> Command {
         let mut command = Command::new(self.path("host"));
         self.set_up(&mut command, permissions, script);
         command
     }
 
-    /// Returns the same, run by a user without any rights.
+    /// Returns the same command, run by a user without any rights.
     fn turn_of_nobody(&self, permissions: &str, script: &str) -> Command {
         let mut command = as_nobody(self.path("host"));
         self.set_up(&mut command, permissions, script);
@@ -261,7 +261,7 @@ impl Stage {
             .env("CONVOKE_TEST_SHOW", "1");
     }
 
-    /// Gives everything to the user without any rights.
+    /// Gives all files to the user without any rights.
     fn give_away(&mut self) {
         let status =
             Command::new("chown").args(["-R", NOBODY]).arg(self.dir.path()).status().unwrap();
@@ -269,7 +269,7 @@ impl Stage {
         self.convoke.kill().unwrap();
         self.convoke.wait().unwrap();
         self.convoke = as_nobody("sleep").arg("1000").spawn().unwrap();
-        // It is that user's once it has become the program.
+        // The process belongs to that user once it has become the program.
         let name = format!("/proc/{}/comm", self.convoke.id());
         while std::fs::read_to_string(&name).unwrap().trim() != "sleep" {
             std::thread::yield_now();
@@ -277,7 +277,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for SandboxHost {
     fn drop(&mut self) {
         let closed = self.home().join("closed");
         let _ = std::fs::set_permissions(closed, std::fs::Permissions::from_mode(0o700));
@@ -305,7 +305,7 @@ fn shown(mut command: Command) -> String {
     text
 }
 
-/// Returns a script that makes every attempt and says which ones succeeded.
+/// Returns a script that makes every attempt and prints those that succeeded.
 fn all_attempts() -> String {
     let attempts = ATTEMPTS.iter().map(|(name, script)| {
         format!("( {script} ) >/dev/null 2>&1 && echo '{name}: open' || echo '{name}: stopped'\n")
@@ -315,10 +315,13 @@ fn all_attempts() -> String {
 
 const PERMISSIONS: [&str; 4] = ["read-only", "edit", "edit-and-network", "full"];
 
-/// Makes every attempt under every permission, on a stage of its own each.
-fn table(turn: impl Fn(&Stage, &str) -> Command, prepare: impl Fn(&mut Stage)) -> String {
+/// Makes every attempt with every permission, each on its own host.
+fn table(
+    turn: impl Fn(&SandboxHost, &str) -> Command,
+    prepare: impl Fn(&mut SandboxHost),
+) -> String {
     let columns = PERMISSIONS.map(|permissions| {
-        let mut stage = Stage::new();
+        let mut stage = SandboxHost::new();
         prepare(&mut stage);
         let text = shown(turn(&stage, permissions));
         assert!(text.starts_with("done\n"), "{permissions}: {text}");
@@ -402,15 +405,17 @@ fn a_hostile_agent_is_stopped_by_the_kernel() {
 #[test]
 fn a_hostile_agent_of_an_ordinary_user_is_stopped_by_the_kernel() {
     let attempts = all_attempts();
-    let table =
-        table(|stage, permissions| stage.turn_of_nobody(permissions, &attempts), Stage::give_away);
+    let table = table(
+        |stage, permissions| stage.turn_of_nobody(permissions, &attempts),
+        SandboxHost::give_away,
+    );
     assert_eq!(table, HELD, "\n{table}");
 }
 
-/// What the table shows as stopped is open to the same user without a sandbox.
+/// Without a sandbox, the same user can do what the table shows as stopped.
 #[test]
 fn without_a_sandbox_an_ordinary_user_reaches_a_process_of_its_own() {
-    let mut stage = Stage::new();
+    let mut stage = SandboxHost::new();
     stage.give_away();
     let process = format!("/proc/{}", stage.convoke.id());
     for (program, argument) in [
@@ -423,7 +428,7 @@ fn without_a_sandbox_an_ordinary_user_reaches_a_process_of_its_own() {
     }
 }
 
-/// Other kinds of sockets, and the calls that pass by the filter of calls.
+/// Other kinds of sockets, and the system calls that bypass the filter.
 #[test]
 fn sockets_that_port_rules_do_not_know_are_refused_by_the_filter() {
     const TRY: &str = r#"
@@ -438,7 +443,7 @@ my $parameters = "\0" x 120;
 my $made = syscall(425, 1, $parameters);
 print "io_uring: ", ($made >= 0 ? "open" : $! == $ENOSYS ? "refused" : "other: $!"), "\n";
 "#;
-    let stage = Stage::new();
+    let stage = SandboxHost::new();
     write(&stage.outside().join("sockets.pl"), TRY);
     for permissions in ["read-only", "edit"] {
         let text = shown(stage.turn(permissions, "perl $OUTSIDE/sockets.pl"));
@@ -448,14 +453,14 @@ print "io_uring: ", ($made >= 0 ? "open" : $! == $ENOSYS ? "refused" : "other: $
     }
 }
 
-/// Root's own capabilities reach devices and the kernel, whatever the files.
+/// Root's capabilities give access to devices and the kernel, regardless of files.
 #[test]
 fn an_agent_of_root_makes_no_devices_and_keeps_the_capabilities_for_its_files() {
     // chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, setfcap
     const KEPT: u64 =
         1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 31;
     for permissions in ["read-only", "edit", "edit-and-network"] {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let script = "mknod $TMPDIR/device c 1 3 || echo none; grep CapEff /proc/self/status";
         let text = shown(stage.turn(permissions, script));
         let left = text.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
@@ -473,7 +478,7 @@ fn port_rules_hold_for_the_newer_protocol_of_addresses_too() {
     for (permissions, cell) in
         [("read-only", "stopped"), ("edit", "stopped"), ("edit-and-network", "open")]
     {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let script = "perl $OUTSIDE/net.pl tcp6 $PORT6 && echo open || echo stopped";
         let mut turn = stage.turn(permissions, script);
         turn.env("PORT6", &port);
@@ -482,10 +487,10 @@ fn port_rules_hold_for_the_newer_protocol_of_addresses_too() {
     }
 }
 
-/// Without a relay, what the program itself needs is open, and it is said.
+/// Without a relay, the ports that the program itself needs are open, and reported.
 #[test]
 fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
-    let stage = Stage::new();
+    let stage = SandboxHost::new();
     let mut turn = stage.turn("read-only", &all_attempts());
     turn.env_remove("CONVOKE_TEST_PORT");
     let text = shown(turn);
@@ -496,7 +501,7 @@ fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
     assert!(text.contains("send by TCP fast open: stopped"), "{text}");
     assert!(text.contains("not enforced: network (TCP port 443"), "{text}");
 
-    // The address of its model, as the user configured it.
+    // The address of the program's model, as the user configured it.
     let mut turn = stage.turn("read-only", &all_attempts());
     let model = stage.model.local_addr().unwrap();
     turn.env_remove("CONVOKE_TEST_PORT").env("SOME_BASE_URL", format!("http://{model}/v1"));
@@ -505,18 +510,18 @@ fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
     assert!(text.contains("connect to another port: stopped"), "{text}");
     assert!(text.contains(&format!("TCP port {} of addresses", model.port())), "{text}");
 
-    // Any other address is none of its business.
+    // Addresses of other programs are not opened.
     let mut turn = stage.turn("read-only", &all_attempts());
     turn.env_remove("CONVOKE_TEST_PORT").env("VAULT_ADDR", format!("http://{model}"));
     let text = shown(turn);
     assert!(text.contains("connect to its model: stopped"), "{text}");
 }
 
-/// A program that fails without a key that it was not given says nothing of it.
+/// A program that fails because a key was withheld does not mention the key.
 #[test]
 fn a_program_that_fails_without_its_variables_is_told_of_them() {
     for (script, is_told) in [("exit 3", true), ("echo fine", false)] {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let mut turn = stage.turn("read-only", script);
         turn.env("MY_API_KEY", "x-y-z").env("OTHER", "x");
         let text = shown(turn);
@@ -549,7 +554,7 @@ fn an_older_landlock_names_what_it_leaves_open() {
         (5, &["signal Convoke"], "signals to other processes; "),
         (6, &[], ""),
     ] {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let mut turn = stage.turn("read-only", &all_attempts());
         turn.env("CONVOKE_TEST_ABI", abi.to_string());
         let text = shown(turn);
@@ -575,11 +580,11 @@ fn an_older_landlock_names_what_it_leaves_open() {
 #[test]
 fn without_landlock_permissions_are_refused_and_never_ignored() {
     for errno in [nix::libc::ENOSYS, nix::libc::EOPNOTSUPP, nix::libc::EPERM] {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let mut turn = stage.turn("read-only", "echo x >inside");
         turn.env("CONVOKE_TEST_ERRNO", errno.to_string());
         let text = shown(turn);
-        assert!(text.contains("nothing on this system enforces `read-only`"), "{text}");
+        assert!(text.contains("this system cannot enforce `read-only`"), "{text}");
         assert!(!stage.work().join("inside").exists());
         let mut turn = stage.turn("full", "echo x >inside");
         turn.env("CONVOKE_TEST_ERRNO", errno.to_string());
@@ -589,11 +594,11 @@ fn without_landlock_permissions_are_refused_and_never_ignored() {
     }
 }
 
-/// A sandbox does not concern files that are open already.
+/// A sandbox does not restrict files that are already open.
 #[test]
 fn an_open_file_of_convokes_caller_does_not_reach_the_agent() {
     for permissions in ["read-only", "full"] {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let script = "ls -l /proc/self/fd >fds; cat <&9; echo x >&8; echo fine";
         let turn = stage.turn(permissions, script);
         let mut command = Command::new("/bin/sh");
@@ -608,7 +613,7 @@ fn an_open_file_of_convokes_caller_does_not_reach_the_agent() {
     }
 }
 
-/// Secrets in variables are hidden like those in files, and so is what leads out of the sandbox.
+/// Secrets in variables are hidden like those in files, and so are variables that point outside the sandbox.
 #[test]
 fn variables_with_secrets_are_passed_on_to_full_alone() {
     const NAMES: [&str; 6] = [
@@ -622,7 +627,7 @@ fn variables_with_secrets_are_passed_on_to_full_alone() {
     for (permissions, is_there) in
         [("read-only", false), ("edit-and-network", false), ("full", true)]
     {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let mut turn = stage.turn(permissions, "env | cut -d= -f1");
         turn.envs(NAMES.map(|name| (name, "x-y-z")));
         let text = shown(turn);
@@ -639,7 +644,7 @@ fn variables_with_secrets_are_passed_on_to_full_alone() {
 
 #[test]
 fn a_daemon_stays_confined_and_ends_with_the_turn() {
-    let stage = Stage::new();
+    let stage = SandboxHost::new();
     let script = "perl -MPOSIX=setsid -e '
         exit 0 if fork; setsid; exit 0 if fork;
         open(F, \">\", \"$ENV{TMPDIR}/daemon\"); print F $$; close F;
@@ -657,17 +662,17 @@ fn a_daemon_stays_confined_and_ends_with_the_turn() {
 
 #[test]
 fn a_tool_that_was_stopped_is_shown_although_the_program_succeeds() {
-    let stage = Stage::new();
+    let stage = SandboxHost::new();
     let text = shown(stage.turn("read-only", "echo x >inside; echo fine; exit 0"));
     assert!(text.starts_with("done\nfine"), "{text}");
     assert!(text.contains("sandbox.stopped: `read-only` stopped a tool: "), "{text}");
     assert!(text.contains("inside: Permission denied"), "{text}");
 }
 
-/// A working directory that holds the user's secrets opens none of them.
+/// A working directory that contains the user's secrets gives access to none of them.
 #[test]
 fn the_home_as_working_directory_keeps_its_secrets() {
-    let stage = Stage::new();
+    let stage = SandboxHost::new();
     let script = "echo x >entry-1 && echo wrote; cat .ssh/id; echo x >.claude/settings.json; true";
     let mut command = Command::new(stage.path("host"));
     command.args(["plain", ""]).arg(stage.home()).args(["/bin/sh", "-c", script]);
@@ -683,10 +688,10 @@ fn the_home_as_working_directory_keeps_its_secrets() {
     assert_eq!(std::fs::read_to_string(stage.home().join(".claude/settings.json")).unwrap(), "{}");
 }
 
-/// What vanishes between listing and opening needs no rule, and does not keep a program from starting.
+/// Files that vanish between listing and opening need no rule, and do not prevent a program from starting.
 #[test]
 fn a_home_whose_entries_come_and_go_keeps_no_program_from_starting() {
-    let stage = Stage::new();
+    let stage = SandboxHost::new();
     let script = "while :; do touch a b c d e f g h; rm -f a b c d e f g h; done";
     let mut churn =
         Command::new("/bin/sh").args(["-c", script]).current_dir(stage.home()).spawn().unwrap();

@@ -1,16 +1,15 @@
 //! Reads recorded outputs of the real CLIs and prints for each `NAME VERDICT sha256(reply) usage`.
 //!
-//! The recordings are not part of the project: `CONVOKE_STREAMS` names their directory, or
-//! `CONVOKE_SHARED` the one that holds `streams` and `new/streams`. A recording whose meta file holds its
-//! `truth` is compared with it. `streams.expected` is the reviewed result for the others that we know;
-//! `UPDATE_EXPECTED=1` writes it anew. Any other recording is judged by the general rules alone.
+//! The recordings are not part of the project: `CONVOKE_STREAMS` names their directory, or `CONVOKE_SHARED` the
+//! one that holds `streams` and `new/streams`. A recording whose meta file contains its `truth` is compared
+//! with it. `streams.expected` has the reviewed results of other known recordings; `UPDATE_EXPECTED=1` rewrites
+//! it. Any other recording is checked only against general rules.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
 mod recorded;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -18,6 +17,7 @@ use convoke_agent::stream::TurnPhase;
 use convoke_agent::stream::lines::{Line, Lines};
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Exit, Verdict};
+use convoke_core::figures::hexadecimal;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         let result = result_line(&recording.name, &account);
         println!("{result}");
         let result = format!("{result}{}", reason(&account));
-        let truth = Truth::read(&path);
+        let truth = ExpectedTurn::read(&path);
         let mut problems = problems(&recording, truth.as_ref(), &account);
         match expected.get(&recording.name) {
             Some(known) if *known != result => problems.push(format!("expected {known}")),
@@ -88,17 +88,17 @@ fn main() -> ExitCode {
 }
 
 /// The known contents of a recording.
-struct Truth {
+struct ExpectedTurn {
     verdict: String,
     reply: String,
     usage: Option<Usage>,
-    /// The event after which nothing of the turn comes, and its line, counted from 1.
+    /// The last event of the turn, and its line, counted from 1.
     over: Option<(String, usize)>,
-    /// The recording does not settle everything.
+    /// Whether the recording leaves something open.
     uncertain: bool,
 }
 
-impl Truth {
+impl ExpectedTurn {
     fn read(path: &Path) -> Option<Self> {
         let meta = std::fs::read(path.with_extension("meta.json")).ok()?;
         let meta: Value = serde_json::from_slice(&meta).ok()?;
@@ -133,15 +133,12 @@ fn expected_results() -> BTreeMap<String, String> {
 }
 
 fn result_line(name: &str, account: &ReadTurn) -> String {
-    let mut hash = String::new();
-    for byte in Sha256::digest(account.result.reply.as_bytes()) {
-        write!(hash, "{byte:02x}").unwrap();
-    }
+    let hash = hexadecimal(&Sha256::digest(account.result.reply.as_bytes()));
     let usage = account.result.usage.map_or("-".to_owned(), |usage| usage.to_string());
     format!("{name} {} {hash} {usage}", account.result.verdict.as_str())
 }
 
-/// Returns the reason of a failure, which the reviewed results hold beside what is printed.
+/// Returns the reason of a failure, which is part of the reviewed results but is not printed.
 fn reason(account: &ReadTurn) -> String {
     match &account.result.verdict {
         Verdict::Failed(failure) => format!(" {:?}", failure.reason),
@@ -149,8 +146,8 @@ fn reason(account: &ReadTurn) -> String {
     }
 }
 
-/// Judges the account by rules that hold for any recording.
-fn problems(recording: &Recording, truth: Option<&Truth>, turn: &ReadTurn) -> Vec<String> {
+/// Checks a result against rules that hold for any recording.
+fn problems(recording: &Recording, truth: Option<&ExpectedTurn>, turn: &ReadTurn) -> Vec<String> {
     let mut problems = match truth {
         Some(truth) => differences(truth, recording, turn),
         None => verdict_problem(recording, turn).into_iter().collect(),
@@ -165,8 +162,8 @@ fn problems(recording: &Recording, truth: Option<&Truth>, turn: &ReadTurn) -> Ve
     problems
 }
 
-/// Compares a result with what the recording is known to hold.
-fn differences(truth: &Truth, recording: &Recording, turn: &ReadTurn) -> Vec<String> {
+/// Compares a result with the known contents of the recording.
+fn differences(truth: &ExpectedTurn, recording: &Recording, turn: &ReadTurn) -> Vec<String> {
     let mut problems = Vec::new();
     let word = turn.result.verdict.as_str();
     let known = ["done", "failed", "cancelled"].contains(&truth.verdict.as_str());
@@ -174,7 +171,7 @@ fn differences(truth: &Truth, recording: &Recording, turn: &ReadTurn) -> Vec<Str
     if differs {
         problems.push(format!("the verdict is {word}, and in truth {}", truth.verdict));
     }
-    // The text of a turn that was not done is informative only.
+    // The text of an incomplete turn is not compared.
     if truth.verdict == "done" && !truth.uncertain && turn.result.reply != truth.reply {
         problems
             .push(format!("the reply is {:?}, and in truth {:?}", turn.result.reply, truth.reply));
@@ -196,7 +193,7 @@ fn differences(truth: &Truth, recording: &Recording, turn: &ReadTurn) -> Vec<Str
     problems
 }
 
-/// Returns the line, counted from 1, at which the agent came to rest for good.
+/// Returns the line, counted from 1, after which the agent stays idle.
 fn over(recording: &Recording) -> Option<usize> {
     let mut reader = recording.reader()?;
     let mut lines = Lines::json(64 << 20);
@@ -214,22 +211,23 @@ fn over(recording: &Recording) -> Option<usize> {
     over
 }
 
-/// Returns whether an event of a recording closes its turn; the end of a process is none.
+/// Returns whether an event of a recording closes its turn; the end of a process does not.
 fn is_closing(event: &str) -> bool {
     matches!(event, "last result" | "control_response")
 }
 
-/// Judges the verdict by the closing event and the exit.
+/// Checks the verdict against the closing event and the exit status.
 fn verdict_problem(recording: &Recording, turn: &ReadTurn) -> Option<String> {
     let implied = implied_verdicts(recording);
     let word = turn.result.verdict.as_str();
-    // A recording without an exit code is of a program that outlived its recorder.
+    // A recording without an exit code belongs to a program that outlived its recorder.
     let outlived = recording.exit == Exit::Unknown && word == "timed-out";
     (!implied.contains(&word) && !outlived)
         .then(|| format!("the verdict is {word}, and not one of {implied:?}"))
 }
 
-/// Finds the verdicts that the closing event and the exit allow, without the reader under test.
+/// Returns the verdicts that the closing event and the exit status allow, determined without the reader under
+/// test.
 fn implied_verdicts(recording: &Recording) -> &'static [&'static str] {
     const NOT_DONE: &[&str] = &["failed", "cancelled", "timed-out"];
     if recording.format() == Some(Format::Plain) {

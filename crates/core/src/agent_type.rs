@@ -12,9 +12,9 @@ pub enum AgentType {
     OpenaiCodex,
     /// Google's Gemini CLI.
     GoogleGemini,
-    /// Plain text, asked for by name.
+    /// Plain text.
     Plain,
-    /// A type that is not built in, as it was written.
+    /// A type that is not built in, as written.
     Other(String),
 }
 
@@ -31,7 +31,7 @@ impl AgentType {
             "claude" | "claude-code" => Self::ClaudeCode,
             "codex" | "openai-codex" => Self::OpenaiCodex,
             "gemini" | "google-gemini" => Self::GoogleGemini,
-            // Neither a model behind an endpoint nor a protocol for any program has a format of its own.
+            // Neither an API model nor an ACP agent has a format of its own.
             "plain" | "api" | "acp" => Self::Plain,
             _ => Self::Other(name.to_owned()),
         }

@@ -1,14 +1,14 @@
 //! Budget planning: decides from sizes how much of each fragment to keep, before any text is rendered.
 //!
-//! In this order, until it fits: context messages are dropped whole, oldest first; the message is cut to its first 64
-//! bytes; the instruction file is cut to its head and tail; the message is cut to its mark. The configured system text
-//! and the team task are never cut.
+//! Steps, in this order until the prompt fits: context messages are dropped whole, oldest first; the message is
+//! cut to its first 64 bytes; the instruction file is cut to its head and tail; the message is cut to its mark.
+//! The configured system text and the team task are never cut.
 
 use crate::assembler::{Format, SystemPlace};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics;
 use crate::fragment::{Fragment, Fragments, Section};
-use crate::truncation::Kept;
+use crate::truncation::KeptPart;
 
 /// The fragments that are never cut do not fit, together with the truncation marks of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -17,12 +17,12 @@ use crate::truncation::Kept;
      takes; raise max-bytes, or shorten the system text or the team task, which are never cut"
 )]
 pub struct BudgetTooSmall {
-    /// The bytes of the configured system text and the team task, with headers and separators; if these
-    /// fit, as many as `smallest`.
+    /// The size of the configured system text and the team task, with headers and separators, in bytes. If
+    /// these fit, equal to `smallest`.
     pub needed: u64,
-    /// The smallest budget that gives a prompt: with the marks of everything that can be cut.
+    /// The smallest budget that gives a prompt: everything that can be cut is reduced to its mark.
     pub smallest: u64,
-    /// The bytes that are available.
+    /// The budget, in bytes.
     pub available: u64,
 }
 
@@ -31,21 +31,21 @@ impl BudgetTooSmall {
     pub const CODE: &'static str = "budget.too-small";
 }
 
-/// The size of the message that is kept until the instruction file is cut.
+/// The part of the message that is kept until the instruction file has been cut.
 const MESSAGE_FLOOR: usize = 64;
 
-/// The kept part of each fragment, and the arithmetic behind it.
+/// The kept part of each fragment, and the sizes behind the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) max_bytes: u64,
-    /// The bytes that everything would have needed.
+    /// The size of the uncut prompt.
     pub(crate) needed: u64,
     /// The number of dropped context messages, oldest first.
     pub(crate) dropped: usize,
     /// The bytes of their lines.
     pub(crate) dropped_bytes: u64,
-    pub(crate) file: Kept,
-    pub(crate) message: Kept,
+    pub(crate) file: KeptPart,
+    pub(crate) message: KeptPart,
     /// The bytes of the prompt.
     pub(crate) prompt_len: usize,
     /// The bytes of the separate system text.
@@ -66,8 +66,8 @@ pub(crate) fn plan(
         needed: context.needed as u64,
         dropped: context.dropped,
         dropped_bytes: context.dropped_bytes as u64,
-        file: Kept::Whole,
-        message: Kept::Whole,
+        file: KeptPart::Whole,
+        message: KeptPart::Whole,
         prompt_len: 0,
         apart_len: 0,
     };
@@ -85,12 +85,12 @@ pub(crate) fn plan(
 }
 
 struct FittedContext {
-    /// The size of everything.
+    /// The size of the uncut prompt.
     needed: usize,
     dropped: usize,
     dropped_bytes: usize,
     kept_len: usize,
-    /// The rest fits.
+    /// Whether everything else fits.
     fits: bool,
 }
 
@@ -112,7 +112,7 @@ fn fit_context(layout: &Layout, fragments: &Fragments<'_>, max: usize) -> Fitted
         }
         (kept, kept_len) = (kept + 1, len);
     }
-    // Only the sizes of the others are needed, for the ledger.
+    // The ledger needs only the sizes of the dropped messages.
     let dropped = &lines.messages[..lines.messages.len() - kept];
     let dropped_bytes: usize = dropped.iter().map(|message| lines.size(message)).sum();
     let breaks = dropped.len() - usize::from(kept == 0 && !dropped.is_empty());
@@ -131,10 +131,10 @@ fn cut(
     layout: &Layout,
     fragments: &Fragments<'_>,
     max: usize,
-) -> Result<(Kept, Kept), BudgetTooSmall> {
+) -> Result<(KeptPart, KeptPart), BudgetTooSmall> {
     let file = fragments.file.as_ref().map_or("", |file| &file.text);
     let message = fragments.message.as_ref().map_or("", |message| &message.text);
-    // The room for one text when the other takes `len` bytes.
+    // The bytes left for one text when the other takes `len` bytes.
     let room_for_message =
         |len| max.checked_sub(layout.total(Lengths { file: len, context: 0, message: 1 }) - 1);
     let room_for_file =
@@ -142,23 +142,23 @@ fn cut(
 
     let floor = message.floor_char_boundary(MESSAGE_FLOOR);
     if let Some(room) = room_for_message(file.len())
-        && let Some(kept) = Kept::without_end(message, room, floor)
+        && let Some(kept) = KeptPart::without_end(message, room, floor)
     {
-        return Ok((Kept::Whole, kept));
+        return Ok((KeptPart::Whole, kept));
     }
 
-    let short_message = Kept::shortest(message, floor);
+    let short_message = KeptPart::shortest(message, floor);
     let (resumption, escaping) =
         (fragments.context.fencing.resumption(), fragments.context.escaping);
     if let Some(room) = room_for_file(short_message.len(message.len()))
-        && let Some(kept) = Kept::without_middle(file, room, resumption, escaping)
+        && let Some(kept) = KeptPart::without_middle(file, room, resumption, escaping)
     {
         return Ok((kept, short_message));
     }
 
-    let shortest_file = Kept::shortest(file, 0);
+    let shortest_file = KeptPart::shortest(file, 0);
     if let Some(room) = room_for_message(shortest_file.len(file.len()))
-        && let Some(kept) = Kept::without_end(message, room, 0)
+        && let Some(kept) = KeptPart::without_end(message, room, 0)
     {
         return Ok((shortest_file, kept));
     }
@@ -167,7 +167,7 @@ fn cut(
     let with_marks = layout.total(Lengths {
         file: shortest_file.len(file.len()),
         context: 0,
-        message: Kept::shortest(message, 0).len(message.len()),
+        message: KeptPart::shortest(message, 0).len(message.len()),
     });
     let needed = if never_cut > max { never_cut } else { with_marks };
     Err(BudgetTooSmall {
@@ -199,7 +199,7 @@ impl Plan {
                     .with_bytes(bytes),
             );
         }
-        if let Kept::Ends { mark, .. } = self.message {
+        if let KeptPart::Ends { mark, .. } = self.message {
             let bytes = mark.cut as u64;
             let message =
                 format!("the last {bytes} bytes of the message were cut to fit {max} bytes");
@@ -209,7 +209,7 @@ impl Plan {
                     .with_bytes(bytes),
             );
         }
-        if let Kept::Ends { mark, .. } = self.file {
+        if let KeptPart::Ends { mark, .. } = self.file {
             let bytes = mark.cut as u64;
             let message =
                 format!("{bytes} bytes of the instruction file's text were cut to fit {max} bytes");
@@ -223,7 +223,7 @@ impl Plan {
     }
 }
 
-/// The bytes of the bodies that depend on the plan; 0 is absent.
+/// The sizes of the bodies that depend on the plan; 0 means absent.
 #[derive(Debug, Clone, Copy)]
 struct Lengths {
     file: usize,
@@ -231,7 +231,7 @@ struct Lengths {
     message: usize,
 }
 
-/// The bytes that a format adds around bodies, and those of the bodies that are never cut.
+/// The sizes of what a format adds around bodies, and of the bodies that are never cut.
 struct Layout {
     system: SystemPlace,
     /// The bytes of each header, with its line break.

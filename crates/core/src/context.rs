@@ -1,7 +1,8 @@
 //! The context of a turn: the earlier messages that an agent gets.
 //!
-//! It is a function over messages. Their owner (a [`ContextManager`](crate::ContextManager), a store) passes the message
-//! to answer and the earlier ones, newest first; only as many are read as the window holds.
+//! These are functions over messages. The owner of the messages (a [`ContextManager`](crate::ContextManager), a
+//! store) passes the message to answer and the earlier ones, newest first. No more are read than the window
+//! holds.
 
 use std::borrow::Cow;
 
@@ -24,16 +25,17 @@ pub struct ContextOptions {
     pub window: usize,
     /// The maximum size of prompt and system text together, in bytes.
     pub max_bytes: u64,
-    /// The removal of markers from messages.
+    /// How markers are removed from messages.
     pub text: TextPolicy,
     /// The messages that the agent sees.
     pub visibility: Visibility,
     /// Whether content is indented.
     pub fencing: Fencing,
-    /// The characters of content that are escaped; records of earlier versions have none.
+    /// The characters of content that are escaped. Records of earlier versions lack this field and mean none.
     #[serde(default)]
     pub escaping: Escaping,
-    /// The white space that is removed around the message to answer; records of earlier versions have none.
+    /// The white space that is removed around the message to answer. Records of earlier versions lack this
+    /// field and mean none.
     #[serde(default)]
     pub trimming: Trimming,
 }
@@ -65,8 +67,8 @@ pub enum Visibility {
 
 /// Returns the context for answering a message, oldest first; `text` is that message without markers.
 ///
-/// `earlier` gives messages newest first and is read no further than the window. When an agent is
-/// answered, a last message that repeats it (the same id, or the same speaker and text) is left out.
+/// `earlier` gives messages newest first and is read no further than the window. In an answer to an agent, a
+/// last context message that repeats the agent's message (same id, or same speaker and text) is left out.
 pub fn context_for<'a>(
     current: &ConversationMessage,
     text: &str,
@@ -111,8 +113,7 @@ pub fn is_visible_to(message: &ConversationMessage, names: &[NameKey]) -> bool {
     message.is_to_everyone() || readers(message).any(|name| names.contains(&name))
 }
 
-/// Returns the names of those who see a message even if it is not for everyone: its speaker and its
-/// recipients.
+/// Returns the members that see a message even if it is not for everyone: its speaker and its recipients.
 pub fn readers(message: &ConversationMessage) -> impl Iterator<Item = NameKey> {
     let speaker = &message.speaker;
     let names = [&*speaker.role_id, speaker.name()].into_iter();

@@ -17,7 +17,7 @@ pub enum Severity {
     Error,
     /// Something was cut, dropped or left out.
     Loss,
-    /// Something is worth knowing.
+    /// Something worth knowing happened; nothing was lost.
     Note,
 }
 
@@ -125,22 +125,22 @@ macro_rules! diagnostic_codes {
     };
 }
 
-/// A finding, with its place and its extent.
+/// A finding, with its location and extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The code under which it is documented and denied.
+    /// The code.
     pub code: Code,
-    /// A sentence with the figures of this case.
+    /// A sentence with the details of this case.
     pub message: String,
-    /// The section of the text that it concerns, if it concerns one.
+    /// The section of the text that the finding concerns, if any.
     pub section: Option<&'static str>,
     /// The number of things affected.
     pub count: Option<u64>,
     /// The number of bytes affected.
     pub bytes: Option<u64>,
-    /// The file that it concerns.
+    /// The file that the finding concerns.
     pub path: Option<String>,
-    /// The 1-based line that it concerns.
+    /// The line that the finding concerns, 1-based.
     pub line: Option<u64>,
 }
 

@@ -12,7 +12,7 @@ crate::diagnostic_codes! {
         "Raise max-bytes, or shorten the instruction file.";
     TEAM_TASK_TRUNCATED = "team-task.truncated", Loss,
         "The team task was longer than 5 KiB and its end was cut.",
-        "State the task in 5 KiB and put the rest into a file.";
+        "Shorten the task to 5 KiB and put the rest into a file.";
     AGENT_UNKNOWN = "agent.unknown", Note,
         "No assembler is known for this agent type; plain text was used.",
         "Use claude, codex, gemini or plain, or register an assembler.";
@@ -29,10 +29,10 @@ crate::diagnostic_codes! {
         "Two messages of an imported snapshot have the same id; both were kept.",
         "Give each message its own id.";
     TEXT_CLOSES_WRAPPER = "text.closes-wrapper", Loss,
-        "A file contains the closing tag of the instructions, so the rest of it falls outside of them.",
+        "A file contains the closing tag of the instructions, so the rest of the file falls outside the instructions.",
         "Remove the tag from the file, or write it differently.";
     FILE_TOO_LARGE = "file.too-large", Loss,
-        "A file is larger than the agent takes: it is dropped, or no request is made at all.",
+        "A file is larger than the agent accepts: the file is dropped, or no request is sent.",
         "Shorten the file, or split it and import the parts where they are needed.";
     FILE_UNREADABLE = "file.unreadable", Loss,
         "A file or directory cannot be read and is left out.",

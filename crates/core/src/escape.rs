@@ -1,11 +1,11 @@
-//! Escapes: content that the program of an agent would act on.
+//! Escapes content that an agent's program would act on.
 
 use std::borrow::Cow;
 
 use memchr::memchr_iter;
 use serde::{Deserialize, Serialize};
 
-/// The content that is escaped.
+/// Which content is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Escaping {
@@ -40,12 +40,13 @@ impl Escaping {
         Cow::Owned(escaped)
     }
 
-    /// Returns the number of characters of a text that are escaped, which is also the number of bytes that this adds.
+    /// Returns the number of characters to escape, which is also the number of bytes that escaping adds.
     pub fn count(self, text: &str) -> usize {
         self.places(text).count()
     }
 
-    /// Returns where an escaped text may continue after a cut: never between a backslash and the escaped character.
+    /// Returns where an escaped text may continue after a cut: never between a backslash and the character it
+    /// escapes.
     pub(crate) fn resume_at(self, text: &str, start: usize) -> usize {
         match self {
             Self::AtSigns if text[start..].starts_with('@') => start + 1,
@@ -62,7 +63,8 @@ impl Escaping {
     }
 }
 
-/// Returns whether a text begins with `/`; `None` if it is blank. Programs trim what their language calls white space.
+/// Returns whether a text begins with `/` after white space and control characters; `None` if there is nothing
+/// else.
 pub fn begins_with_slash(text: &str) -> Option<bool> {
     let is_blank = |c: char| c.is_whitespace() || c.is_control() || c == '\u{feff}';
     text.chars().find(|c| !is_blank(*c)).map(|first| first == '/')

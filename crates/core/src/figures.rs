@@ -72,7 +72,8 @@ pub fn seconds(time: Duration) -> String {
     }
 }
 
-/// Returns a share in percent with one decimal. Only nothing is `0.0 %`, and only everything is `100.0 %`.
+/// Returns a share in percent with one decimal. Only an empty share is `0.0 %`, and only the whole is
+/// `100.0 %`.
 pub fn percent(part: u64, whole: u64) -> String {
     match scaled(part, whole, 1000) {
         0 if part > 0 => "<0.1 %".to_owned(),

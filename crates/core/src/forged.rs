@@ -1,8 +1,8 @@
 //! Detects forged content: lines that look like a section header or like another speaker's line.
 //!
-//! The bytes are not changed; a diagnostic is given, and `fence` can indent content. All content is searched, so this must
-//! cost less than writing it: it looks for bytes that every line of ours contains and that are rare elsewhere, and only
-//! reads lines with such a byte.
+//! Content is reported, not changed; `fence` can indent it. All content is searched, so the search must cost
+//! less than writing the text. It looks for bytes that every header and speaker's line contains and that are
+//! rare elsewhere, and reads only lines with such a byte.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -19,23 +19,23 @@ use crate::input::{Fencing, PromptContextMessage};
 use crate::line_break::{ends_line_break, last_line_break, line_breaks};
 use crate::whitespace::trim;
 
-/// Watches content as it is written.
-pub(crate) struct Watch<'a> {
+/// Checks content as it is written.
+pub(crate) struct ForgeryCheck<'a> {
     /// `None` for fenced content, which cannot imitate anything.
-    looks: Option<Looks<'a>>,
+    patterns: Option<LinePatterns<'a>>,
     found: Vec<Diagnostic>,
 }
 
-impl<'a> Watch<'a> {
-    /// Prepares to watch the content of a prompt whose oldest messages are dropped.
+impl<'a> ForgeryCheck<'a> {
+    /// Creates a check for the content of a prompt, given the number of dropped messages.
     pub(crate) fn new(format: &Format, context: &ContextLines<'a>, dropped: usize) -> Self {
-        let looks = match context.fencing {
+        let patterns = match context.fencing {
             Fencing::AsWritten => {
-                Some(Looks::new(format, &context.messages[dropped..], context.escaping))
+                Some(LinePatterns::new(format, &context.messages[dropped..], context.escaping))
             }
             Fencing::Indented => None,
         };
-        Self { looks, found: Vec::new() }
+        Self { patterns, found: Vec::new() }
     }
 
     /// Checks the body of a section.
@@ -43,20 +43,21 @@ impl<'a> Watch<'a> {
         let what = match section {
             Section::TeamTask => "the team task",
             Section::Message => "the message",
-            // The system text is the user's own, and context is checked message by message.
+            // The system text is the user's own. Context is checked message by message.
             Section::System | Section::Context => return,
         };
-        let Some(looks) = &self.looks else { return };
-        let count = looks.count_from(text, 0);
+        let Some(patterns) = &self.patterns else { return };
+        let count = patterns.count_from(text, 0);
         self.found.extend(report(section, what, count));
     }
 
-    /// Checks a context message. The first line of each of its texts continues a line of ours.
+    /// Checks a context message. The first line of each of its texts continues a line that Convoke began.
     pub(crate) fn message(&mut self, index: usize, message: &PromptContextMessage<'_>) {
-        let Some(looks) = &self.looks else { return };
-        let [from, to, content] = looks.format.line.contents(message);
-        let count =
-            looks.count_from(from, 1) + looks.count_from(to, 1) + looks.count_from(content, 1);
+        let Some(patterns) = &self.patterns else { return };
+        let [from, to, content] = patterns.format.line.contents(message);
+        let count = patterns.count_from(from, 1)
+            + patterns.count_from(to, 1)
+            + patterns.count_from(content, 1);
         if count > 0 {
             let id = message.id.as_deref();
             let who = id.map_or_else(|| format!("context message {index}"), str::to_owned);
@@ -73,24 +74,24 @@ impl<'a> Watch<'a> {
 fn report(section: Section, what: &str, count: usize) -> Option<Diagnostic> {
     let message = match count {
         0 => return None,
-        1 => format!("a line of {what} looks like a header or a speaker's line"),
+        1 => format!("a line of {what} patterns like a header or a speaker's line"),
         _ => format!("{count} lines of {what} look like headers or speakers' lines"),
     };
     let diagnostic = Diagnostic::new(diagnostics::CONTENT_FORGED, message);
     Some(diagnostic.in_section(section.name()).with_count(count as u64))
 }
 
-/// The form of a format's lines.
-struct Looks<'a> {
+/// The lines that a format writes: its headers and speakers' lines.
+struct LinePatterns<'a> {
     format: Format,
-    /// The speakers of this context, where a speaker's line is recognised by the name.
+    /// The speakers of this context, in formats where only the name marks a speaker's line.
     speakers: Option<Speakers<'a>>,
-    /// The minimum size of a line of ours.
+    /// The minimum size of a header or a speaker's line.
     shortest_line: usize,
     tell_tales: TellTales,
 }
 
-impl<'a> Looks<'a> {
+impl<'a> LinePatterns<'a> {
     fn new(format: &Format, context: &'a [PromptContextMessage<'a>], escaping: Escaping) -> Self {
         let (speakers, shortest_speakers_line) = match format.line {
             LineStyle::Arrow => (None, "-  -> :".len()),
@@ -107,8 +108,8 @@ impl<'a> Looks<'a> {
         }
     }
 
-    /// Counts the lines that look like ours and begin at or after a byte. Linear in the text; a text
-    /// without a tell-tale costs one search.
+    /// Counts the lines from byte `first` on that look like a header or a speaker's line. Linear in the text; a
+    /// text without a tell-tale costs one search.
     #[inline]
     fn count_from(&self, text: &str, first: usize) -> usize {
         if text.len() < self.shortest_line {
@@ -120,11 +121,11 @@ impl<'a> Looks<'a> {
         }
     }
 
-    /// Counts them, given the position of the first tell-tale.
+    /// Counts such lines, given the position of the first tell-tale.
     fn count_near(&self, text: &str, first: usize, mut at: usize) -> usize {
         let bytes = text.as_bytes();
         let mut count = 0;
-        // The bytes that were searched, and those that were read: up to the end of a line.
+        // The ends of the searched bytes and of the lines that were read.
         let (mut searched, mut read) = (0, 0);
         loop {
             if self.may_be_ours(bytes, searched, at) {
@@ -182,7 +183,7 @@ impl<'a> Looks<'a> {
 struct Speakers<'a> {
     context: &'a [PromptContextMessage<'a>],
     escaping: Escaping,
-    /// Escaped names, collected when the first line is found that could be a speaker's.
+    /// Escaped names, collected at the first line that could be a speaker's.
     names: OnceCell<HashSet<Cow<'a, str>>>,
     /// The bytes of the longest name, escaped.
     longest: usize,
@@ -198,14 +199,14 @@ impl<'a> Speakers<'a> {
             longest = longest.max(message.from.len() + escaping.count(&message.from));
             match message.from.as_bytes().last() {
                 Some(&last) => ends[usize::from(last)] = true,
-                // An empty name can follow anything.
+                // An empty name can follow any byte.
                 None => ends = [true; 256],
             }
         }
         Self { context, escaping, names: OnceCell::new(), longest, ends }
     }
 
-    /// Returns whether a name is that of a speaker: bodies are escaped already, messages are not yet.
+    /// Returns whether a name is a speaker's. Bodies are escaped already, messages are not.
     fn include(&self, name: &str) -> bool {
         let escaped = |message: &'a PromptContextMessage<'_>| self.escaping.escape(&message.from);
         let names = self.names.get_or_init(|| self.context.iter().map(escaped).collect());
@@ -222,7 +223,7 @@ impl<'a> Speakers<'a> {
     }
 }
 
-/// Bytes of which every line of ours holds at least one.
+/// Tell-tales: bytes of which every header or speaker's line has at least one.
 struct TellTales {
     bytes: Vec<u8>,
     /// The headers, each with the position of its tell-tale.
@@ -302,19 +303,19 @@ mod tests {
     fn headers_of_letters_and_of_many_kinds_are_found_too() {
         let headers = Headers { system: "system", task: "# Task", context: "*c*", message: "~ m" };
         let format = Format { headers, ..CodexAssembler::FORMAT };
-        let looks = Looks::new(&format, &[], Escaping::AsWritten);
+        let patterns = LinePatterns::new(&format, &[], Escaping::AsWritten);
         for line in ["SYSTEM", " System ", "# task", "*C*", "~ m", "- a -> b: c"] {
-            assert_eq!(looks.count_from(&format!("x\n{line}\ny"), 0), 1, "{line}");
+            assert_eq!(patterns.count_from(&format!("x\n{line}\ny"), 0), 1, "{line}");
         }
-        assert_eq!(looks.count_from("s\nsystems\n# t\n* c\n- a > b: c", 0), 0);
+        assert_eq!(patterns.count_from("s\nsystems\n# t\n* c\n- a > b: c", 0), 0);
     }
 
     #[test]
     fn a_line_that_is_read_is_read_once() {
         let format = CodexAssembler::FORMAT;
-        let looks = Looks::new(&format, &[], Escaping::AsWritten);
+        let patterns = LinePatterns::new(&format, &[], Escaping::AsWritten);
         let one_line = "[".repeat(400_000) + &" -> ".repeat(100_000);
-        assert_eq!(looks.count_from(&one_line, 0), 0);
-        assert_eq!(looks.count_from(&"[SYSTEM]\n".repeat(1000), 0), 1000);
+        assert_eq!(patterns.count_from(&one_line, 0), 0);
+        assert_eq!(patterns.count_from(&"[SYSTEM]\n".repeat(1000), 0), 1000);
     }
 }

@@ -1,7 +1,7 @@
 //! Fragments: the typed pieces of prompts and requests, each with its source.
 //!
-//! Fragments are data. `budget` decides from their sizes how much of each is kept, and `render` writes the text once, with
-//! its ledger. Rendered text is never parsed again.
+//! `budget` decides from their sizes how much of each is kept, and `render` writes the text once, with its
+//! ledger. Rendered text is never parsed again.
 
 use std::borrow::Cow;
 
@@ -105,7 +105,7 @@ pub(crate) struct Fragments<'a> {
     pub(crate) context: ContextLines<'a>,
     /// May lose its end.
     pub(crate) message: Option<Fragment<'a>>,
-    /// The parts of the message if it attaches files: their ends in its text, and their sources.
+    /// The parts of a message with attached files: the end of each in the text, and its source.
     pub(crate) message_parts: Vec<MessagePart<'a>>,
     /// The number of escaped characters outside the context.
     escapes: usize,
@@ -225,8 +225,8 @@ fn lines_of_body(text: &str) -> (u64, u64) {
     (first, first + breaks(trim(text)))
 }
 
-/// The lines of the context: a view of the messages, so that a dropped message costs only the
-/// computation of its size.
+/// The lines of the context. Borrows the messages, so that a dropped message costs only the computation of its
+/// size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContextLines<'a> {
     pub(crate) messages: &'a [PromptContextMessage<'a>],
@@ -246,8 +246,8 @@ impl<'a> ContextLines<'a> {
         }
     }
 
-    /// Returns the bytes that indenting a message adds. Not inlined, so that the loop over sizes that do not
-    /// depend on the text stays small.
+    /// Returns the bytes that indenting a message adds. Not inlined, to keep the loop small for sizes that do
+    /// not depend on the text.
     #[inline(never)]
     fn indentation(&self, message: &PromptContextMessage<'_>) -> usize {
         let contents = self.style.contents(message).into_iter();
@@ -286,7 +286,7 @@ impl<'a> ContextLines<'a> {
 const INDENT: &str = "  ";
 
 impl Fencing {
-    /// Returns the line break after which content continues after an omission.
+    /// Returns the line break between an omission and the text that continues after it.
     pub(crate) fn resumption(self) -> &'static str {
         match self {
             Self::AsWritten => "\n",

@@ -10,48 +10,48 @@ use crate::escape::Escaping;
 use crate::json::{InvalidField, take_string, whole_number};
 use crate::message::ConversationMessage;
 
-/// The budget of a prompt and its system text together when none is given: 768 KiB.
+/// The default budget of a prompt and its system text together: 768 KiB.
 pub const DEFAULT_MAX_BYTES: u64 = 768 * 1024;
 
 /// Whether content is set off from the text around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Fencing {
-    /// The bytes stay as written; content that looks forged is reported.
+    /// The bytes stay as written. Content that looks forged is reported.
     #[default]
     AsWritten,
-    /// Every line of content is indented, so that none can begin a line of ours.
+    /// Every line of content is indented, so that no line of content looks like a header or a speaker's line.
     Indented,
 }
 
-/// The white space, with byte order marks, that is removed around the message to answer.
+/// Where white space and byte order marks are removed around the message to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Trimming {
-    /// At both ends, as the specification has it.
+    /// At both ends, as the specification requires.
     #[default]
     BothEnds,
-    /// At its end: the first line keeps its indentation.
+    /// At the end only: the first line keeps its indentation.
     End,
 }
 
-/// A context message as an assembler reads it: without markers, with its recipients as one text.
+/// A context message as an assembler reads it: without markers, and with the recipients as one text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromptContextMessage<'a> {
     /// The author.
     pub from: Cow<'a, str>,
-    /// The recipients; absent means everyone.
+    /// The recipients; `None` means everyone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Cow<'a, str>>,
     /// The text.
     pub content: Cow<'a, str>,
-    /// The message's id, for the ledger.
+    /// The id, for the ledger.
     #[serde(skip)]
     pub id: Option<Cow<'a, str>>,
 }
 
 impl<'a> PromptContextMessage<'a> {
-    /// Creates it from a message and its text without markers.
+    /// Creates a context message from a message and its text without markers.
     pub fn new(message: &'a ConversationMessage, text: &'a str) -> Self {
         Self {
             from: Cow::Borrowed(message.speaker.name()),
@@ -72,7 +72,7 @@ pub struct AttachedFile<'a> {
 }
 
 impl AttachedFile<'_> {
-    /// Returns the lines before and after the text: its path, and a code fence that the text cannot close.
+    /// Returns the lines before and after the text: the path, and a code fence that the text cannot close.
     pub fn frame(&self) -> (String, String) {
         let path: String =
             self.path.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect();
@@ -91,7 +91,7 @@ impl AttachedFile<'_> {
 /// The texts of an agent's prompt that do not come from the conversation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AgentContext<'a> {
-    /// The window for this turn; `None` is the agent's own.
+    /// The window for this turn; `None` means the agent's own.
     pub window_size_override: Option<usize>,
     /// Names of the agent besides its id.
     pub agent_names: &'a [&'a str],
@@ -115,20 +115,20 @@ pub struct AssemblerInput<'a> {
     pub context_messages: Vec<PromptContextMessage<'a>>,
     /// The message to answer.
     pub current_message: Cow<'a, str>,
-    /// Its id, for the ledger.
+    /// The id of the message to answer, for the ledger.
     #[serde(skip)]
     pub current_message_id: Option<Cow<'a, str>>,
-    /// The files that it attaches, which follow its text.
+    /// The files that the message attaches, which follow its text.
     #[serde(skip)]
     pub attachments: Vec<AttachedFile<'a>>,
     /// The team's task.
     pub team_task: Option<Cow<'a, str>>,
-    /// The role summary of the agent; first in the system text and never cut.
+    /// The role summary of the agent. First in the system text, never cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role_summary: Option<Cow<'a, str>>,
-    /// The configured part of the system text; it is never cut.
+    /// The configured part of the system text. Never cut.
     pub system_instruction: Option<Cow<'a, str>>,
-    /// The briefing about teammates; after the configured part and never cut.
+    /// The briefing about teammates. After the configured part, never cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub briefing: Option<Cow<'a, str>>,
     /// The instruction file's text.
@@ -192,8 +192,8 @@ impl<'a> AssemblerInput<'a> {
         }
     }
 
-    /// Adds the message to answer, with its text without markers, and the messages before it, which are
-    /// given newest first and read no further than the window.
+    /// Adds the message to answer, with its text without markers, and the earlier messages, newest first. No
+    /// more are read than the window holds.
     #[must_use]
     pub fn answering(
         mut self,

@@ -51,8 +51,8 @@ pub fn whole_number(value: &Value) -> Option<u64> {
     (number.fract() == 0.0 && number >= 0.0).then_some(number as u64)
 }
 
-/// Returns whether JSON has more than `most` values. A parsed value takes many times the memory of its text, so a limit of
-/// bytes alone does not bound it.
+/// Returns whether JSON has more than `most` values. A parsed value takes many times the memory of its text, so
+/// limiting the bytes is not enough.
 pub fn has_more_values(json: &[u8], most: usize) -> bool {
     if json.len() <= most {
         return false;
@@ -65,7 +65,7 @@ pub fn has_more_values(json: &[u8], most: usize) -> bool {
             return count > most;
         }
         rest = &rest[text + 1..];
-        // The end of the string; a backslash escapes the byte after it.
+        // Find the end of the string; a backslash escapes the byte after it.
         while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
             let is_end = rest[at] == b'"';
             rest = rest.get(at + if is_end { 1 } else { 2 }..).unwrap_or_default();

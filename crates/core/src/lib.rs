@@ -6,10 +6,10 @@
 //! sources ──▶ fragments ──▶ budget ──▶ bytes + ledger
 //! ```
 //!
-//! Sources are messages, files and settings. Each becomes a fragment: a text with its origin. The budget decides
-//! from the sizes of the fragments how much of each is kept. The prompt is then written once, and the ledger is
-//! written with it: one entry for each range of bytes, with its source, and one for each omission, with the rule
-//! that caused it. Text that was written is never parsed again.
+//! Sources are messages, files and settings. Each becomes a fragment: a text with its origin. The budget
+//! decides from the sizes of the fragments how much of each is kept. The prompt is then written once, and the
+//! ledger is written with it: one entry for each range of bytes, with its source, and one for each omission,
+//! with the rule that caused it. Written text is never parsed again.
 //!
 //! The same input always gives the same bytes. The crate does no I/O, reads no clock and no environment, and
 //! accepts any UTF-8.
@@ -136,5 +136,5 @@ pub use message::{ConversationMessage, MessageId, NewMessage, Speaker, SpeakerTy
 pub use text::{SourcedText, TextWriter};
 pub use timestamp::{Millis, Timestamp};
 
-/// The version of the engine: the same version and the same input give the same bytes.
+/// The version of the engine. The same version and the same input give the same bytes.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,14 +1,13 @@
-//! Line breaks, as anything that reads a prompt may have them: LF, VT, FF, CR, CRLF, U+0085, U+2028
-//! and U+2029.
+//! Line breaks that a reader of a prompt may recognise: LF, VT, FF, CR, CRLF, U+0085, U+2028 and U+2029.
 
 use std::ops::Range;
 
 use memchr::{memchr_iter, memchr2, memchr3};
 
-/// The number of bytes that are searched for line breaks together.
+/// The number of bytes that are searched at once.
 const BLOCK: usize = 64;
 
-/// Returns the line breaks of a text, in its order. That of a CRLF is its LF.
+/// Returns the line breaks of a text, in order. CRLF counts once, at its LF.
 pub(crate) fn line_breaks(text: &str) -> impl Iterator<Item = Range<usize>> {
     let bytes = text.as_bytes();
     let mut from = 0;
@@ -64,7 +63,7 @@ fn line_break_at(bytes: &[u8], at: usize) -> Option<Range<usize>> {
 
 /// Returns the position of the first byte that can begin a line break.
 fn find_candidate(bytes: &[u8]) -> Option<usize> {
-    // Without a branch for each byte, the loop over a block is vectorised.
+    // The loop over a block has no branch per byte, so it is vectorised.
     let has_none = |block: &&[u8]| !block.iter().fold(false, |any, &b| any | begins_line_break(b));
     let skipped = BLOCK * bytes.chunks(BLOCK).take_while(has_none).count();
     let rest = bytes.get(skipped..)?;

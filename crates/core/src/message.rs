@@ -1,4 +1,4 @@
-//! Messages of a conversation, as they are stored and exchanged.
+//! Messages of a conversation, in their stored and exchanged form.
 //!
 //! Unknown fields are kept and returned on export.
 
@@ -134,15 +134,15 @@ impl Speaker {
 /// The routing of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Routing {
-    /// The `[NEXT: …]` markers as in the text.
+    /// The `[NEXT: …]` markers as written.
     pub raw_next_markers: Option<Value>,
-    /// The members that they name; none means everyone.
+    /// The recipients that the markers name; none means everyone.
     pub resolved_addressees: Option<Vec<String>>,
     /// Unknown fields.
     pub extra: Map<String, Value>,
 }
 
-/// A message of a conversation, with its id; before it has one, a [`NewMessage`].
+/// A message of a conversation, with its id. A message without an id is a [`NewMessage`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationMessage<Id = MessageId> {
     /// The id.
@@ -155,7 +155,7 @@ pub struct ConversationMessage<Id = MessageId> {
     pub timestamp: Option<Timestamp>,
     /// The routing.
     pub routing: Option<Routing>,
-    /// The message that it answers.
+    /// The message that this one answers.
     pub in_reply_to: Option<MessageId>,
     /// Unknown fields.
     pub extra: Map<String, Value>,
@@ -165,7 +165,7 @@ pub struct ConversationMessage<Id = MessageId> {
 pub type NewMessage = ConversationMessage<()>;
 
 impl NewMessage {
-    /// Creates a message of a person, whose name is also the id.
+    /// Creates a message from a person whose name is also the id.
     pub fn from_person(name: impl Into<String>, content: impl Into<String>) -> Self {
         let name = name.into();
         Self::new(Speaker::new(name.clone(), name, SpeakerType::Human), content)
@@ -201,7 +201,7 @@ impl NewMessage {
 
     /// Reads a message; an `id` in it is ignored.
     ///
-    /// The texts of the errors are the specification's.
+    /// The error texts come from the specification.
     pub fn from_json(value: Value) -> Result<Self, InvalidMessage> {
         if is_falsy(&value) {
             return Err(InvalidMessage::Absent);
@@ -271,7 +271,7 @@ impl<Id> ConversationMessage<Id> {
     }
 }
 
-/// A message that cannot be stored.
+/// A message that cannot be stored, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidMessage {
@@ -281,10 +281,10 @@ pub enum InvalidMessage {
     /// The content is not a string.
     #[error("Message content must be a string")]
     Content,
-    /// It has no speaker.
+    /// There is no speaker.
     #[error("Message speaker is required")]
     Speaker,
-    /// Its speaker has no id.
+    /// The speaker has no id.
     #[error("Message speaker.roleId is required")]
     RoleId,
     /// Another field is invalid.

@@ -1,4 +1,4 @@
-//! Names of members, and their comparison: lower-cased, without white space, `-` and `_`, never by prefix.
+//! Names of members and their comparison: case, white space, `-` and `_` are ignored; prefixes do not match.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::whitespace::is_space;
 
-/// The name of a member, as its team spells it.
+/// The name of a member, as spelled in its team file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MemberName(String);
@@ -56,20 +56,13 @@ impl NameKey {
         &self.0
     }
 
-    /// Returns whether this name means everyone else.
+    /// Returns whether the name means everyone else.
     pub fn is_all(&self) -> bool {
         self.0 == "all"
     }
 }
 
-/// Returns the candidate that is nearest to a text, if one is near enough.
-///
-/// ```
-/// use convoke_core::name::nearest;
-/// assert_eq!(nearest("windw", ["window", "fence"]), Some("window"));
-/// assert_eq!(nearest("modl", ["mode", "model"]), Some("model"));
-/// assert_eq!(nearest("colour", ["window", "fence"]), None);
-/// ```
+/// Returns the candidate nearest to a text, if one is near enough.
 pub fn nearest<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -79,14 +72,14 @@ pub fn nearest<'a>(
     // Lower-casing can lengthen a name.
     let is_similar = |name: &&str| name.chars().count().abs_diff(length) <= 2 * most;
     let distances = candidates.into_iter().filter(is_similar).map(|name| {
-        // Of two equally near names, the one from which letters were omitted.
+        // Of two equally near names, prefer the one that the text is missing letters from.
         (edit_distance(written, name), !is_within(written, name), name)
     });
     let (.., name) = distances.filter(|&(distance, ..)| distance <= most).min()?;
     Some(name)
 }
 
-/// Returns whether the letters of a text are in another one, in their order.
+/// Returns whether a name has all letters of a text, in the same order.
 fn is_within(written: &str, name: &str) -> bool {
     let mut letters = name.chars();
     written.chars().all(|c| letters.any(|letter| letter == c))

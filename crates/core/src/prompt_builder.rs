@@ -10,14 +10,14 @@ use crate::context::{ContextOptions, Visibility};
 use crate::input::{AgentContext, AssemblerInput, PromptContextMessage};
 use crate::name::NameKey;
 
-/// The delivery of a system text.
+/// How the system text is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum SystemDelivery {
-    /// As usual for the type: for Claude separate from the prompt, for others in it.
+    /// As the agent's type requires: separate from the prompt for Claude, in the prompt for others.
     #[default]
     AsUsual,
-    /// In the prompt, for a Claude without a flag for it.
+    /// In the prompt, for a Claude without a flag for system text.
     Inline,
 }
 
@@ -42,8 +42,8 @@ pub struct PromptInput<'a> {
     pub message: &'a str,
     /// The delivery of the system text.
     pub system_delivery: SystemDelivery,
-    /// The window, visibility, budget and fencing. Messages are given without markers, so that `text`
-    /// does not apply.
+    /// The window, visibility, budget and fencing. `text` is not used, because messages are given without
+    /// markers.
     pub options: ContextOptions,
 }
 

@@ -5,11 +5,11 @@ use memchr::memchr_iter;
 use crate::assembler::{Format, SystemPlace};
 use crate::budget::Plan;
 use crate::diagnostic::Diagnostic;
-use crate::forged::Watch;
+use crate::forged::ForgeryCheck;
 use crate::fragment::{ContextLines, Fragment, Fragments, MessagePart, Section};
 use crate::ledger::{ContextRow, Ledger, Rule, Source, Target};
 use crate::text::TextWriter;
-use crate::truncation::Kept;
+use crate::truncation::KeptPart;
 
 /// The texts of a prompt and their ledger.
 pub(crate) struct Rendered<'a> {
@@ -22,8 +22,8 @@ pub(crate) struct Rendered<'a> {
 
 /// Writes the sections in their fixed order.
 pub(crate) fn render<'a>(format: &Format, fragments: Fragments<'a>, plan: &Plan) -> Rendered<'a> {
-    let watch = Watch::new(format, &fragments.context, plan.dropped);
-    let mut writer = Writer::new(plan, watch);
+    let forgery_check = ForgeryCheck::new(format, &fragments.context, plan.dropped);
+    let mut writer = Writer::new(plan, forgery_check);
     let headers = &format.headers;
     let Fragments { system, file, task, context, message, message_parts, .. } = fragments;
 
@@ -43,7 +43,7 @@ pub(crate) fn render<'a>(format: &Format, fragments: Fragments<'a>, plan: &Plan)
     }
     if let Some(task) = task {
         writer.header(Section::TeamTask, headers.task);
-        writer.fragment(task, Kept::Whole);
+        writer.fragment(task, KeptPart::Whole);
     }
     writer.context(headers.context, context, plan);
     if let Some(message) = message {
@@ -55,7 +55,7 @@ pub(crate) fn render<'a>(format: &Format, fragments: Fragments<'a>, plan: &Plan)
         }
     }
     let prompt = writer.end_text(plan.prompt_len);
-    let forged = writer.watch.found();
+    let forged = writer.forgery_check.found();
     Rendered { prompt, system_flag, ledger: writer.out.into_ledger(), forged }
 }
 
@@ -64,11 +64,11 @@ struct Writer<'a> {
     section: Section,
     max_bytes: u64,
     needed: u64,
-    watch: Watch<'a>,
+    forgery_check: ForgeryCheck<'a>,
 }
 
 impl<'a> Writer<'a> {
-    fn new(plan: &Plan, watch: Watch<'a>) -> Self {
+    fn new(plan: &Plan, forgery_check: ForgeryCheck<'a>) -> Self {
         let section = Section::System;
         let ledger = Ledger::new(Some(plan.max_bytes));
         Self {
@@ -76,7 +76,7 @@ impl<'a> Writer<'a> {
             section,
             max_bytes: plan.max_bytes,
             needed: plan.needed,
-            watch,
+            forgery_check,
         }
     }
 
@@ -91,7 +91,7 @@ impl<'a> Writer<'a> {
         self.out.section(section.name());
     }
 
-    /// Writes the header of a section, after a blank line.
+    /// Writes the header of a section, after a blank line if it is not the first.
     fn header(&mut self, section: Section, header: &'static str) {
         self.section(section);
         if !self.out.text().is_empty() {
@@ -104,7 +104,7 @@ impl<'a> Writer<'a> {
 
     fn system(&mut self, parts: Vec<Fragment<'a>>, file: Option<Fragment<'a>>, plan: &Plan) {
         self.section(Section::System);
-        let parts = parts.into_iter().map(|part| (part, Kept::Whole));
+        let parts = parts.into_iter().map(|part| (part, KeptPart::Whole));
         let file = file.into_iter().map(|file| (file, plan.file));
         for (index, (part, kept)) in parts.chain(file).enumerate() {
             if index > 0 {
@@ -115,9 +115,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the kept part of a fragment, with a mark where text is missing.
-    fn fragment(&mut self, fragment: Fragment<'a>, kept: Kept) {
-        let Kept::Ends { head, tail, mark, resumption } = kept else {
-            self.watch.body(self.section, &fragment.text);
+    fn fragment(&mut self, fragment: Fragment<'a>, kept: KeptPart) {
+        let KeptPart::Ends { head, tail, mark, resumption } = kept else {
+            self.forgery_check.body(self.section, &fragment.text);
             return self.out.fragment(fragment);
         };
         let Fragment { text, source } = fragment;
@@ -127,7 +127,7 @@ impl<'a> Writer<'a> {
             _ => Rule::MiddleCut { needed, available },
         };
         let tail_start = text.len() - tail;
-        self.watch.body(self.section, &text[..head]);
+        self.forgery_check.body(self.section, &text[..head]);
         let lines = lines_of(&source, &text, 0, head);
         self.out.piece(&text[..head], lines, mark.cut as u64, rule.clone());
         let line_break = if head > 0 { "\n" } else { "" };
@@ -138,13 +138,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the kept part of a message that attaches files, each part with its own source.
-    fn parts(&mut self, text: &str, parts: Vec<MessagePart<'a>>, kept: Kept) {
+    /// Writes the kept part of a message with attached files, each part with its own source.
+    fn parts(&mut self, text: &str, parts: Vec<MessagePart<'a>>, kept: KeptPart) {
         let (kept_len, mark) = match kept {
-            Kept::Ends { head, mark, resumption, .. } => (head, Some((mark, resumption))),
-            Kept::Whole => (text.len(), None),
+            KeptPart::Ends { head, mark, resumption, .. } => (head, Some((mark, resumption))),
+            KeptPart::Whole => (text.len(), None),
         };
-        self.watch.body(self.section, &text[..kept_len]);
+        self.forgery_check.body(self.section, &text[..kept_len]);
         let (needed, available) = (self.needed, self.max_bytes);
         let mut start = 0;
         for MessagePart { end, source } in parts {
@@ -177,21 +177,21 @@ impl<'a> Writer<'a> {
             self.header(Section::Context, header);
         }
         let row = ContextRow::new(lines, plan);
-        let watch = &mut self.watch;
+        let forgery_check = &mut self.forgery_check;
         self.out.context(row, |text| {
             for (index, message) in lines.messages.iter().enumerate().skip(plan.dropped) {
                 if index > plan.dropped {
                     text.push('\n');
                 }
-                // Checked and written together, while its bytes are in the cache.
-                watch.message(index, message);
+                // Check and write each message together, while its bytes are in the cache.
+                forgery_check.message(index, message);
                 lines.write(message, text);
             }
         });
     }
 }
 
-/// Names the lines of a file that a part of its text spans.
+/// Returns the source of a part of a file, with its lines.
 fn lines_of<'a>(source: &Source<'a>, text: &str, start: usize, end: usize) -> Source<'a> {
     match source {
         Source::File { path, lines: Some((first, _)) } if start < end => {

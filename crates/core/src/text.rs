@@ -1,4 +1,4 @@
-//! Texts that are written together with their ledger.
+//! Text that is written together with its ledger.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,7 +21,7 @@ impl<'a> SourcedText<'a> {
         writer.finish()
     }
 
-    /// Creates a text from its entries; `None` when they do not cover it.
+    /// Creates a text from its entries; `None` if they do not cover it.
     pub fn covered(text: String, entries: Vec<Entry<'a>>) -> Option<Self> {
         let is_covered = cover(entries.iter().map(|entry| entry.range.clone()), text.len() as u64);
         is_covered.then_some(Self { text, entries })
@@ -54,7 +54,7 @@ impl<'a> SourcedText<'a> {
     }
 }
 
-/// Writes a text and, with every piece of it, its ledger.
+/// Writes a text and its ledger together.
 #[derive(Debug)]
 pub struct TextWriter<'a> {
     text: String,
@@ -64,7 +64,7 @@ pub struct TextWriter<'a> {
 }
 
 impl<'a> TextWriter<'a> {
-    /// Begins a text with a section.
+    /// Starts a text with a section.
     pub fn new(section: impl Into<Cow<'a, str>>) -> Self {
         Self::with_ledger(section, Ledger::default())
     }
@@ -73,7 +73,7 @@ impl<'a> TextWriter<'a> {
         Self { text: String::new(), target: Target::Prompt, section: section.into(), ledger }
     }
 
-    /// Begins another text, whose entries follow in the same ledger.
+    /// Starts another text, whose entries follow in the same ledger.
     pub(crate) fn begin_text(&mut self, target: Target, bytes: usize) {
         self.target = target;
         self.text = String::with_capacity(bytes);
@@ -83,7 +83,7 @@ impl<'a> TextWriter<'a> {
         std::mem::take(&mut self.text)
     }
 
-    /// Begins a section.
+    /// Starts a section.
     pub fn section(&mut self, section: impl Into<Cow<'a, str>>) {
         self.section = section.into();
     }
@@ -109,7 +109,7 @@ impl<'a> TextWriter<'a> {
         self.piece(text, Source::convoke(what), 0, Rule::Frame);
     }
 
-    /// Writes a text that was written with its entries before.
+    /// Writes a text that already has entries.
     pub fn append(&mut self, text: &SourcedText<'a>) {
         for (own, entry) in text.pieces() {
             let before = self.text.len() as u64;
@@ -137,7 +137,7 @@ impl<'a> TextWriter<'a> {
         });
     }
 
-    /// Writes the lines of a context, for which the ledger has one row.
+    /// Writes the lines of a context, which are one row of the ledger.
     pub(crate) fn context(&mut self, mut row: ContextRow<'a>, write: impl FnOnce(&mut String)) {
         row.target = self.target;
         row.start = self.text.len() as u64;

@@ -13,7 +13,7 @@ use serde_json::Number;
 pub struct Millis(pub i64);
 
 impl Millis {
-    /// Returns the milliseconds from an earlier time to this one; negative if it was later.
+    /// Returns the milliseconds since an earlier time; negative if that time is later.
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -25,7 +25,7 @@ impl fmt::Display for Millis {
     }
 }
 
-/// The time of a message: milliseconds since 1970, or an ISO 8601 text, kept as given.
+/// The time of a message, as given: milliseconds since 1970, or an ISO 8601 text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Timestamp {
@@ -64,7 +64,8 @@ impl Serialize for Timestamp {
     }
 }
 
-/// Parses `YYYY-MM-DD`, optionally with `THH:MM[:SS[.fff]]` and then `Z` or an offset; UTC without.
+/// Parses `YYYY-MM-DD`, optionally with `THH:MM[:SS[.fff]]` and then `Z` or an offset. Without an offset, the
+/// time is UTC.
 fn parse(text: &str) -> Option<i64> {
     let at = text.parse::<jiff::Timestamp>().or_else(|_| {
         let local: jiff::civil::DateTime = text.parse()?;

@@ -6,11 +6,11 @@ use crate::escape::Escaping;
 
 /// The kept part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum KeptPart {
     /// All of it.
     Whole,
-    /// The head and the tail (either may be empty) with a mark on a separate line between them. `resumption` comes
-    /// between the mark and the tail.
+    /// The head and the tail (either may be empty) with a mark between them on a line of its own. `resumption`
+    /// comes between the mark and the tail.
     Ends { head: usize, tail: usize, mark: Mark, resumption: &'static str },
 }
 
@@ -35,14 +35,14 @@ impl Mark {
     }
 }
 
-/// The digits of the largest number that a text's length can be.
+/// The number of digits of the largest length.
 const MOST_DIGITS: usize = 20;
 
 fn digits(number: usize) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-impl Kept {
+impl KeptPart {
     /// Returns the bytes that are written for a text of `len` bytes.
     pub(crate) fn len(self, len: usize) -> usize {
         match self {
@@ -66,8 +66,7 @@ impl Kept {
 
     /// Cuts the end so that the text fits into `room`, if at least `floor` bytes stay.
     ///
-    /// A longer number makes a longer mark, which leaves less room for the head; the numbers of digits are tried
-    /// in ascending order.
+    /// More digits make the mark longer and the head shorter, so digit counts are tried in ascending order.
     pub(crate) fn without_end(text: &str, room: usize, floor: usize) -> Option<Self> {
         let cut = |reserved: usize| {
             let head = text.floor_char_boundary(room.checked_sub(Mark::FRAME + reserved + 1)?);
@@ -106,8 +105,8 @@ impl Kept {
         (1..=MOST_DIGITS).find_map(cut).or_else(mark_alone)
     }
 
-    /// Returns the shortest form of a text whose first `floor` bytes stay: a short text is shorter
-    /// than its mark.
+    /// Returns the shortest form of a text that keeps its first `floor` bytes. A text shorter than its mark
+    /// stays whole.
     pub(crate) fn shortest(text: &str, floor: usize) -> Self {
         let cut = Self::head(text, floor);
         if cut.len(text.len()) < text.len() { cut } else { Self::Whole }
@@ -133,9 +132,9 @@ mod tests {
         for room in 0..text.len() {
             let best = (0..text.len())
                 .filter(|&head| text.is_char_boundary(head))
-                .map(|head| Kept::head(&text, head))
+                .map(|head| KeptPart::head(&text, head))
                 .rfind(|kept| kept.len(text.len()) <= room);
-            assert_eq!(Kept::without_end(&text, room, 0), best, "room {room}");
+            assert_eq!(KeptPart::without_end(&text, room, 0), best, "room {room}");
         }
     }
 
@@ -143,10 +142,11 @@ mod tests {
     fn head_and_tail_fill_the_room() {
         let text = "abc\u{1F680}é ".repeat(300);
         for room in 20..text.len() {
-            let Some(kept) = Kept::without_middle(&text, room, "\n", Escaping::AsWritten) else {
+            let Some(kept) = KeptPart::without_middle(&text, room, "\n", Escaping::AsWritten)
+            else {
                 panic!("room {room}")
             };
-            let Kept::Ends { head, tail, .. } = kept else { panic!("room {room}") };
+            let KeptPart::Ends { head, tail, .. } = kept else { panic!("room {room}") };
             assert!(text.is_char_boundary(head) && text.is_char_boundary(text.len() - tail));
             let len = kept.len(text.len());
             assert!(len <= room && len + 8 >= room.min(text.len()), "room {room}, {len}");

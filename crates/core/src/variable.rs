@@ -1,10 +1,10 @@
-//! Names of environment variables, as settings give them.
+//! Checks names of environment variables in settings.
 
-/// The maximum length of a name; a key by mistake is often longer.
+/// The maximum length of a name. A key given by mistake is often longer.
 const LONGEST: usize = 64;
 
-/// Returns whether a text can be the name of a variable. A setting that should hold a name and holds something
-/// else may hold a secret by mistake, and must not be repeated.
+/// Returns whether a text can be the name of a variable. A setting that should hold a name and does not may
+/// hold a secret by mistake, so its value must not be printed.
 ///
 /// ```
 /// use convoke_core::variable::is_variable_name;

@@ -21,17 +21,17 @@ pub const fn is_space(c: char) -> bool {
     )
 }
 
-/// Returns the text without white space at its ends.
+/// Returns the text without leading and trailing white space.
 pub fn trim(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// Returns the text without white space at its beginning.
+/// Returns the text without leading white space.
 pub fn trim_start(text: &str) -> &str {
     text.trim_start_matches(is_space)
 }
 
-/// Returns the text without white space at its end.
+/// Returns the text without trailing white space.
 pub fn trim_end(text: &str) -> &str {
     text.trim_end_matches(is_space)
 }

@@ -50,7 +50,7 @@ fn window(size: usize) -> AgentContext<'static> {
     AgentContext { window_size_override: Some(size), ..AgentContext::default() }
 }
 
-/// A manager whose hooks write down what they are called with.
+/// Creates a manager whose hooks record their calls.
 fn observed() -> (ContextManager, Receiver<String>) {
     let (events, received) = channel();
     let (added, changed) = (events.clone(), events);
@@ -259,7 +259,7 @@ fn markers_are_cleaned_from_the_context_and_from_the_current_message() {
 
 #[test]
 fn a_last_message_that_repeats_an_agents_is_left_out() {
-    // (what stands before, the message that is answered, what is left)
+    // (the earlier message, the message to answer, the expected context)
     let cases: [(NewMessage, NewMessage, &[&str]); 5] = [
         (ai("max", "done"), ai("max", "done"), &[]),
         (ai("max", "done [NEXT: a]"), ai("max", "done [NEXT: b]"), &[]),

@@ -1,4 +1,4 @@
-//! The pages under `docs/` that are made from the code say what the code says.
+//! The generated pages under `docs/` match the code.
 
 #![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "this is a test")]
 
@@ -40,7 +40,7 @@ fn sources() -> Vec<Source<'static>> {
     all
 }
 
-/// Every state and kind of source that a ledger can have is valid, and what is not a ledger is not.
+/// Every state and kind of source of a ledger is valid, and anything else is not.
 #[test]
 fn ledgers_are_as_their_schema_says() {
     let input = AssemblerInput::from_json(json!({

@@ -1,4 +1,4 @@
-//! The Rust example of the project's README: it is compiled here, and the README shows these very lines.
+//! Compiles the Rust example of the README, which shows exactly these lines.
 
 #![expect(clippy::print_stdout, reason = "this is a test")]
 

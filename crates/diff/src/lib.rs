@@ -1,7 +1,7 @@
-//! Two texts, compared by lines.
+//! Compares two texts by lines.
 //!
-//! People and models choose the texts, so a comparison has a time limit: after it the parts that are left are given as
-//! replaced, which is a correct difference and not the smallest.
+//! People and models choose the texts, so a comparison has a time limit. After it, the remaining parts count as
+//! replaced, which is a correct difference but not the smallest.
 //!
 //! ```
 //! use std::time::Duration;
@@ -42,8 +42,8 @@ pub enum LineChange {
 }
 
 impl<'a> LineDiff<'a> {
-    /// Compares two texts; a line includes its line break. Takes O((n + m) d) for texts of n and m lines that differ in
-    /// d, and no longer than `limit`.
+    /// Compares two texts; a line includes its line break. O((n + m) d) for texts of n and m lines that differ
+    /// in d lines, but at most `limit`.
     pub fn new(before: &'a str, after: &'a str, limit: Duration) -> Self {
         let [before, after] = [before, after].map(|text| text.split_inclusive('\n').collect());
         Self::of_lines(before, after, limit)
@@ -70,12 +70,12 @@ impl<'a> LineDiff<'a> {
         Self { before, after, steps: hook.into_inner().into_inner().into_ops() }
     }
 
-    /// Returns the number of lines that were added.
+    /// Returns the number of added lines.
     pub fn added(&self) -> usize {
         self.changed().map(|step| step.new_range().len()).sum()
     }
 
-    /// Returns the number of lines that were removed.
+    /// Returns the number of removed lines.
     pub fn removed(&self) -> usize {
         self.changed().map(|step| step.old_range().len()).sum()
     }
@@ -84,7 +84,7 @@ impl<'a> LineDiff<'a> {
         self.steps.iter().filter(|step| step.tag() != DiffTag::Equal)
     }
 
-    /// Returns the lines of both texts in order, those that were removed before those that replace them.
+    /// Returns the lines of both texts in order, removed lines before those that replace them.
     pub fn lines(&self) -> impl Iterator<Item = (LineChange, &'a str)> {
         self.steps.iter().flat_map(|step| self.lines_of(step))
     }
@@ -99,8 +99,8 @@ impl<'a> LineDiff<'a> {
         first.chain(self.after[added].iter().map(|line| (LineChange::Added, *line)))
     }
 
-    /// Writes the changes as a unified diff without names, each with up to `context` lines around it. Texts that are
-    /// the same give an empty diff.
+    /// Returns the changes as a unified diff without names, each with up to `context` lines around it. Equal
+    /// texts give an empty diff.
     pub fn unified(&self, context: usize) -> String {
         let mut text = String::new();
         for hunk in group_diff_ops(self.steps.clone(), context) {
@@ -124,7 +124,7 @@ impl<'a> LineDiff<'a> {
     }
 }
 
-/// Writes a range of lines as a unified diff does: from 1, and an empty range by the line before it.
+/// Formats a range of lines like a unified diff: counted from 1, and an empty range by the line before it.
 fn span(lines: Range<usize>) -> String {
     match lines.len() {
         1 => (lines.start + 1).to_string(),

@@ -1,8 +1,8 @@
 //! The cost of a call: `cargo bench -p convoke-model`.
 //!
 //! Three figures: the time from the start of a turn to its request on the wire, with a thread of 1 MiB (in
-//! memory, and in the store of sessions, where each request is a commit before it leaves), the
-//! memory that a stream of 100 MiB takes, and what it costs to keep every request of a growing thread.
+//! memory, and in the session store, which commits each request before it is sent); the memory for a stream of
+//! 100 MiB; and the cost of storing every request of a growing thread.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
@@ -35,7 +35,7 @@ fn main() {
     runtime.block_on(cost_of_keeping_requests());
 }
 
-/// Keeps the requests of a thread that grows to a mebibyte, in the store of sessions.
+/// Stores the requests of a thread that grows to 1 MiB, in the session store.
 async fn cost_of_keeping_requests() {
     const TURNS: usize = 200;
     let folder = tempfile::tempdir().unwrap();
@@ -75,7 +75,7 @@ async fn cost_of_keeping_requests() {
     );
 }
 
-/// Returns a text that packs about as well as prose does.
+/// Returns a text that compresses about as well as prose.
 fn prose(seed: u64, bytes: usize) -> String {
     let mut state = seed.wrapping_add(1);
     let mut text = String::with_capacity(bytes + 16);
@@ -91,7 +91,7 @@ fn prose(seed: u64, bytes: usize) -> String {
     text
 }
 
-/// Reads a stream of many small events whose text is kept up to the usual limit.
+/// Reads a stream of many small events, whose text is kept up to the default limit.
 async fn memory_of_a_long_stream() {
     let address = serve_endlessly();
     let endpoint = Endpoint::new(&format!("http://{address}"), Wire::Chat).unwrap();
@@ -144,7 +144,7 @@ fn peak_kib() -> u64 {
     number.unwrap_or(0)
 }
 
-/// Takes turns on a thread that holds a mebibyte, each from the store to the wire.
+/// Runs turns on a thread of 1 MiB, each from the store to the wire.
 async fn time_to_the_wire(name: &str, store: Arc<dyn ThreadStore>) {
     let server = start(Script::default()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ async fn time_to_the_wire(name: &str, store: Arc<dyn ThreadStore>) {
     let settings = Settings {
         api: Api {
             base_url: Some(format!("{}/v1", server.base_url())),
-            // Nothing is to be compacted here.
+            // No compaction in this benchmark.
             context_window: Some(100_000_000),
             ..Api::default()
         },

@@ -6,7 +6,7 @@ convoke_core::diagnostic_codes! {
         "Configure the key for that URL in agents.toml, or name it with --key-env.";
     THREAD_COMPACTED = "thread.compacted", Note,
         "A thread was compacted: a summary replaced its earlier items.",
-        "Nothing to do: the replaced items are stored, and the compaction can be undone.";
+        "No action needed: the replaced items are stored, and the compaction can be undone.";
     THREAD_COMPACTION_FAILED = "thread.compaction-failed", Error,
         "A thread reached its limit and could not be compacted; it continues unchanged.",
         "Read the reason; compact again, or start a new thread.";
@@ -18,9 +18,9 @@ convoke_core::diagnostic_codes! {
         "The conversation is not affected; check the disk that holds the sessions.";
     THREAD_TURN_RETRIED = "thread.turn-retried", Note,
         "A turn was retried; the thread entries of the earlier attempt are skipped.",
-        "Nothing to do: the entries of the earlier attempt stay in the store.";
+        "No action needed: the entries of the earlier attempt stay in the store.";
     PROJECT_FILE_OUTSIDE = "project-file.outside", Loss,
-        "A file of an untrusted project is a link that leads outside of the project, and was not read.",
+        "A file of an untrusted project is a link to a file outside the project, and was not read.",
         "Trust the project with `convoke trust`, or replace the link with the file.";
     PROJECT_FILE_SECRET = "project-file.secret", Loss,
         "A file of the project is a link to one of the user's secrets, and was not read.",

@@ -30,7 +30,7 @@ pub enum EndpointError {
     )]
     Credentials,
     /// A proxy variable does not contain a valid address.
-    #[error("the variable `{0}` does not hold the address of a proxy")]
+    #[error("the variable `{0}` does not contain the address of a proxy")]
     Proxy(&'static str),
 }
 
@@ -59,12 +59,12 @@ impl Endpoint {
         url
     }
 
-    /// Returns whether another endpoint has the same server, which may then get the same key.
+    /// Returns whether another endpoint is on the same server, which may get the same key.
     pub fn is_of_same_server(&self, other: &Self) -> bool {
         self.base.origin() == other.base.origin()
     }
 
-    /// Returns whether it is on this machine, where no proxy is used.
+    /// Returns whether the endpoint is on this machine, for which no proxy is used.
     pub fn is_loopback(&self) -> bool {
         let host = self.base.host_str().unwrap_or_default();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -109,8 +109,8 @@ impl fmt::Debug for Proxies {
 }
 
 impl Proxies {
-    /// Reads the usual variables. Lower case has precedence, and upper-case `HTTP_PROXY` is ignored in a CGI
-    /// program, where a client could set it.
+    /// Reads the standard variables. Lower-case names take precedence, and upper-case `HTTP_PROXY` is ignored
+    /// in a CGI program, where a client could set it.
     pub fn from_env(env: &[(OsString, OsString)]) -> Self {
         let value = |name: &str| {
             let found = env.iter().rev().find(|(key, _)| key == name);

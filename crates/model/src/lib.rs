@@ -1,9 +1,9 @@
 //! A model behind an OpenAI-compatible endpoint, as a member of a team.
 //!
-//! [`member`] prepares a turn and stores its result, `turn` loops over requests, responses and tool calls, [`client`]
-//! sends and retries requests, [`wire`] parses responses, [`tools`] read the working directory, [`log`] parses stored
-//! threads, and `sent` records requests; both are stored in a [`convoke_agent::thread::ThreadStore`]. The content of
-//! requests is decided by `convoke-thread` alone.
+//! [`member`] prepares a turn and stores its result, `turn` loops over requests, responses and tool calls,
+//! [`client`] sends and retries requests, [`wire`] parses responses, [`tools`] read the working directory,
+//! [`log`] parses stored threads, and `sent` records requests; both are stored in a
+//! [`convoke_agent::thread::ThreadStore`]. Only `convoke-thread` decides the content of requests.
 
 pub mod client;
 pub mod diagnostics;

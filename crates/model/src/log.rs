@@ -1,12 +1,12 @@
 //! Parses the lines of stored threads.
 //!
-//! Most lines are the thread's record ([`convoke_thread::record`]). Four kinds are ours: the context that the model was
-//! last sent, an undone compaction, the turn of an attempt, and a withdrawn attempt, whose turn is retried. Lines are
-//! never removed: an undone compaction and a withdrawn attempt are skipped when the lines are read, so that the items
-//! that they had replaced are back.
+//! Most lines are the thread's record ([`convoke_thread::record`]). This module adds four kinds: the context
+//! that the model was last sent, an undone compaction, the turn of an attempt, and a withdrawn attempt, whose
+//! turn is retried. Lines are never removed. Undone compactions and withdrawn attempts are skipped when the
+//! lines are read, which restores the items that they had replaced.
 
 mod check;
-mod found;
+mod loaded;
 mod own;
 
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ use convoke_thread::thread::LastSituation;
 use serde_json::json;
 
 pub use self::check::{BadLine, check};
-pub(crate) use self::found::Found;
+pub(crate) use self::loaded::LoadedThread;
 pub(crate) use self::own::situation_line;
 use self::own::{OwnLine, withdrawn};
 
@@ -44,7 +44,7 @@ pub struct Log {
 /// A compaction in effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compaction {
-    /// Its line, from 0.
+    /// The line of the compaction, from 0.
     pub line: usize,
     /// The summary that the model wrote.
     pub summary: String,
@@ -52,13 +52,13 @@ pub struct Compaction {
     pub replaced: Vec<ResponseItem>,
 }
 
-/// A thread that cannot be read or changed.
+/// An error of reading or changing a thread.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// There is no such thread.
     #[error("there is no thread {0}")]
     Unknown(ThreadId),
-    /// The lines are not those of a thread.
+    /// The lines are not a valid thread.
     #[error("the thread {thread} cannot be read: {reason}")]
     Unreadable {
         /// The thread.
@@ -67,7 +67,7 @@ pub enum LogError {
         reason: String,
     },
     /// There is no compaction to undo.
-    #[error("the thread {0} has no compaction that could be undone")]
+    #[error("the thread {0} has no compaction to undo")]
     NotCompacted(ThreadId),
     /// The store failed.
     #[error(transparent)]
@@ -84,7 +84,7 @@ impl Log {
         Self::read(&lines).map_err(|reason| LogError::Unreadable { thread: thread.clone(), reason })
     }
 
-    /// Parses the lines of a thread; `None` if none is in effect. O(bytes).
+    /// Parses the lines of a thread; `None` if no line is in effect. O(bytes).
     pub fn read<L: AsRef<str>>(lines: &[L]) -> Result<Option<Self>, String> {
         let mut log = Self { lines: lines.len(), ..Self::default() };
         let withdrawn = withdrawn(lines)?;
@@ -119,7 +119,7 @@ impl Log {
 
     fn find_compactions(&mut self, kept: &[usize]) {
         let mut before: Vec<ResponseItem> = Vec::new();
-        // The first line is the start. An unknown line shifts the rest; then compactions cannot be found by line and
+        // The first line is the start. An unknown line shifts the rest: compactions then cannot be located and
         // cannot be undone.
         let is_exact = kept.len() == self.record.events.len() + 1;
         for (event, line) in self.record.events.iter().zip(kept.iter().skip(1)) {
@@ -147,7 +147,7 @@ pub async fn undo_compaction(
     let mut log = log.ok_or_else(|| LogError::Unknown(thread.clone()))?;
     let last = log.compactions.pop();
     let last = last.ok_or_else(|| LogError::NotCompacted(thread.clone()))?;
-    // The size of the thread is not counted; estimate a quarter of its bytes.
+    // The size of the thread was not counted; estimate a quarter of its bytes.
     let bytes: u64 = last.replaced.iter().map(ResponseItem::text_bytes).sum();
     let usage = log.record.last_usage().unwrap_or_default();
     let total = usage.total;

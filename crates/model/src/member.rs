@@ -1,8 +1,8 @@
 //! The model member: an agent whose thread is in a store.
 //!
-//! A turn is stored atomically: a failed turn leaves the thread unchanged and can be retried, and a crash loses nothing
-//! that was acknowledged. A cancelled turn is stored as such. If the caller writes the thread, the lines are returned with
-//! the result instead.
+//! A turn is stored atomically: a failed turn leaves the thread unchanged and can be retried, and a crash loses
+//! nothing that was acknowledged. A cancelled turn is stored as cancelled. If the caller writes the thread, the
+//! lines are returned with the result instead.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use crate::client::{CallLimits, Client};
 use crate::diagnostics;
 use crate::endpoint::{Endpoint, Proxies};
-use crate::log::{Found, LogError};
+use crate::log::{LoadedThread, LogError};
 use crate::progress::Progress;
 use crate::project_files::ProjectFiles;
 use crate::redacted;
@@ -48,15 +48,15 @@ const LONGEST_SILENCE: Duration = Duration::from_mins(5);
 /// The facts about the machine that a member needs, besides the files of the directory.
 #[derive(Clone)]
 pub struct Host {
-    /// The environment: the key and the proxies are looked up in it.
+    /// The environment, which contains the key and the proxies.
     pub env: Vec<(OsString, OsString)>,
     /// The machine and its user. The working directory is that of each turn.
     pub machine: Machine,
     /// The prompt texts and model settings.
     pub pack: Arc<Pack>,
-    /// The store of threads, also if the caller writes to it.
+    /// The store of threads. It is read even if the caller writes the thread.
     pub store: Arc<dyn ThreadStore>,
-    /// Directories of Convoke's own that no member reads.
+    /// Convoke's own directories, which no member reads.
     pub private: Vec<PathBuf>,
 }
 
@@ -73,7 +73,7 @@ impl ModelAgent {
         Self { settings: Arc::new(settings), host: Arc::new(host) }
     }
 
-    /// Starts to compact a thread: the reply is the summary. The prompt of the input is ignored.
+    /// Starts to compact a thread. The reply is the summary; the prompt of the input is ignored.
     pub fn start_compaction(&self, turn_input: TurnInput) -> AgentTurn {
         self.begin(turn_input, Task::Compact)
     }
@@ -82,7 +82,7 @@ impl ModelAgent {
         let (turn, side) = AgentTurn::open(self.redactor());
         let agent = self.clone();
         let runtime = tokio::runtime::Handle::current();
-        // A thread reads files and is not `Send`, so each turn runs on a thread of the blocking pool.
+        // A thread reads files and is not `Send`, so each turn runs on the blocking pool.
         tokio::task::spawn_blocking(move || {
             runtime.block_on(async move {
                 let result = agent.take_turn(&turn_input, task, &side).await;
@@ -92,13 +92,13 @@ impl ModelAgent {
         turn
     }
 
-    /// Returns the key, if there is a valid one. A turn without it fails with the reason.
+    /// Returns the key, if there is a valid one. A turn with an invalid key fails with the reason.
     pub fn key(&self) -> Option<Key> {
         let name = self.settings.api.key_env.as_deref()?;
         Key::from_env(name, &self.host.env).ok()
     }
 
-    /// Returns the redactor of a turn: for the secrets of the environment and the key.
+    /// Returns the redactor of a turn, for the key and the secrets in the environment.
     pub fn redactor(&self) -> Redactor {
         let redactor = Redactor::for_env(&self.host.env);
         self.key().map_or_else(|| redactor.clone(), |key| key.known_to(&redactor))
@@ -111,7 +111,7 @@ impl ModelAgent {
         }
     }
 
-    /// Prepares a turn; reports all errors in the settings.
+    /// Prepares a turn. Fails if the settings are invalid.
     fn prepare<'t>(&'t self, turn_input: &'t TurnInput) -> Result<Prepared<'t>, Failure> {
         let api = &self.settings.api;
         let usage = |what: String| Failure::new(FailureReason::Usage, what);
@@ -207,7 +207,7 @@ impl ModelAgent {
                     ApiDeveloperRole::Developer => DeveloperRole::Developer,
                     ApiDeveloperRole::System => DeveloperRole::System,
                 },
-                // The client retries.
+                // The client does the retries.
                 stream_max_retries: 0,
                 request_max_retries: 0,
             },
@@ -253,7 +253,7 @@ struct Prepared<'t> {
 #[derive(Clone, Copy)]
 struct Attempt<'t> {
     task: Task,
-    found: &'t Found,
+    found: &'t LoadedThread,
     compaction: PriorCompaction,
     /// The deadline of the turn over all attempts.
     deadline: Instant,
@@ -287,7 +287,7 @@ impl Prepared<'_> {
         let (mut ended, mut progress) = self.attempt(attempt, &mut recorder, side).await?;
         let has_begun = found.log.is_some();
         if is_full(&ended) && task == Task::Answer && !progress.has_compacted() && has_begun {
-            // The server reports a lower limit than expected: compact the thread, then retry.
+            // The server reports a lower limit than expected, so compact the thread and retry.
             attempt.compaction = PriorCompaction::Required;
             let spent = progress.usage;
             (ended, progress) = self.attempt(attempt, &mut recorder, side).await?;
@@ -320,7 +320,7 @@ impl Prepared<'_> {
     }
 
     /// Finds the thread of the turn, with diagnostics.
-    async fn find_thread(&self, task: Task) -> Result<(Found, Vec<Diagnostic>), Failure> {
+    async fn find_thread(&self, task: Task) -> Result<(LoadedThread, Vec<Diagnostic>), Failure> {
         let unknown = |name: &str| {
             Failure::new(FailureReason::Session, format!("there is no thread `{name}`"))
         };
@@ -335,7 +335,7 @@ impl Prepared<'_> {
             (ThreadWriter::Caller { turn }, Task::Answer) => Some(turn.as_str()),
             _ => None,
         };
-        let found = Found::load(&*self.host.store, id, turn).await;
+        let found = LoadedThread::load(&*self.host.store, id, turn).await;
         let mut found = found.map_err(|error| log_failure(&error))?;
         let log = found.log.as_mut();
         let mut diagnostics =
@@ -351,7 +351,7 @@ impl Prepared<'_> {
             let message = format!("there is no thread `{}`; a new one was started", found.id);
             diagnostics
                 .push(Diagnostic::new(convoke_agent::diagnostics::AGENT_SESSION_ANEW, message));
-            found = Found::new();
+            found = LoadedThread::new();
         }
         Ok((found, diagnostics))
     }
@@ -471,7 +471,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// Returns whether this turn would fill the thread and a compaction could help.
+    /// Returns whether this turn would fill the thread, and a compaction could help.
     fn would_fill(&self, thread: &Thread<'_>) -> bool {
         let Some(limit) = thread.compaction_limit() else { return false };
         let (held, text) =
@@ -494,7 +494,7 @@ impl Prepared<'_> {
     }
 }
 
-/// Returns the entries of the team prompt for one of its texts.
+/// Returns the ledger entries of one text of the team prompt.
 fn entries_of(turn_input: &TurnInput, target: Target) -> Vec<Entry<'static>> {
     let entries = turn_input.ledger.iter().flat_map(Ledger::entries);
     entries.filter(|entry| entry.target == target).collect()

@@ -1,4 +1,4 @@
-//! The progress of a turn, and its storage.
+//! The progress of a turn, and how it is stored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use convoke_core::Diagnostic;
 use convoke_thread::record::{self, Event as ThreadEvent};
 use convoke_thread::thread::{LastSituation, Thread};
 
-use crate::log::{self, Found, Log};
+use crate::log::{self, LoadedThread, Log};
 use crate::secret::Key;
 use crate::wire::FinishReason;
 
@@ -29,9 +29,9 @@ pub(crate) struct Progress {
     last_situation: LastSituation,
     pub stopped: Option<FinishReason>,
     pub compaction: Compactions,
-    /// The event of a request that is not known to be sent yet.
+    /// The event of a request that may not be sent yet.
     pub unreported: Option<EventKind<'static>>,
-    /// Whether a byte of that request has left, as far as its call knows.
+    /// Whether any byte of that request has been sent, as far as its call knows.
     pub leaving: Arc<AtomicBool>,
     /// Whether a request of this turn was sent.
     pub was_sent: bool,
@@ -46,9 +46,9 @@ pub(crate) struct Compactions {
     pub done: usize,
     /// The number of requests of the running compaction.
     pub requests: usize,
-    /// The reason why another one would not help.
+    /// The reason why another compaction would not help.
     pub futile: Option<String>,
-    /// Diagnostics to report once the turn is stored: a failed turn undoes its compactions.
+    /// Diagnostics to report once the turn is stored, because a failed turn undoes its compactions.
     pub unreported: Vec<Diagnostic>,
 }
 
@@ -76,7 +76,8 @@ impl Progress {
         }
     }
 
-    /// Returns the event of a request whose turn was stopped on its way: it may have arrived if a byte of it has left.
+    /// Returns the event of a request that was being sent when the turn was stopped, if any byte of it was
+    /// sent.
     pub fn take_stopped_request(&mut self) -> Option<EventKind<'static>> {
         let request = self.unreported.take()?;
         let has_left = self.leaving.load(Ordering::Relaxed);
@@ -123,7 +124,7 @@ impl Progress {
     pub async fn store(
         &mut self,
         thread: &mut Thread<'_>,
-        found: &Found,
+        found: &LoadedThread,
         thread_writer: &ThreadWriter,
         store: &dyn ThreadStore,
         key: Option<&Key>,
@@ -164,7 +165,7 @@ fn fill_in_compactions(events: &mut [ThreadEvent], thread: &Thread<'_>) {
                 let entries = thread.history().entries();
                 let left = entries.len().saturating_sub(after);
                 *history = Some(entries[..left].to_vec());
-                // Only the last compaction of a batch leaves the current history.
+                // Only the last compaction of a batch corresponds to the current history.
                 return;
             }
             _ => {}

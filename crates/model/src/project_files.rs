@@ -1,8 +1,8 @@
-//! The files of a project. Links that lead out of an untrusted project are not followed, and links to the user's
-//! secrets in no project: otherwise a project, or a member that changes it, could send any file of the user to a model.
+//! The files of a project. Links out of an untrusted project are not followed, and links to the user's secrets
+//! never are. Otherwise a project, or a member that changes it, could send any of the user's files to a model.
 //!
-//! A project is the repository around the working directory, or the directory alone. Instruction files above it are read
-//! too, since for Codex any `.git` marks a root; a link there may not leave its own directory.
+//! A project is the repository around the working directory, or just that directory. Instruction files above it
+//! are read too, because for Codex any `.git` marks a root; links there may not leave their own directory.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,11 +24,11 @@ use crate::secret::Key;
 pub(crate) struct ProjectFiles {
     /// The project, if it is untrusted.
     confined_to: Option<Project>,
-    /// The user's configuration directory, which may lie in a project and contain links to anywhere.
+    /// The user's configuration directory, which may be inside a project and contain links to anywhere.
     configuration: PathBuf,
     /// The key, which is removed from all files.
     key: Option<Key>,
-    /// The user's secrets, and the working directory, which never counts as one.
+    /// The user's secrets. The working directory never counts as one.
     secrets: Secrets,
     cwd: PathBuf,
     /// The files that were not read, with the reason.
@@ -58,8 +58,8 @@ impl Project {
         }
     }
 
-    /// Returns the real directory that a path must stay in. Files in or above the home directory, or outside the
-    /// directories of the working directory, do not belong to the project.
+    /// Returns the real directory that a path must stay in; `None` for files that do not belong to the project:
+    /// those in or above the home directory, and those outside the directories of the working directory.
     fn bounds(&self, path: &Path) -> Option<PathBuf> {
         if path.starts_with(&self.root) || path.starts_with(&self.spelt) {
             return Some(self.root.clone());
@@ -76,7 +76,7 @@ impl Project {
 }
 
 impl ProjectFiles {
-    /// Opens the project of a working directory: its repository, or the directory alone.
+    /// Opens the project of a working directory: its repository, or just the directory.
     pub fn open(
         cwd: &Path,
         home: Option<&Path>,
@@ -104,9 +104,9 @@ impl ProjectFiles {
             let shown = path.display().to_string();
             let is_secret = code == diagnostics::PROJECT_FILE_SECRET;
             let leads = if is_secret {
-                "leads to one of your secrets"
+                "is a link to one of your secrets"
             } else {
-                "leads out of a project that is not trusted"
+                "is a link out of a project that is not trusted"
             };
             let message = format!("{shown} {leads}; it was not read");
             Diagnostic::new(code, message).at_path(shown)
@@ -114,7 +114,7 @@ impl ProjectFiles {
         refused.into_iter().map(diagnostic).collect()
     }
 
-    /// Resolves a path; a link that leads outside or to a secret counts as missing.
+    /// Resolves a path. A link that leads outside or to a secret counts as missing.
     fn inside(&self, path: &Path) -> io::Result<PathBuf> {
         if path.starts_with(&self.configuration) {
             return Ok(path.to_owned());
@@ -132,20 +132,20 @@ impl ProjectFiles {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Returns whether a path leads outside, and records it. A dangling link does not.
+    /// Returns whether a path leads outside, and records it. A dangling link does not count.
     fn is_refused(&self, path: &Path) -> bool {
         self.inside(path).is_err() && self.refused.borrow().contains_key(path)
     }
 }
 
-/// Returns the root of a directory's project: its repository, or the directory alone.
+/// Returns the root of a directory's project: its repository, or just the directory.
 pub fn root_of(cwd: &Path, home: Option<&Path>) -> PathBuf {
     git::project_root(&Disk, cwd, home).unwrap_or_else(|| cwd.to_owned())
 }
 
 impl Files for ProjectFiles {
     fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
-        // Missing, so that it is not also reported as a dangling link.
+        // Counts as missing, so that it is not also reported as a dangling link.
         if self.is_refused(path) {
             return Err(io::ErrorKind::NotFound.into());
         }

@@ -1,5 +1,5 @@
-//! Removes the key from everything that enters a thread. So the text that is sent, the stored text and the thread are
-//! the same, and none of them contains the key.
+//! Removes the key from everything that enters a thread. The sent text, the stored text and the thread are
+//! therefore the same, and none of them contains the key.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,14 @@ use crate::secret::Key;
 use crate::wire::Answer;
 use crate::wire::strings::each_string;
 
-/// The maximum length of a key. This much more of a file is read, so that a limit never cuts a key.
+/// The maximum length of a key. Files are read this far beyond a limit, so that a limit never cuts a key.
 pub(crate) const LONGEST_KEY: u64 = 8 << 10;
 
 /// The rule of entries whose texts contained the key.
 const REMOVED: &str = "the key was removed";
 
-/// Returns a text without the key, with the entries that cover it. If the given entries do not cover the text, or the
-/// key spans two of them, the whole text becomes one message of the user.
+/// Returns a text without the key, with the entries that cover it. If the given entries do not cover the text,
+/// or the key spans two of them, the whole text becomes one message of the user.
 pub(crate) fn sourced(
     key: Option<&Key>,
     text: &str,
@@ -65,7 +65,7 @@ pub(crate) fn answer(key: &Key, answer: &mut Answer) {
     }
 }
 
-/// Returns a request without the key, if it contains the key nevertheless, for example in the name of a directory. The
+/// Returns a request without the key if it still contains the key, for example in the name of a directory. The
 /// ledger covers the new body.
 pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
     let Cow::Owned(body) = key.redactor().redact_known(&request.body) else { return None };
@@ -73,7 +73,7 @@ pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
     let sourced = SourcedText::covered(request.body.clone(), entries);
     let sourced = sourced.map(|sourced| without_key_in(key, &sourced));
     let sourced = sourced.filter(|sourced| sourced.text() == body).unwrap_or_else(|| {
-        // The key spans two entries: what belongs to which is no longer known.
+        // The key spans two entries, so their boundary is unknown.
         let mut out = TextWriter::new(ENVELOPE);
         let fragment = Fragment::new(body, Source::convoke(ENVELOPE));
         out.cut_fragment(fragment, 0, Rule::Other(REMOVED.into()));
@@ -95,7 +95,7 @@ pub(crate) fn head(key: &Key, read: Head, limit: u64) -> Head {
 
 fn without_key(key: &Key, bytes: &[u8]) -> Vec<u8> {
     let mut clean = Vec::with_capacity(bytes.len());
-    // Invalid UTF-8 is unchanged; a key is text.
+    // Invalid UTF-8 is left unchanged, because a key is text.
     for chunk in bytes.utf8_chunks() {
         let mut text = chunk.valid().to_owned();
         key.take_out_of(&mut text);

@@ -1,4 +1,4 @@
-//! The key of an endpoint: read from a variable, and sent in one header only.
+//! The key of an endpoint, read from a variable and sent only in one header.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -32,7 +32,9 @@ pub enum KeyError {
     #[error("the variable `{0}`, which `key-env` names, is not set")]
     Unset(String),
     /// The value is not valid in a header.
-    #[error("the variable `{0}`, which `key-env` names, has characters that a key cannot have")]
+    #[error(
+        "the variable `{0}`, which `key-env` names, contains characters that are invalid in a key"
+    )]
     Unusable(String),
 }
 
@@ -74,7 +76,7 @@ impl Key {
         }
     }
 
-    /// Adds this key to a redactor.
+    /// Returns a redactor that also removes this key.
     #[must_use]
     pub fn known_to(&self, redactor: &Redactor) -> Redactor {
         redactor.and_key(&self.value)

@@ -1,7 +1,7 @@
 //! Records requests: each is stored with its ledger before it is sent, and its outcome afterwards.
 //!
-//! The key is in neither: it is sent in a header and removed from everything else before sending, so that the stored
-//! body is the one that was sent.
+//! Neither contains the key: it is sent in a header and removed from everything else before sending, so the
+//! stored body is the sent body.
 
 use convoke_agent::event::RequestPurpose;
 use convoke_agent::id::{AttemptRef, ThreadId};
@@ -39,15 +39,15 @@ impl<'r> Recorder<'r> {
         Self { store, thread, attempt, last: None, has_read_last: false, is_open: false }
     }
 
-    /// Stores a request before it is sent. Returns its number and facts, and a diagnostic if the previous request
-    /// could not be read, or its prefix was changed.
+    /// Stores a request before it is sent. Returns its number and facts, and a diagnostic if the previous
+    /// request could not be read or its prefix was changed.
     pub async fn sending(
         &mut self,
         request: &Request,
     ) -> Result<(u64, RequestMeta, Option<Diagnostic>), ThreadStoreError> {
         let mut diagnostic = None;
         if !std::mem::replace(&mut self.has_read_last, true) {
-            // An unreadable predecessor must not keep a request from being sent.
+            // An unreadable predecessor must not prevent a request.
             self.last = self.store.last_request(self.thread).await.unwrap_or_else(|error| {
                 let message = format!("the last request of thread {}: {error}", self.thread);
                 diagnostic = Some(Diagnostic::new(diagnostics::THREAD_REQUEST_UNREADABLE, message));
@@ -103,7 +103,7 @@ impl<'r> Recorder<'r> {
         self.close(end).await
     }
 
-    /// Records that there was no response, with how the request ended.
+    /// Records the failure of a request, and how it ended.
     pub async fn failed(&mut self, why: String, end: RequestEnd) -> Result<(), ThreadStoreError> {
         let end = |outcome: &mut RequestOutcome| {
             outcome.failed.push(why);
@@ -139,7 +139,8 @@ impl<'r> Recorder<'r> {
     }
 }
 
-/// Returns a diagnostic if a request changed the prefix of the one before. A compaction changes it on purpose.
+/// Returns a diagnostic if a request changed the prefix of the previous one. A compaction changes it on
+/// purpose.
 fn broken(before: &RequestRecord, meta: &RequestMeta, request: &Request) -> Option<Diagnostic> {
     if before.meta.purpose != meta.purpose || before.meta.wire != meta.wire {
         return None;

@@ -1,4 +1,4 @@
-//! The settings of a model member: the user's configuration, and what the team file adds to it.
+//! The settings of a model member: the user's configuration, with the additions of the team file.
 
 use convoke_agent::config::{Api, Catalog, Definition};
 use convoke_agent::id::ThreadId;
@@ -46,11 +46,11 @@ impl Settings {
     }
 }
 
-/// Removes a key from an endpoint whose server the user's file does not configure it for.
-/// Returns a diagnostic if it does.
+/// Removes a key from an endpoint whose server the user's file does not configure it for, and returns a
+/// diagnostic in that case.
 ///
-/// A key that the file configures without an address goes to an endpoint only if it is named together
-/// with it (`is_named`).
+/// A key that the file configures without an address is sent to an endpoint only if it is named together with
+/// the endpoint (`is_named`).
 pub fn withhold_key(api: &mut Api, is_named: bool, catalog: &Catalog) -> Option<Diagnostic> {
     let (url, variable) = (api.base_url.as_deref()?, api.key_env.as_deref()?);
     let server = |url: &str| Endpoint::new(url, Wire::Chat).ok();

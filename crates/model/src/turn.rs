@@ -1,4 +1,4 @@
-//! The loop of a turn: sends requests, runs tools, until the thread is done.
+//! The loop of a turn: sends requests and runs tools until the thread is done.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ use crate::wire::Answer;
 
 /// The maximum number of tool rounds in one turn.
 const MOST_ROUNDS: usize = 50;
-/// The maximum number of requests of one compaction: each retry leaves out the oldest item.
+/// The maximum number of requests of one compaction. Each retry leaves out the oldest item.
 const MOST_COMPACTION_REQUESTS: usize = 64;
 
 /// Runs the loop of a turn.
@@ -77,7 +77,7 @@ impl Driver<'_, '_> {
                         self.after_compaction(thread, next.as_ref().ok(), last_error.as_ref())
                             .await;
                     } else if self.progress.stopped.is_some() {
-                        // Its tool calls may be incomplete too.
+                        // The tool calls may be incomplete too.
                         self.progress.note(thread);
                         return Ok(());
                     }
@@ -171,8 +171,8 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// Returns the failure of the turn. A connection that is refused after an answered request has not kept the
-    /// turn from being sent.
+    /// Returns the failure of the turn. If an earlier request was answered, a refused connection does not mean
+    /// that the turn was not sent.
     fn failure(&self, error: &CallError) -> Failure {
         let reason = match error.reason() {
             FailureReason::Unreachable if self.progress.was_sent => FailureReason::Network,
@@ -234,7 +234,7 @@ impl Driver<'_, '_> {
         Ok(ThreadAnswer { items: answer.items, tokens: Some(tokens), ..ThreadAnswer::default() })
     }
 
-    /// Counts the tokens of a request and its response; estimates them if the server does not.
+    /// Counts the tokens of a request and its response, or estimates them if the server does not count.
     async fn count(&mut self, request: &Request, answer: &Answer) -> u64 {
         let Some(usage) = answer.usage else {
             let output: u64 = answer.items.iter().map(ResponseItem::text_bytes).sum();
@@ -283,7 +283,7 @@ impl Driver<'_, '_> {
                     results.push(Some(custom_output(call.call_id, output.text)));
                     continue;
                 }
-                // Other calls cannot be run; the thread records that itself.
+                // Other calls cannot be run, which the thread itself records.
                 _ => continue,
             };
             self.report_start(&id, &name, &input).await;
@@ -321,7 +321,7 @@ impl Driver<'_, '_> {
         ResponseItem::function_output(id, output.text)
     }
 
-    /// Removes the key from an output: a file may contain it.
+    /// Removes the key from an output, because a file may contain it.
     fn without_key(&self, mut output: ToolOutput) -> ToolOutput {
         if let Some(key) = self.key {
             key.take_out_of(&mut output.text);
@@ -341,7 +341,7 @@ impl Driver<'_, '_> {
         self.report(EventKind::ToolFinished { id, ok, output }).await;
     }
 
-    /// Refuses a compaction if an earlier one in this turn failed or did not help.
+    /// Fails if an earlier compaction in this turn failed or did not help.
     fn expect_use_of_compaction(&mut self) -> Result<(), Failure> {
         let compaction = &mut self.progress.compaction;
         compaction.requests += 1;
@@ -384,7 +384,7 @@ impl Driver<'_, '_> {
         match thread.compaction_limit() {
             Some(limit) if now >= limit => {
                 let message = format!(
-                    "compacting the thread did not help: {now} tokens are left, and the limit is {limit}"
+                    "compacting the thread did not help: {now} tokens remain, but the limit is {limit}"
                 );
                 self.progress.compaction.futile = Some(message.clone());
                 self.warn(Diagnostic::new(diagnostics::THREAD_COMPACTION_USELESS, message)).await;
@@ -432,7 +432,7 @@ fn custom_output(call_id: String, output: String) -> ResponseItem {
     })
 }
 
-/// Converts an error. The client has already retried, so it is final.
+/// Converts an error to a failure. The client has already retried, so it is final.
 fn as_thread_failure(error: &CallError) -> ThreadFailure {
     match error.reason() {
         FailureReason::ContextFull => ThreadFailure::ContextWindowExceeded,

@@ -1,4 +1,4 @@
-//! A prompt as it goes over the pipe.
+//! A prompt in JSON form.
 
 use convoke_core::ledger::Ledger;
 use convoke_core::{AssemblerOutput, Diagnostic};

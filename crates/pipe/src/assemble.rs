@@ -1,7 +1,6 @@
-//! `convoke assemble`: one JSON line in, one out.
+//! `convoke assemble`: answers each JSON line with one JSON line.
 //!
-//! In: `{"name"?, "agent", "input"}`, where `input` is an
-//! [`AssemblerInput`]. Out, in the same order:
+//! Input: `{"name"?, "agent", "input"}`, where `input` is an [`AssemblerInput`]. Output, in the same order:
 //! `{"name"?, "prompt", "systemFlag", "ledger", "diagnostics"}`, or `{"name"?, "error"}`.
 
 use std::collections::BTreeSet;
@@ -15,8 +14,8 @@ use serde_json::{Map, Value};
 use crate::answer::Answer;
 use crate::lines::{Line, TooLarge, lines};
 
-/// Answers every line, each as soon as it was read, and returns the codes that were reported. A line of
-/// more than `max_line_bytes` is answered with an error.
+/// Answers each line as soon as it is read, and returns the reported diagnostic codes. A line of more than
+/// `max_line_bytes` is answered with an error.
 pub fn assemble_lines(
     input: impl BufRead,
     mut output: impl Write,
@@ -144,7 +143,7 @@ mod tests {
         assert_eq!(answers[0]["error"]["code"], "input.invalid");
         assert_eq!(answers[0]["error"]["line"], 1);
         let message = answers[0]["error"]["message"].as_str().unwrap();
-        assert!(message.starts_with("the line has 2012 bytes, and the limit is 1000"), "{message}");
+        assert!(message.starts_with("the line has 2012 bytes; the limit is 1000"), "{message}");
         assert_eq!(answers[1]["prompt"], "[MESSAGE]\nHi");
     }
 

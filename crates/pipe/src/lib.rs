@@ -1,7 +1,7 @@
 //! The prompt engine for other languages: [`assemble`] answers JSON lines, [`rpc`] keeps a conversation
 //! and answers JSON-RPC, and [`mcp`] offers tools to agents and editors.
 //!
-//! All are functions from a reader to a writer: no process, no clock and no environment of their own.
+//! All are functions from a reader to a writer, and use no process, clock or environment.
 
 mod answer;
 pub mod assemble;

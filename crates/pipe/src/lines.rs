@@ -1,4 +1,4 @@
-//! Lines of a stream, as bytes; the caller rejects invalid UTF-8.
+//! Splits a stream into lines of bytes. The caller rejects invalid UTF-8.
 
 use std::fmt;
 use std::io::{self, BufRead, Read};
@@ -29,21 +29,20 @@ impl fmt::Display for TooLarge {
         match self {
             Self::Bytes { size, limit } => write!(
                 f,
-                "the line has {size} bytes, and the limit is {limit} bytes; see --max-line-bytes"
+                "the line has {size} bytes; the limit is {limit} bytes, see --max-line-bytes"
             ),
             Self::Values => write!(f, "the line has more than {MAX_VALUES} values, the limit"),
         }
     }
 }
 
-/// Reads the lines that are not blank. Of a line with more than `limit` bytes, its line break aside, no
-/// more than that is kept.
+/// Reads the lines that are not blank. At most `limit` bytes of a line are kept, not counting the line break.
 pub(crate) fn lines(mut input: impl BufRead, limit: u64) -> impl Iterator<Item = io::Result<Line>> {
     let mut number = 0;
     std::iter::from_fn(move || {
         loop {
             let mut bytes = Vec::new();
-            // One byte more, for the line break.
+            // One more byte, for the line break.
             match (&mut input).take(limit.saturating_add(1)).read_until(b'\n', &mut bytes) {
                 Err(error) => return Some(Err(error)),
                 Ok(0) => return None,
@@ -66,7 +65,7 @@ pub(crate) fn lines(mut input: impl BufRead, limit: u64) -> impl Iterator<Item =
     })
 }
 
-/// Passes over the rest of a line and returns how many bytes it has, its line break aside.
+/// Skips the rest of a line and returns its size, without the line break.
 fn skip_line(input: &mut impl BufRead) -> io::Result<u64> {
     let mut skipped = 0;
     loop {
@@ -88,9 +87,9 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// The numbers of the lines, each with its bytes or the limit that it is over.
+    /// Returns the numbers of the lines, each with its bytes or the limit that it exceeds.
     fn read(text: &[u8], limit: u64) -> Vec<(u64, Result<Vec<u8>, TooLarge>)> {
-        // A small buffer, so that lines lie in several.
+        // A small buffer, so that lines span several reads.
         let lines = lines(io::BufReader::with_capacity(3, text), limit);
         let lines = lines.map(|line| line.unwrap());
         lines.map(|line| (line.number, line.bytes)).collect()
@@ -117,7 +116,7 @@ mod tests {
         assert_eq!(found, [(1, Err(TooLarge::Values)), (2, Ok(b"{}\n".to_vec()))]);
     }
 
-    /// A line without an end, that counts how much of it is asked for.
+    /// A line without an end, which counts the bytes read from it.
     struct Endless {
         left: u64,
     }

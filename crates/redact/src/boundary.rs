@@ -1,18 +1,18 @@
 //! The boundaries of words.
 
-/// The word beginnings among the last 64 bytes.
+/// Tracks which of the last 64 bytes begin a word.
 ///
-/// A word begins after anything but an ASCII letter or digit, after an escape of JSON (`\n`) and after one of a URL
-/// (`%3D`).
+/// A word begins after anything but an ASCII letter or digit, after a JSON escape (`\n`), and after a URL
+/// escape (`%3D`).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Boundary {
-    /// One bit for each byte, the latest lowest.
+    /// One bit per byte, the latest in the lowest bit.
     starts: u64,
     last: [u8; 3],
 }
 
 impl Boundary {
-    /// Takes the next byte.
+    /// Reads the next byte.
     pub fn step(&mut self, byte: u8) {
         let [third, second, first] = self.last;
         let is_escaped = second == b'\\' && matches!(first, b'n' | b'r' | b't')
@@ -22,7 +22,8 @@ impl Boundary {
         self.last = [second, first, byte];
     }
 
-    /// Returns whether a word begins where the last `length` bytes do. Of more than 64 bytes it is assumed.
+    /// Returns whether a word begins at the start of the last `length` bytes. For more than 64 bytes, assumes
+    /// that it does.
     pub fn is_start_of_last(&self, length: usize) -> bool {
         match length {
             1..=64 => self.starts >> (length - 1) & 1 == 1,

@@ -1,4 +1,4 @@
-//! Known values in other spellings: escaped, in base64 and in hexadecimal, also broken into lines.
+//! Finds known values in other spellings: escaped, in base64 and in hexadecimal, also split into lines.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,19 +10,20 @@ use crate::known::{Known, Place};
 use crate::mask::Span;
 use crate::spelling;
 
-/// The maximum number of bytes between two of an encoded value: a line break, an indentation, a separator.
+/// The maximum number of bytes between two characters of an encoded value: a line break, an indentation, a
+/// separator.
 const MOST_GAP: u32 = 16;
 
-/// Shorter spellings occur in too many texts.
+/// The minimum length of a spelling; shorter ones occur in too many texts.
 const SHORTEST: usize = 6;
 
-/// The spellings of known values in a text whose escapes are decoded.
+/// The spellings of known values, in a text with decoded escapes.
 #[derive(Debug)]
 pub(crate) struct Encodings {
     unescaped: Option<Arc<Known>>,
     base64: Option<Arc<Known>>,
     hex: Option<Arc<Known>>,
-    /// The bytes with which nothing begins, neither a spelling nor an escape.
+    /// The bytes that begin neither a spelling nor an escape.
     idle: Arc<[bool; 256]>,
 }
 
@@ -54,7 +55,7 @@ impl Encodings {
                     && !begins(&hex, as_hex(decoded))
             })
         };
-        // A character of more than one byte is read whole.
+        // A character of several bytes is read whole.
         let idle = std::array::from_fn(|byte| {
             u8::try_from(byte).is_ok_and(|byte| byte.is_ascii() && is_idle(byte))
         });
@@ -62,7 +63,7 @@ impl Encodings {
     }
 }
 
-/// Returns what remains of a value whose escapes are decoded; none where too little does.
+/// Returns a value with its escapes decoded; `None` if too little is left.
 fn unescaped(value: &str) -> Option<Vec<u8>> {
     let (mut unescape, mut bytes) = (Unescape::default(), Vec::new());
     for (at, byte) in spelling::json(value).bytes().enumerate() {
@@ -79,12 +80,12 @@ pub(crate) struct EncodedScan {
     base64: Option<Finder>,
     hex: Option<Finder>,
     idle: Arc<[bool; 256]>,
-    /// Nothing is open.
+    /// Whether nothing is open.
     is_idle: bool,
 }
 
 impl EncodedScan {
-    /// Begins a text.
+    /// Starts a text.
     pub fn new(encodings: &Encodings) -> Self {
         let finder = |known: &Option<Arc<Known>>| known.as_ref().map(Finder::new);
         Self {
@@ -97,7 +98,7 @@ impl EncodedScan {
         }
     }
 
-    /// Takes the byte at a position; adds the values that end with it.
+    /// Reads the byte at a position, and adds the values that end with it.
     pub fn step(&mut self, byte: u8, at: usize, spans: &mut Vec<Span>) {
         if self.is_idle && self.idle[usize::from(byte)] {
             return;
@@ -120,7 +121,7 @@ impl EncodedScan {
             && finders.into_iter().flatten().all(Finder::is_idle);
     }
 
-    /// Returns the position from which on more text is needed to decide.
+    /// Returns the position after which more text is needed to decide.
     pub fn open_from(&self) -> Option<usize> {
         let finders = [&self.unescaped, &self.base64, &self.hex];
         let open = finders.into_iter().flatten().filter_map(Finder::open_from);
@@ -128,12 +129,12 @@ impl EncodedScan {
     }
 }
 
-/// A space is a plus sign in the query of a URL.
+/// Normalises a byte: a space and a plus sign are equal in the query of a URL.
 fn as_unescaped(decoded: Decoded) -> u8 {
     if decoded.byte == b' ' { b'+' } else { decoded.byte }
 }
 
-/// Both alphabets are equal; `None` for characters between lines.
+/// Normalises a byte of base64: both alphabets are equal; `None` for characters between lines.
 fn as_base64(decoded: Decoded) -> Option<u8> {
     match decoded.byte {
         _ if decoded.is_break => None,
@@ -144,7 +145,7 @@ fn as_base64(decoded: Decoded) -> Option<u8> {
     }
 }
 
-/// Both cases are equal; `None` for characters between digits.
+/// Normalises a hexadecimal digit: both cases are equal; `None` for characters between digits.
 fn as_hex(decoded: Decoded) -> Option<u8> {
     match decoded.byte {
         _ if decoded.is_break => None,
@@ -168,7 +169,7 @@ impl Finder {
         Self { known: Arc::clone(known), state: known.start(), starts, gap: 0 }
     }
 
-    /// Takes the next byte; nothing is a gap.
+    /// Reads the next byte; `None` is a gap.
     fn step(&mut self, byte: Option<u8>, decoded: Decoded, spans: &mut Vec<Span>) {
         let Some(byte) = byte else {
             self.gap += 1;

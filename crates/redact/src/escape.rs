@@ -1,17 +1,17 @@
-//! Escapes of JSON, of URLs and of programming languages, at any depth and mixed.
+//! Decodes escapes of JSON, URLs and programming languages, nested and mixed.
 //!
-//! A text within strings of JSON has as many backslashes as the depth asks for, so backslashes are left out of what is
-//! decoded; percent signs are decoded again (`%252F`).
+//! A text inside JSON strings has more backslashes the deeper it is nested, so backslashes are dropped; percent
+//! signs are decoded again (`%252F`).
 
-/// The most backslashes, and the deepest percent-encoding, that are taken for one escape.
+/// The maximum number of backslashes, and the maximum depth of percent-encoding, of one escape.
 const MOST: u32 = 64;
 
 /// A byte of the decoded text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decoded {
-    /// The byte; the letter of its escape for a line break or a tab.
+    /// The byte; for a line break or a tab, the letter of its escape.
     pub byte: u8,
-    /// Whether it is a line break or a tab, escaped or not.
+    /// Whether the byte is a line break or a tab, escaped or not.
     pub is_break: bool,
     /// The range of its source, in whole characters.
     pub start: usize,
@@ -37,14 +37,14 @@ enum State {
     Digits(Digits),
 }
 
-/// An escape whose digits are read.
+/// An escape whose digits are being read.
 #[derive(Debug, Clone, Copy)]
 struct Digits {
     start: usize,
-    /// The character that begins it and the digits so far.
+    /// The first character of the escape, and the digits so far.
     text: [u8; 5],
     length: usize,
-    /// The number of times that its percent sign was encoded.
+    /// How many times the percent sign was encoded.
     depth: u32,
 }
 
@@ -64,7 +64,7 @@ impl Digits {
 }
 
 impl Unescape {
-    /// Takes the byte at a position, and gives the decoded bytes that it completes.
+    /// Reads the byte at a position, and passes the bytes that it completes to `give`.
     pub fn step(&mut self, byte: u8, at: usize, give: &mut impl FnMut(Decoded)) {
         match std::mem::take(&mut self.state) {
             State::Plain => {}
@@ -117,7 +117,7 @@ impl Unescape {
         self.plain(byte, source, 0, give);
     }
 
-    /// Returns where an escape begins that is not complete.
+    /// Returns where an incomplete escape begins.
     pub fn open_from(&self) -> Option<usize> {
         match self.state {
             State::Plain => None,
@@ -136,12 +136,12 @@ impl Unescape {
                     give(Decoded { byte, is_break: false, start, end: at + 1 });
                 }
             }
-            // Half of a character, which no known value has.
+            // Half of a character, which no known value contains.
             (_, None) => give(Decoded { byte: 0xff, is_break: false, start, end: at + 1 }),
         }
     }
 
-    /// Takes a literal byte, or one that began an escape.
+    /// Reads a literal byte, or one that began an escape.
     fn plain(
         &mut self,
         byte: u8,

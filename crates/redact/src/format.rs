@@ -1,7 +1,7 @@
-//! Formats of keys: a beginning that only keys have, and a body of known characters and length.
+//! Formats of keys: a prefix that only keys have, and a body of known characters and length.
 //!
-//! Names can begin like keys (`sk-`, `hf_`, `glpat-`), so a body must look random, too. Where the length of a key is known,
-//! a body of that length needs to look less so.
+//! Names can begin like keys (`sk-`, `hf_`, `glpat-`), so the body must also look random. If the length of a
+//! key is known, a body of that length may look less random.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use crate::boundary::Boundary;
 use crate::mask::Span;
 use crate::randomness::Randomness;
 
-/// The maximum length of a candidate: one that is not recognised by then is not a key.
+/// The maximum length of a candidate. Longer ones are not keys.
 const MOST_OPEN: usize = 8 << 10;
 /// The maximum number of characters between the name of a key and its value.
 const MOST_GLUE: usize = 8;
@@ -34,11 +34,11 @@ const URL: u8 = DASH | UNDERSCORE;
 /// A format of keys.
 struct Format {
     beginnings: &'static [&'static str],
-    /// Whether the beginning names the key, which follows after white space, `=`, `:` or quotation marks.
+    /// Whether the prefix names the key, which follows after white space, `=`, `:` or quotation marks.
     is_name: bool,
     /// The characters of the body.
     alphabet: u8,
-    /// The fewest characters of the body.
+    /// The minimum length of the body.
     length: usize,
     test: Test,
 }
@@ -47,13 +47,13 @@ struct Format {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Test {
     Random,
-    /// Random, or of capitals and small letters in no order.
+    /// Random, or an irregular mix of upper and lower case.
     Mixed,
-    /// Random, or of just that length with all kinds of characters or with capitals and small letters in no order.
+    /// Random, or of exactly that length with all kinds of characters or an irregular mix of cases.
     Length,
-    /// Of just that length, and not of words.
+    /// Of exactly that length, and not made of words.
     Exact,
-    /// Of parts that are joined by dots.
+    /// Parts joined by dots.
     Dotted,
 }
 
@@ -142,44 +142,45 @@ static FORMATS: &[Format] = &[
     named(&["Bearer", "bearer"], ALNUM | URL | DOT | BASE64, 20, Test::Random),
 ];
 
-/// A beginning that was found.
+/// A prefix that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lead {
-    /// Of a format, by its place in the table.
+pub(crate) enum Prefix {
+    /// The prefix of a format, by its index in the table.
     Format(usize),
-    /// Of the title of a private key.
+    /// The start of the title of a private key.
     Pem,
-    /// Of a URL's authority.
+    /// The start of a URL's authority.
     Url,
 }
 
-impl Lead {
-    /// Returns whether it counts only where a word begins.
+impl Prefix {
+    /// Returns whether the prefix counts only at the start of a word.
     fn begins_word(self) -> bool {
         matches!(self, Self::Format(_))
     }
 }
 
-/// Finds the beginnings of all formats.
-struct Leads {
+/// Finds the prefixes of all formats.
+struct PrefixAutomaton {
     automaton: DFA,
     start: StateID,
-    kinds: Vec<Lead>,
-    /// The lengths of the ends of what was read that are the beginning, and not all, of a beginning, longest first; and
-    /// whether they count only where a word begins.
+    kinds: Vec<Prefix>,
+    /// For each state, the lengths of the suffixes read so far that are incomplete prefixes, longest first,
+    /// each with whether it counts only at the start of a word.
     open: HashMap<StateID, Vec<(usize, bool)>>,
 }
 
-static LEADS: LazyLock<Option<Leads>> = LazyLock::new(Leads::new);
+static LEADS: LazyLock<Option<PrefixAutomaton>> = LazyLock::new(PrefixAutomaton::new);
 
-impl Leads {
-    /// Builds the automaton. It cannot fail for a table of this size.
+impl PrefixAutomaton {
+    /// Builds the automaton. Cannot fail for a table of this size.
     fn new() -> Option<Self> {
         let formats = FORMATS.iter().enumerate().flat_map(|(index, format)| {
-            format.beginnings.iter().map(move |beginning| (*beginning, Lead::Format(index)))
+            format.beginnings.iter().map(move |beginning| (*beginning, Prefix::Format(index)))
         });
-        let others = [(crate::pem::BEGINS, Lead::Pem), ("://", Lead::Url), (":\\/\\/", Lead::Url)];
-        let (texts, kinds): (Vec<&str>, Vec<Lead>) = formats.chain(others).unzip();
+        let others =
+            [(crate::pem::BEGINS, Prefix::Pem), ("://", Prefix::Url), (":\\/\\/", Prefix::Url)];
+        let (texts, kinds): (Vec<&str>, Vec<Prefix>) = formats.chain(others).unzip();
         let automaton = DFA::builder().match_kind(MatchKind::Standard).build(&texts).ok()?;
         let start = automaton.start_state(Anchored::No).ok()?;
         let beginning = |end: &str| {
@@ -201,7 +202,7 @@ impl Leads {
         Some(Self { automaton, start, kinds, open })
     }
 
-    fn found(&self, state: StateID) -> impl Iterator<Item = (Lead, usize)> {
+    fn found(&self, state: StateID) -> impl Iterator<Item = (Prefix, usize)> {
         let count =
             if self.automaton.is_match(state) { self.automaton.match_len(state) } else { 0 };
         (0..count).map(move |index| {
@@ -226,35 +227,35 @@ struct Candidate {
     /// The starts of the key and of its body.
     start: usize,
     body: usize,
-    /// The number of characters that may still come between a name and its value.
+    /// The number of characters that may still follow between a name and its value.
     glue: usize,
     is_random: bool,
-    /// The number of capitals, small letters and digits.
+    /// The number of upper-case letters, lower-case letters and digits.
     capitals: usize,
     small: usize,
     digits: usize,
     has_dot: bool,
-    /// The last byte is a dot: it ends the sentence, unless more follows.
+    /// Whether the last byte is a dot, which ends a sentence unless more follows.
     ends_with_dot: bool,
-    /// It is a key, whatever follows.
+    /// Whether it is certainly a key, whatever follows.
     is_sure: bool,
 }
 
 impl FormatScan {
-    /// Begins a text.
+    /// Starts a text.
     pub fn new() -> Self {
         let state = LEADS.as_ref().map(|leads| leads.start).unwrap_or_default();
         Self { state, candidates: Vec::new(), randomness: Randomness::default() }
     }
 
-    /// Takes the byte at a position; adds the keys that end before it, and returns what else begins after it.
+    /// Reads the byte at a position. Adds the keys that end before it, and returns what else begins after it.
     pub fn step(
         &mut self,
         byte: u8,
         at: usize,
         boundary: &Boundary,
         spans: &mut Vec<Span>,
-    ) -> Option<(Lead, usize)> {
+    ) -> Option<(Prefix, usize)> {
         if !self.candidates.is_empty() {
             self.step_candidates(byte, at, spans);
         }
@@ -266,8 +267,8 @@ impl FormatScan {
                 continue;
             }
             match lead {
-                Lead::Format(format) => self.begin(format, at + 1 - length, at + 1),
-                Lead::Pem | Lead::Url => other = Some((lead, length)),
+                Prefix::Format(format) => self.begin(format, at + 1 - length, at + 1),
+                Prefix::Pem | Prefix::Url => other = Some((lead, length)),
             }
         }
         other
@@ -289,7 +290,7 @@ impl FormatScan {
         }
     }
 
-    /// Returns the position from which on more text is needed to decide.
+    /// Returns the position after which more text is needed to decide.
     pub fn open_from(&self, at: usize, boundary: &Boundary) -> usize {
         let candidates = self
             .candidates
@@ -311,7 +312,7 @@ impl FormatScan {
     }
 
     fn begin(&mut self, format: usize, start: usize, body: usize) {
-        // One that begins within another of its format ends with it.
+        // A candidate inside another of the same format ends with it.
         if self.candidates.iter().any(|candidate| candidate.format == format) {
             return;
         }
@@ -362,7 +363,7 @@ impl Candidate {
         &FORMATS[self.format]
     }
 
-    /// Returns where it ends, when it does before a position.
+    /// Returns where the candidate ends, if it ends before a position.
     fn end(&self, at: usize) -> usize {
         at - usize::from(self.ends_with_dot)
     }
@@ -423,7 +424,7 @@ impl Candidate {
         self.capitals > 0 && self.small > 0 && self.digits > 0
     }
 
-    /// Returns whether it has more capitals than the names of functions and types.
+    /// Returns whether there are more upper-case letters than in names of functions and types.
     fn has_mixed_case(&self) -> bool {
         self.capitals.min(self.small) * 4 >= self.capitals + self.small && self.small > 0
     }

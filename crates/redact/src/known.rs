@@ -1,4 +1,4 @@
-//! Known values: all spellings of all of them are found in one pass.
+//! Finds all spellings of all known values in one pass.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use aho_corasick::automaton::{Automaton, StateID};
 use aho_corasick::nfa::contiguous::NFA;
 use aho_corasick::{Anchored, MatchKind};
 
-/// A spelling of a known value, and where it counts.
+/// Where a spelling of a known value counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     /// At any position.
@@ -21,7 +21,7 @@ pub(crate) struct Known {
     automaton: NFA,
     start: StateID,
     places: Vec<Place>,
-    /// The length of the longest end of what was read that is the beginning, and not all, of a spelling.
+    /// For each state, the length of the longest suffix read so far that is an incomplete spelling.
     open: HashMap<StateID, usize>,
     longest: usize,
 }
@@ -30,12 +30,12 @@ pub(crate) struct Known {
 pub(crate) type Found = (usize, Place);
 
 impl Known {
-    /// Creates an automaton for these spellings; none when there are none.
+    /// Creates an automaton for these spellings; `None` if there are none.
     pub fn new(spellings: &BTreeMap<Vec<u8>, Place>) -> Option<Self> {
         if spellings.is_empty() {
             return None;
         }
-        // It fails for more than two thousand million states, which no environment has.
+        // Fails only for more than two billion states, which no environment reaches.
         let automaton =
             NFA::builder().match_kind(MatchKind::Standard).build(spellings.keys()).ok()?;
         let start = automaton.start_state(Anchored::No).ok()?;
@@ -51,7 +51,7 @@ impl Known {
                 open.insert(state, before + 1);
             }
         }
-        // A whole spelling that begins no other may end with the beginning of one.
+        // A spelling that begins no other may end with the beginning of one.
         let mut by_length: Vec<&Vec<u8>> = spellings.keys().collect();
         by_length.sort_by_key(|spelling| spelling.len());
         for spelling in by_length {
@@ -93,7 +93,7 @@ impl Known {
         })
     }
 
-    /// Returns how many of the last bytes may be the beginning of a spelling.
+    /// Returns how many of the last bytes may be the start of a spelling.
     pub fn open_bytes(&self, state: StateID) -> usize {
         self.open.get(&state).copied().unwrap_or(0)
     }

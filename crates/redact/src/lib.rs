@@ -1,11 +1,12 @@
 //! Redaction: removes secrets from a text before it is logged, stored or shown.
 //!
-//! Two kinds of secrets are found: *known values*, given by the caller (from an environment or a configuration), in the
-//! spellings in which programs pass them on (`encoding`); and *formats* that only secrets have: the keys of well-known
-//! services (`format`), private keys (`pem`) and passwords in URLs (`url`).
+//! Two kinds of secrets are found: *known values*, given by the caller (from an environment or a
+//! configuration), in the spellings that programs use (`encoding`); and *formats* that only secrets have: the
+//! keys of well-known services (`format`), private keys (`pem`) and passwords in URLs (`url`).
 //!
-//! A text is read once, byte by byte, with a bounded number of steps for each byte (`scan`). Nothing depends on where
-//! the text is cut into pieces, so a text that arrives in pieces ([`StreamRedactor`]) gives what the whole gives.
+//! A text is read once, byte by byte, with a bounded number of steps per byte (`scan`). The result does not
+//! depend on how the text is split, so a text that arrives in pieces ([`StreamRedactor`]) gives the same result
+//! as the whole text.
 //!
 //! ```
 //! use convoke_redact::Redactor;

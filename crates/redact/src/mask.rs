@@ -3,14 +3,14 @@
 /// The replacement of a secret.
 pub const MARK: &str = "[redacted]";
 
-/// A range of bytes, counted from the beginning of the whole text.
+/// A byte range, counted from the start of the whole text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
     pub start: usize,
     pub end: usize,
 }
 
-/// Writes a text with one mark for each group of spans that overlap, part by part.
+/// Writes a text part by part, with one mark for each group of overlapping spans.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Masker {
     /// The end of the text that was written or masked so far.
@@ -18,13 +18,13 @@ pub(crate) struct Masker {
 }
 
 impl Masker {
-    /// Returns whether the text from here on is written as it is, as far as earlier spans go.
+    /// Returns whether the text from a position on is written unchanged, as far as earlier spans go.
     pub fn is_clear_at(&self, position: usize) -> bool {
         self.done <= position
     }
 
-    /// Writes what comes before `settled` of a text that begins at `base`, and removes the spans that begin there.
-    /// Returns the number of marks.
+    /// Writes the part before `settled` of a text that begins at `base`, and removes the spans that begin in
+    /// it. Returns the number of marks.
     pub fn write(
         &mut self,
         (base, text): (usize, &str),

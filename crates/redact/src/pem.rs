@@ -1,20 +1,20 @@
-//! Private keys in PEM: a title, and below it the key in base64.
+//! Finds private keys in PEM: a title, followed by the key in base64.
 //!
-//! People mention such titles, so a title alone is not a key. Keys are quoted, numbered and put in JSON, so other
-//! characters may occur between the lines of one.
+//! A title alone is not a key, because people mention titles. Keys are quoted, numbered and put in JSON, so
+//! other characters may occur between the lines of a key.
 
 use crate::mask::Span;
 
-/// The beginning of a title.
+/// The start of a title.
 pub(crate) const BEGINS: &str = "-----BEGIN ";
 /// The text after the dashes of the last line.
 const ENDS: &[u8] = b"END ";
 const DASHES: usize = 5;
 /// The maximum number of characters of the words in a title.
 const MOST_WORDS: usize = 64;
-/// A run of base64 that is shorter is a word, unless it is the last of a key.
+/// The minimum length of a run of base64; a shorter one is a word, unless it is the last of a key.
 const RUN: usize = 16;
-/// A run of base64 that is not a word, whatever follows.
+/// The length from which a run of base64 is certainly not a word.
 const SURE_RUN: usize = 40;
 /// The maximum number of bytes between two runs of one key.
 const MOST_BETWEEN: usize = 256;
@@ -25,24 +25,24 @@ const HEADERS: [&[u8]; 6] =
 const HYPHENATED: [&[u8]; 2] = [b"Proc", b"DEK"];
 const LONGEST_HEADER: usize = 9;
 
-/// Reads a private key from the end of [`BEGINS`] on.
+/// Reads a private key, starting after [`BEGINS`].
 #[derive(Debug, Clone)]
 pub(crate) struct PrivateKey {
     start: usize,
-    /// The end of the key, as far as it is there: of its title, then of its base64, then of its last line.
+    /// The end of the key so far: of its title, then of its base64, then of its last line.
     end: usize,
     /// Whether base64 was found, so that it is a key.
     has_base64: bool,
     /// Whether a line ended after the title.
     has_lines: bool,
-    /// Whether a word was found: the last line of base64, or the beginning of prose.
+    /// Whether a word was found: the last line of base64, or the start of prose.
     has_word: bool,
     state: State,
 }
 
 #[derive(Debug, Clone)]
 enum State {
-    /// In the words of the title, of which these are the last characters.
+    /// In the words of the title, with its last characters.
     Title {
         last: [u8; 11],
         is_private: bool,
@@ -71,14 +71,14 @@ enum State {
 struct Run {
     length: usize,
     has_letters: bool,
-    /// Its first characters, which may name a header.
+    /// The first characters, which may name a header.
     first: [u8; LONGEST_HEADER],
-    /// After a backslash: in JSON a slash may be escaped.
+    /// Whether the last byte was a backslash; in JSON, a slash may be escaped.
     is_escaped: bool,
 }
 
 impl PrivateKey {
-    /// Begins a key whose title begins at a position.
+    /// Starts a key whose title begins at a position.
     pub fn new(start: usize) -> Self {
         Self {
             start,
@@ -90,22 +90,22 @@ impl PrivateKey {
         }
     }
 
-    /// Returns the key as far as it is certain, if it is one.
+    /// Returns the certain part of the key, if it is one.
     pub fn so_far(&self) -> Option<Span> {
         self.has_base64.then_some(Span { start: self.start, end: self.end })
     }
 
-    /// Returns the key when the text ends before its end: nothing shows that the rest is not part of it.
+    /// Returns the key if the text ends before the key does: nothing shows that the rest is not part of it.
     pub fn at_end_of_text(&self, at: usize) -> Option<Span> {
         self.has_base64.then_some(Span { start: self.start, end: at })
     }
 
-    /// Returns the position from which on more text is needed to decide.
+    /// Returns the position after which more text is needed to decide.
     pub fn open_from(&self) -> usize {
         if self.has_base64 { self.end } else { self.start }
     }
 
-    /// Takes the byte at a position, and returns whether the key may continue.
+    /// Reads the byte at a position, and returns whether the key may continue.
     pub fn step(&mut self, byte: u8, at: usize) -> bool {
         match &mut self.state {
             State::Title { last, is_private, length } => {
@@ -155,7 +155,7 @@ impl PrivateKey {
                 self.is_near(at)
             }
             State::End(count) => {
-                // A title and an end on one line, or with nothing between them, hold no secret.
+                // A title and an end on one line, or with nothing between them, contain no secret.
                 let is_key = self.has_base64 || self.has_word && self.has_lines;
                 let is_end = ENDS.get(*count) == Some(&byte);
                 *count += 1;
@@ -185,8 +185,8 @@ impl PrivateKey {
         }
     }
 
-    /// Takes a byte that may occur between two runs: white space, quotation marks and signs before a line. All that is
-    /// not ASCII counts as a sign.
+    /// Reads a byte that may occur between two runs: white space, quotation marks, and signs before a line. Any
+    /// byte outside ASCII counts as a sign.
     fn between(&mut self, byte: u8, at: usize) -> bool {
         self.has_lines |= matches!(byte, b'\n' | b'\\');
         match byte {
@@ -242,7 +242,7 @@ impl PrivateKey {
         }
     }
 
-    /// Ends a run at a position, after which the key may or may not continue.
+    /// Ends a run at a position. The key may or may not continue after it.
     fn end_run(&mut self, at: usize, continues: bool) {
         let State::Run(run) = &self.state else { return };
         if run.length >= RUN && (self.has_base64 || continues) {

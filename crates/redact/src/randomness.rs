@@ -1,25 +1,25 @@
 //! Distinguishes keys from words.
 //!
-//! The entropy of thirty characters hardly separates `spinner-pulse-animation-container` from a key. What does is how
-//! letters and digits follow each other in one segment, a run of letters and digits: in random text the kind of character
-//! changes every second or third time, and in names rarely.
+//! Entropy hardly distinguishes thirty characters such as `spinner-pulse-animation-container` from a key. What
+//! differs is how letters and digits alternate within a segment (a run of letters and digits): in random text,
+//! the kind of character changes every two or three characters; in names, rarely.
 
-/// The length from which a segment alone can show that a text is random.
+/// The length from which a single segment can show that a text is random.
 const SEGMENT: u32 = 16;
 /// The length from which a segment counts together with others.
 const SHORT_SEGMENT: u32 = 8;
-/// Digits that are neither a date nor a version.
+/// The number of digits that is neither a date nor a version.
 const LONG_NUMBER: u32 = 10;
-/// A run of consonants that no word has.
+/// The length of a run of consonants that no word has.
 const CONSONANTS: u32 = 5;
 /// The lengths of the segments of a UUID.
 const UUID: [u32; 5] = [8, 4, 4, 4, 12];
 
-/// Measures text a byte at a time.
+/// Measures a text byte by byte.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Randomness {
     segment: Segment,
-    /// The bytes of short segments that look random.
+    /// The total length of short segments that look random.
     short: u32,
     /// The number of segments of a UUID so far.
     uuid: usize,
@@ -29,11 +29,11 @@ pub(crate) struct Randomness {
 struct Segment {
     length: u32,
     digits: u32,
-    /// The digits that differ from the character before.
+    /// The number of digits that differ from the previous character.
     varied_digits: u32,
-    /// Changes between a letter and a digit.
+    /// The number of changes between a letter and a digit.
     changes: u32,
-    /// Changes from a small letter to a capital.
+    /// The number of changes from lower case to upper case.
     humps: u32,
     consonants: u32,
     has_long_consonants: bool,
@@ -52,14 +52,14 @@ impl Default for Segment {
             consonants: 0,
             has_long_consonants: false,
             is_hex: true,
-            // Names begin with a small letter.
+            // Names begin with a lower-case letter.
             last: b'a',
         }
     }
 }
 
 impl Randomness {
-    /// Takes the next byte, and returns whether it shows that the text is random.
+    /// Reads the next byte, and returns whether it shows that the text is random.
     pub fn step(&mut self, byte: u8) -> bool {
         if byte.is_ascii_alphanumeric() {
             self.segment.step(byte);
@@ -69,7 +69,7 @@ impl Randomness {
         }
     }
 
-    /// Ends a segment, and returns whether all so far show that the text is random.
+    /// Ends a segment, and returns whether all segments so far show that the text is random.
     pub fn end_segment(&mut self) -> bool {
         let segment = std::mem::take(&mut self.segment);
         if segment.length == 0 {

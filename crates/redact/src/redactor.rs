@@ -12,11 +12,11 @@ use crate::scan::{KnownValues, Scan};
 use crate::spelling;
 use crate::stream::StreamRedactor;
 
-/// The minimum length of a variable's value. A shorter key is removed only as a word of its own.
+/// The minimum length of a variable's value. A shorter key is removed only as a separate word.
 const SHORTEST: usize = 8;
-/// The minimum length of a key: shorter ones occur in too many texts.
+/// The minimum length of a key; shorter ones occur in too many texts.
 const SHORTEST_KEY: usize = 4;
-/// Placeholder values for servers without keys. They occur in ordinary texts.
+/// Placeholder values for servers without keys, which occur in ordinary texts.
 const PLACEHOLDERS: [&str; 16] = [
     "anything",
     "apikey",
@@ -54,8 +54,8 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Creates a redactor that knows the secrets of an environment: the values, of eight bytes and more, of variables
-    /// whose names say that they are secrets.
+    /// Creates a redactor that knows the secrets of an environment: values of at least eight bytes, of
+    /// variables whose names look like secrets.
     pub fn for_env(env: &[(OsString, OsString)]) -> Self {
         let secrets = env.iter().filter_map(|(name, value)| {
             let value = value.to_str()?;
@@ -65,10 +65,10 @@ impl Redactor {
         Self::knowing(secrets.collect())
     }
 
-    /// Returns a redactor that knows a key, too.
+    /// Returns a redactor that also knows a key.
     ///
-    /// A key of fewer than eight bytes is removed where it stands as a word of its own. One of fewer than four, and a
-    /// placeholder (`none`, `ollama`), is left alone.
+    /// A key of fewer than eight bytes is removed only as a separate word. A key of fewer than four bytes, and
+    /// a placeholder (`none`, `ollama`), is not removed.
     #[must_use]
     pub fn and_key(&self, key: &str) -> Self {
         if key.len() < SHORTEST_KEY || self.values.iter().any(|value| value == key) {
@@ -100,12 +100,12 @@ impl Redactor {
         Self { values: values.into(), known }
     }
 
-    /// Returns the text without secrets; the same text when it has none. O(bytes).
+    /// Returns the text without secrets; unchanged if it has none. O(bytes).
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         masked(text, self.scan()).0
     }
 
-    /// Removes the secrets from a text, and returns in how many places there were any. O(bytes).
+    /// Removes the secrets from a text, and returns the number of places. O(bytes).
     pub fn redact_in_place(&self, text: &mut String) -> u64 {
         let (clean, places) = masked(text, self.scan());
         if let Cow::Owned(clean) = clean {
@@ -114,7 +114,7 @@ impl Redactor {
         places
     }
 
-    /// Returns the text without the secrets that are known; what only has the format of one stays. O(bytes).
+    /// Returns the text without known secrets; text that only has the format of a secret stays. O(bytes).
     pub fn redact_known<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match &self.known {
             Some(known) => masked(text, Scan::new(Some(known), false)).0,
@@ -122,7 +122,7 @@ impl Redactor {
         }
     }
 
-    /// Begins a text that arrives in pieces.
+    /// Starts a text that arrives in pieces.
     pub fn stream(&self) -> StreamRedactor {
         StreamRedactor::new(self)
     }
@@ -132,13 +132,13 @@ impl Redactor {
     }
 }
 
-/// Returns whether a variable holds a secret, by its name.
+/// Returns whether a variable holds a secret, judging by its name.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SECRET_NAMES.iter().any(|word| name.contains(word))
 }
 
-/// Returns whether a value is given in place of a secret, or was redacted before.
+/// Returns whether a value is a placeholder, or was already redacted.
 fn is_placeholder(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     PLACEHOLDERS.contains(&&*lower) || value.contains(MARK) || MARK.contains(value)

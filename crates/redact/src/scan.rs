@@ -1,8 +1,8 @@
 //! One pass over a text that finds all secrets.
 //!
-//! Each byte is shown once to each detector: the automaton of known values, the automaton of formats with the candidates
-//! that it opened, and the private key and the URL that are being read, if any. A detector keeps what it needs of the past
-//! in its state, so that no byte is read again.
+//! Each byte is passed once to each detector: the automaton of known values, the automaton of formats with its
+//! open candidates, and the private key and URL that are being read, if any. A detector keeps everything it
+//! needs in its state, so no byte is read again.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use aho_corasick::automaton::StateID;
 
 use crate::boundary::Boundary;
 use crate::encoding::{EncodedScan, Encodings};
-use crate::format::{FormatScan, Lead};
+use crate::format::{FormatScan, Prefix};
 use crate::known::{Known, Place};
 use crate::mask::Span;
 use crate::pem::PrivateKey;
 use crate::url::Authority;
 
-/// Known values as they are, and in other spellings.
+/// Known values, as given and in other spellings.
 #[derive(Debug)]
 pub(crate) struct KnownValues {
     pub plain: Arc<Known>,
@@ -26,7 +26,7 @@ pub(crate) struct KnownValues {
 /// Finds the secrets of one text, given in any pieces.
 #[derive(Debug, Clone)]
 pub(crate) struct Scan {
-    /// The bytes that were read.
+    /// The number of bytes read.
     at: usize,
     boundary: Boundary,
     known: Option<(Arc<Known>, StateID)>,
@@ -42,7 +42,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Begins a text in which known values are looked for, and formats if wanted.
+    /// Starts a text, searching for known values and optionally for formats.
     pub fn new(known: Option<&KnownValues>, formats: bool) -> Self {
         Self {
             at: 0,
@@ -81,7 +81,7 @@ impl Scan {
         }
     }
 
-    /// Ends the text: what is open is decided by what there is.
+    /// Ends the text, which decides everything that is open.
     pub fn finish(&mut self) {
         self.spans.extend(self.word.take());
         if let Some(formats) = &mut self.formats {
@@ -91,8 +91,8 @@ impl Scan {
         self.spans.extend(self.authority.take().and_then(|authority| authority.password()));
     }
 
-    /// Returns the position before which nothing changes any more, and the spans that begin before it. Of a secret that
-    /// continues, the part before the position is complete.
+    /// Returns the position before which nothing can change, and the spans that begin before it. For a secret
+    /// that continues, the part before the position is complete.
     pub fn settled(&mut self) -> (usize, &mut Vec<Span>) {
         let mut settled = self.at;
         if let Some((known, state)) = &self.known {
@@ -113,7 +113,7 @@ impl Scan {
         (settled, &mut self.spans)
     }
 
-    /// Returns the spans of a text that was finished.
+    /// Returns the spans of a finished text.
     pub fn into_spans(self) -> Vec<Span> {
         self.spans
     }
@@ -129,7 +129,7 @@ impl Scan {
             match place {
                 Place::Anywhere => self.spans.push(span),
                 Place::Word if self.boundary.is_start_of_last(length) => {
-                    // The longest begins first.
+                    // The longest one begins first.
                     self.word = self.word.min(Some(span)).or(Some(span));
                 }
                 Place::Word => {}
@@ -153,12 +153,12 @@ impl Scan {
         }
         let Some(formats) = &mut self.formats else { return };
         match formats.step(byte, at, &self.boundary, &mut self.spans) {
-            Some((Lead::Pem, length)) => {
+            Some((Prefix::Pem, length)) => {
                 self.spans.extend(self.private_key.take().and_then(|key| key.so_far()));
                 self.private_key = Some(PrivateKey::new(at + 1 - length));
             }
-            Some((Lead::Url, _)) => self.authority = Some(Authority::new(at + 1)),
-            Some((Lead::Format(_), _)) | None => {}
+            Some((Prefix::Url, _)) => self.authority = Some(Authority::new(at + 1)),
+            Some((Prefix::Format(_), _)) | None => {}
         }
     }
 
@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// Texts that make a detector begin again and again.
+    /// Returns texts that make a detector start again and again.
     fn hostile(bytes: usize) -> Vec<String> {
         let repeated = |text: &str| text.repeat(bytes / text.len());
         [

@@ -3,10 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-/// The deepest nesting of JSON within strings of JSON.
+/// The maximum nesting of JSON inside JSON strings.
 const JSON_DEPTH: usize = 3;
 
-/// Returns a value as it is and in JSON, also within strings of JSON, with slashes and non-ASCII characters escaped or not.
+/// Returns a value as given and in JSON, also inside JSON strings, with slashes and non-ASCII characters
+/// escaped or not.
 pub(crate) fn in_json(value: &str) -> Vec<String> {
     let mut spellings = vec![value.to_owned()];
     for escape in [json, json_slash, json_ascii, json_ascii_slash] {
@@ -19,7 +20,7 @@ pub(crate) fn in_json(value: &str) -> Vec<String> {
     spellings
 }
 
-/// Returns a text as it is written in a JSON string.
+/// Returns a text as in a JSON string.
 pub(crate) fn json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
@@ -54,8 +55,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Returns a value in base64, after any number of bytes of a longer text: the characters that are the same whatever
-/// surrounds it, and those of a text that ends with it.
+/// Returns a value in base64 at any offset of a longer text: the characters that do not depend on the
+/// surrounding text, and those of a text that ends with the value.
 pub(crate) fn base64(value: &str) -> impl Iterator<Item = String> {
     (0..3).flat_map(move |before| {
         let bytes = [&[0; 2][..before.min(2)], value.as_bytes()].concat();

@@ -1,4 +1,4 @@
-//! Redaction of a text that arrives in pieces: a secret may be cut anywhere.
+//! Redacts a text that arrives in pieces; a secret may be split anywhere.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,14 +9,14 @@ use crate::scan::Scan;
 
 /// Removes the secrets from one text that arrives in pieces.
 ///
-/// A possible beginning of a secret is held back until the text shows whether it is one; all else is returned as it
-/// comes. Nothing of an unfinished secret is kept.
+/// The possible start of a secret is held back until it is known whether it is one; everything else is returned
+/// immediately.
 #[derive(Clone)]
 pub struct StreamRedactor {
     redactor: Redactor,
     scan: Scan,
     masker: Masker,
-    /// The text that was read and not returned.
+    /// The text that was read but not returned yet.
     held: String,
 }
 
@@ -54,7 +54,7 @@ impl StreamRedactor {
         Cow::Owned(shown)
     }
 
-    /// Ends the text and returns what was held back. The next piece begins another text.
+    /// Ends the text and returns what was held back. The next piece starts another text.
     pub fn finish(&mut self) -> String {
         let ended = std::mem::replace(self, Self::new(&self.redactor));
         let (mut scan, mut masker, held) = (ended.scan, ended.masker, ended.held);

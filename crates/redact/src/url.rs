@@ -1,11 +1,11 @@
-//! Passwords in URLs: `scheme://user:password@host`.
+//! Finds passwords in URLs: `scheme://user:password@host`.
 
 use crate::mask::Span;
 
 /// The maximum number of bytes of a URL's authority.
 const MOST_BYTES: usize = 1 << 10;
 
-/// Placeholders of a password.
+/// Placeholders for a password.
 const PLACEHOLDERS: [&[u8]; 9] = [
     b"password",
     b"your_password",
@@ -17,7 +17,7 @@ const PLACEHOLDERS: [&[u8]; 9] = [
     b"secret",
     b"%s",
 ];
-/// What follows the `@` of an image with a tag, which is not a password.
+/// The text after the `@` of an image with a tag, which is not a password.
 const DIGEST: &[u8] = b"sha256:";
 
 /// Reads the authority of a URL.
@@ -33,12 +33,12 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// Begins an authority at a position.
+    /// Starts an authority at a position.
     pub fn new(start: usize) -> Self {
         Self { start, password: None, end: None, text: Vec::new() }
     }
 
-    /// Takes the byte at a position, and returns whether the authority continues.
+    /// Reads the byte at a position, and returns whether the authority continues.
     pub fn step(&mut self, byte: u8, at: usize) -> bool {
         match (byte, self.password) {
             (b':', None) => self.password = Some(at + 1),
@@ -55,7 +55,7 @@ impl Authority {
         at - self.start < MOST_BYTES
     }
 
-    /// Returns the password, when the authority is over.
+    /// Returns the password, if the authority has ended.
     pub fn password(&self) -> Option<Span> {
         let (start, end) = self.password.zip(self.end)?;
         let (password, rest) = self.text.split_at_checked(end - start)?;
@@ -63,7 +63,7 @@ impl Authority {
         (!is_digest && !is_placeholder(password)).then_some(Span { start, end })
     }
 
-    /// Returns the position from which on more text is needed to decide.
+    /// Returns the position after which more text is needed to decide.
     pub fn open_from(&self) -> Option<usize> {
         self.password
     }

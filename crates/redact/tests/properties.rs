@@ -1,4 +1,4 @@
-//! Properties of redaction, on texts that are made of what secrets are made of.
+//! Properties of redaction, on texts made of parts of secrets.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ const VALUES: [&str; 6] = [
     "pass",
 ];
 
-/// Beginnings, bodies and ends of secrets, and what stands around them.
+/// Starts, bodies and ends of secrets, and text around them.
 const PARTS: &[&str] = &[
     "sk-",
     "sk-ant-",
@@ -85,7 +85,7 @@ fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(PARTS), 0..40).prop_map(|parts| parts.concat())
 }
 
-/// Cuts a text at places that are taken from these numbers, again and again.
+/// Splits a text at positions derived from these numbers.
 fn pieces<'t>(text: &'t str, sizes: &[usize]) -> Vec<&'t str> {
     let mut pieces = Vec::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Texts that hold secrets, texts that only look like it, and what becomes of both.
+//! Texts with secrets, and texts that only look like it.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ fn env(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
     pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
 }
 
-/// Returns a body that looks random, the same every time.
+/// Returns a body that looks random, always the same.
 fn body(length: usize) -> String {
     let alphabet = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -266,12 +266,12 @@ fn a_known_value_is_found_in_its_spellings() {
         assert_eq!(redactor.redact_known(text), clean);
     }
     for text in [
-        // At every depth of JSON, in other escapes of JSON, and in both mixed.
+        // Nested in JSON at every depth, in other escapes, and mixed.
         r#"corr\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\"ect\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\horse/b ttery?é"#,
         r#"corr\\\"ect\\\\horse\u002Fb ttery?\\u00E9"#,
         r"corr\u0022ect\u005chorse\u002fb\u0020ttery\u003f\u00e9",
         r"corr\x22ect\x5chorse\x2fb\x20ttery\x3f\xc3\xa9",
-        // Percent-encoding of both cases, of every byte, and twice.
+        // Percent-encoding in both cases, of every byte, and twice.
         "corr%22ect%5chorse%2Fb%20ttery%3f%C3%a9",
         "%63%6F%72%72%22%65%63%74%5C%68%6F%72%73%65%2F%62%20%74%74%65%72%79%3F%C3%A9",
         "corr%2522ect%255Chorse%252Fb%2520ttery%253F%25C3%25A9",
@@ -282,7 +282,7 @@ fn a_known_value_is_found_in_its_spellings() {
         "63-6f-72-72-22-65-63-74-5c-68-6f-72-73-65-2f-62-20-74-74-65-72-79-3f-c3-a9",
         "0x63, 0x6f, 0x72, 0x72, 0x22, 0x65, 0x63, 0x74, 0x5c, 0x68, 0x6f, 0x72, 0x73, 0x65, 0x2f, 0x62, 0x20, 0x74, 0x74, 0x65, 0x72, 0x79, 0x3f, 0xc3, 0xa9",
         "0x63,0x6F,0x72,0x72,0x22,0x65,0x63,0x74,0x5C,0x68,0x6F,0x72,0x73,0x65,0x2F,0x62,0x20,0x74,0x74,0x65,0x72,0x79,0x3F,0xC3,0xA9",
-        // Base64 in lines, as they are and in JSON, and in a URL.
+        // Base64 in lines, plain and in JSON, and in a URL.
         "Y29yciJlY3RcaG9y\nc2UvYiB0dGVyeT/D\nqQ==",
         "Y29yciJlY3RcaG9y\\r\\nc2UvYiB0dGVyeT/DqQ==",
         "Y29yciJlY3RcaG9yc2UvYiB0dGVyeT%2FDqQ%3D%3D",
@@ -294,7 +294,7 @@ fn a_known_value_is_found_in_its_spellings() {
         shown += &stream.finish();
         assert_eq!(shown, "[redacted]", "{text}");
     }
-    // `user:` before it, and more after it.
+    // With `user:` before the value, and more after it.
     let basic = "Basic dXNlcjpjb3JyImVjdFxob3JzZS9iIHR0ZXJ5P8OpOm1vcmU=";
     let clean = redactor.redact(basic);
     assert!(

@@ -20,7 +20,7 @@ use convoke_team::Team;
 
 const RUNS: usize = 100;
 
-/// Answers at once.
+/// Replies immediately.
 struct Instantly;
 
 impl Agent for Instantly {
@@ -59,7 +59,7 @@ async fn measure(data: &Path, messages: u64, visibility: &str) {
         open.push(began.elapsed());
         store.close().await;
     }
-    report("open the store and take up the session", open);
+    report("open the store and the session", open);
 
     let store = SqliteStore::open(data).await.unwrap();
     let mut prompt = Vec::new();
@@ -107,7 +107,7 @@ fn team_agents(visibility: &str) -> TeamAgents {
     TeamAgents::new(Team::parse(&file).unwrap(), HashMap::from([("max".into(), member_agent)]))
 }
 
-/// Stores a conversation of messages of a kilobyte, of which one in a hundred is for max.
+/// Stores a conversation with messages of one kilobyte; one in a hundred is addressed to max.
 async fn fill(store: &SqliteStore, messages: u64) -> SessionId {
     let new = new_session();
     let id = new.id;

@@ -1,4 +1,5 @@
-//! Files that a person attaches to a message. They are stored with it, so that its prompts can be assembled again.
+//! Files that a person attaches to a message. They are stored with the message, so that its prompts can be
+//! assembled again.
 
 use std::borrow::Cow;
 
@@ -6,7 +7,7 @@ use convoke_core::{AttachedFile, ConversationMessage, NewMessage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The field of a stored message.
+/// The field of a stored message that holds its attachments.
 const FIELD: &str = "attachments";
 
 /// A file that a person attached to a message.
@@ -14,13 +15,12 @@ const FIELD: &str = "attachments";
 pub struct Attachment {
     /// The path, as the person wrote it.
     pub path: String,
-    /// The text of the file at that time.
+    /// The text of the file when it was attached.
     pub text: String,
 }
 
 impl Attachment {
-    /// Returns the files that a message attaches. Skips invalid entries, which an imported session may
-    /// contain.
+    /// Returns the files that a message attaches. Skips invalid entries, which an imported session can contain.
     pub fn from_message<Id>(message: &ConversationMessage<Id>) -> Vec<Self> {
         let Some(Value::Array(list)) = message.extra.get(FIELD) else { return Vec::new() };
         list.iter().filter_map(|value| Self::deserialize(value).ok()).collect()
@@ -44,7 +44,7 @@ impl Attachment {
     }
 }
 
-/// Returns the text of a context message followed by the files that it attaches.
+/// Returns the text of a context message, followed by its attached files.
 pub(crate) fn with_attachments(mut text: String, message: &ConversationMessage) -> String {
     for attachment in Attachment::from_message(message) {
         let (opening, closing) = attachment.file().frame();

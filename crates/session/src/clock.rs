@@ -2,7 +2,7 @@
 
 use crate::id::Millis;
 
-/// Formats a time as `2026-11-15 10:42:07 UTC`, or in milliseconds if it is out of range.
+/// Formats a time as `2026-11-15 10:42:07 UTC`, or as milliseconds if it is out of range.
 ///
 /// ```
 /// use convoke_session::Millis;

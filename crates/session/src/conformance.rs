@@ -1,6 +1,7 @@
 //! A conformance suite for implementations of [`Store`].
 //!
-//! Panics with the requirement that does not hold. The store may contain other sessions; those of the suite stay in it.
+//! Panics with the requirement that does not hold. The store may contain other sessions. Sessions of the suite
+//! are not removed.
 
 mod listing;
 mod requests;
@@ -68,7 +69,7 @@ async fn a_commit_is_whole_or_nothing(store: &impl Store) -> Result<(), StoreErr
     assert_eq!(head, Head(1), "a commit moves the head by one");
     let stored = store.session(new.id).await?;
     assert_eq!((stored.head, &stored.state), (head, &first.state), "a commit sets the state");
-    assert_eq!(store.open_turns(new.id).await?, first.turns, "a turn that waits is found");
+    assert_eq!(store.open_turns(new.id).await?, first.turns, "a queued turn is found");
 
     let mut stale = commit(Head(0));
     stale.messages = vec![message(2, None, "kailai", &[], "too late")];
@@ -197,7 +198,7 @@ async fn of_two_writers_one_is_refused(store: &impl Store) -> Result<(), StoreEr
     };
     let (a, b, c) = tokio::join!(write("a"), write("b"), write("c"));
     let won = [a, b, c].into_iter().flatten().count();
-    assert_eq!(won, 1, "of writers on one head, one wins");
+    assert_eq!(won, 1, "of several writers on one head, one succeeds");
     Ok(())
 }
 

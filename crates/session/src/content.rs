@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use convoke_core::figures::hexadecimal;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -33,7 +34,7 @@ impl From<[u8; 32]> for ContentHash {
 
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hexadecimal(&self.0))
     }
 }
 

@@ -23,7 +23,7 @@ pub struct PromptDiff {
 }
 
 impl PromptDiff {
-    /// Returns the number of equal bytes at the beginning; the system text comes first.
+    /// Returns the number of equal bytes at the start; the system text comes first.
     pub fn reusable_bytes(&self) -> u64 {
         if self.system.is_same() {
             self.system.earlier_bytes + self.prompt.common_prefix
@@ -41,7 +41,7 @@ pub struct TextDiff {
     pub earlier_bytes: u64,
     /// The size of the later text.
     pub later_bytes: u64,
-    /// The number of equal bytes at the beginning.
+    /// The number of equal bytes at the start.
     pub common_prefix: u64,
     /// The lines.
     pub lines: Vec<DiffLine>,
@@ -88,7 +88,7 @@ pub enum DiffError {
     },
 }
 
-/// Compares the prompts of two turns, of each in its last attempt.
+/// Compares the prompts of two turns, each from the last attempt.
 pub async fn diff(
     store: &impl Store,
     session: SessionId,
@@ -144,7 +144,7 @@ fn lines_of(text: &str) -> Vec<&str> {
     if text.is_empty() { Vec::new() } else { text.split('\n').collect() }
 }
 
-/// The time after which a difference is approximated.
+/// The time limit after which a difference is approximated.
 const DIFF_TIME: Duration = Duration::from_millis(500);
 
 fn diff_lines(earlier: &str, later: &str) -> Vec<DiffLine> {

@@ -27,7 +27,7 @@ use crate::turn::{AttemptResult, Turn, TurnState};
 /// An event of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionEvent {
-    /// The payload. Events are written and never read back, so that flattening is safe.
+    /// The payload. Flattening is safe, because events are written and never read back.
     #[serde(flatten)]
     pub kind: SessionEventKind,
     /// The session.
@@ -52,7 +52,7 @@ pub enum SessionEventKind {
     },
     /// A message was stored.
     Message(ShownMessage),
-    /// A message of this process waits in the inbox of the process that holds the session.
+    /// A message of this process is in the inbox of the process that holds the session.
     MessageWaits {
         /// The author.
         from: MemberName,
@@ -84,15 +84,15 @@ pub enum SessionEventKind {
         /// The member whose turn it was.
         member: MemberName,
     },
-    /// The next turn is not run by this process and waits for a machine that can run it.
+    /// The next turn is not run by this process and is offered to other machines.
     TurnOffered {
         /// The turn.
         turn: TurnId,
         /// The member whose turn it is.
         member: MemberName,
-        /// The name or label of the node that it waits for; `None` for any that has the agent.
+        /// The name or label of the required node; `None` for any node that has the agent.
         node: Option<String>,
-        /// The reason why no node claims it; `None` if one can.
+        /// The reason why no node takes the turn; `None` if one can.
         #[serde(skip_serializing_if = "Option::is_none")]
         problem: Option<String>,
     },
@@ -153,7 +153,7 @@ pub enum SessionEventKind {
     },
     /// Files were changed in a working directory.
     FilesChanged {
-        /// The turn that changed them, or before which a person did.
+        /// The turn that changed the files, or before which a person changed them.
         turn: TurnId,
         /// The member whose turn it is.
         member: MemberName,
@@ -191,7 +191,7 @@ pub enum SessionEventKind {
     Stopped(StopReason),
 }
 
-/// Returns what an offered turn waits for, and why no node takes it.
+/// Describes what an offered turn waits for, and why no node takes it.
 pub fn waits_for(node: Option<&str>, problem: Option<&str>) -> String {
     let node = node.map_or_else(|| "a node".to_owned(), |node| format!("node {node}"));
     let problem = problem.map_or_else(String::new, |problem| format!(": {problem}"));
@@ -207,7 +207,7 @@ impl SessionEventKind {
         match event.kind {
             EventKind::PermissionAsked { question, expires_at } => {
                 let question = PermissionQuestion { id: id_of(question.id), ..question };
-                // A question that a rule or an earlier answer has decided cannot be answered.
+                // A question decided by a rule or an earlier answer cannot be answered again.
                 let answers = match (expires_at > 0, question.is_cut) {
                     (false, _) => Vec::new(),
                     (true, false) => PermissionAnswer::OFFERED.to_vec(),
@@ -239,7 +239,7 @@ pub struct ShownMessage {
     pub in_reply_to: Option<MessageId>,
     /// The text without markers.
     pub text: String,
-    /// The team tool that sent it while the turn of its author runs; `None` for a reply or a person's message.
+    /// The team tool that sent the message during its author's turn; `None` for a reply or a person's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The files that it attaches.
@@ -287,7 +287,7 @@ impl ShownMessage {
     }
 }
 
-/// Writes the fields of a result that an event has.
+/// Writes the fields of a result that the event includes.
 fn result_fields<S: Serializer>(result: &AttemptResult, serializer: S) -> Result<S::Ok, S::Error> {
     let mut fields = serializer.serialize_struct("AttemptResult", 4)?;
     fields.serialize_field("outcome", &result.verdict)?;
@@ -297,7 +297,7 @@ fn result_fields<S: Serializer>(result: &AttemptResult, serializer: S) -> Result
     fields.end()
 }
 
-/// The reason why a conversation stopped. It can continue after each of them.
+/// The reason why a conversation stopped. The conversation can continue after any of them.
 ///
 /// Exhaustive on purpose: a caller has to handle every reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -305,12 +305,12 @@ fn result_fields<S: Serializer>(result: &AttemptResult, serializer: S) -> Result
 pub enum StopReason {
     /// No turn is queued; control returns to the person who asked.
     Idle {
-        /// That person.
+        /// The person.
         person: MemberName,
     },
     /// The next turn is a person's.
     Addressed {
-        /// That person.
+        /// The person.
         person: MemberName,
         /// The person's turn.
         turn: TurnId,
@@ -319,7 +319,7 @@ pub enum StopReason {
     },
     /// Turns failed; the person decides how to continue. Other turns stay queued.
     TurnFailed {
-        /// The person who asked for the first of them.
+        /// The person who asked for the first failed turn.
         person: MemberName,
         /// The turns.
         turns: Vec<FailedTurn>,

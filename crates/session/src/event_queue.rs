@@ -3,7 +3,8 @@
 //! The queue is bounded, and nothing in it is dropped:
 //!
 //! - Before it takes the next event of an agent, the coordinator waits until the queue has room
-//!   ([`Observer::ready`]). The agent's own queues fill up then, and finally the pipe that its program writes to.
+//!   ([`Observer::ready`]). Then the agent's own queues fill up, and finally the pipe that its program writes
+//!   to.
 //! - Events of a stored step (a message with the turns that it queued, the end of a turn) do not wait, so that
 //!   [`Coordinator::accept`](crate::Coordinator::accept) also returns without a reader. The length of the turn queue
 //!   bounds the number of events per step.
@@ -19,9 +20,9 @@ use tokio::sync::Notify;
 
 use crate::event::{SessionEvent, SessionEventKind};
 
-/// The number of queued events from which on the events of agents wait.
+/// The number of queued events at which events of agents start to wait.
 pub const EVENT_LIMIT: usize = 1024;
-/// The size up to which pieces of a text are merged.
+/// The maximum size of a merged piece of text.
 const MERGED_BYTES: usize = 16 << 10;
 
 /// The future of [`Observer::ready`].
@@ -52,7 +53,7 @@ pub struct EventQueue<T>(Arc<Shared<T>>);
 #[derive(Debug)]
 pub struct EventReceiver<T>(Arc<Shared<T>>);
 
-/// Appends an item to the last queued one; returns it if that cannot be done.
+/// Appends an item to the last queued one; returns the item if it cannot be appended.
 pub type Merge<T> = fn(&mut T, T) -> Option<T>;
 
 #[derive(Debug)]
@@ -179,14 +180,14 @@ impl<T> Drop for EventReceiver<T> {
 }
 
 impl<T> Shared<T> {
-    /// Returns whether no item is queued or can come.
+    /// Returns whether the queue is empty and no sender is left.
     fn is_exhausted(&self) -> bool {
         let state = self.state();
         state.senders == 0 && state.items.is_empty()
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        // Nothing panics while it holds the lock.
+        // No code panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

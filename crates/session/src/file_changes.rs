@@ -22,10 +22,10 @@ pub trait ChangeRecorder: Send + Sync {
     /// Records the state before a turn.
     fn begin(&self, turn: TurnDirectory) -> RecorderFuture<RecordingBegun>;
 
-    /// Returns the changes of others since a member's last turn, as a text for its prompt.
+    /// Returns the changes of other members since a member's last turn, as text for its prompt.
     fn teammate_changes(&self, request: TeammateChanges) -> RecorderFuture<Option<String>>;
 
-    /// Prepares the workspace of a member, if it has one, and describes those of its team. Fails if the
+    /// Prepares the workspace of a member, if it has one, and describes the team's workspaces. Fails if the
     /// member's workspace cannot be created.
     fn workspaces(
         &self,
@@ -42,7 +42,7 @@ pub trait Recording: Send + Sync {
     fn finish(self: Box<Self>) -> RecorderFuture<RecordingEnded>;
 }
 
-/// A request for the changes of others since a member's last turn.
+/// A request for the changes of other members since a member's last turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TeammateChanges {
     /// The session.
@@ -105,12 +105,12 @@ pub struct UndoRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UndoConsent {
-    /// Nothing: the undo is previewed.
+    /// Nothing: the undo is only previewed.
     Preview,
-    /// The changes of the turn are taken back.
+    /// Undo the changes of the turn.
     Turn,
-    /// Changes that may be those of another turn, which ran at the same time, or of a person after an interruption are taken
-    /// back with them.
+    /// Also undo changes that may belong to another turn that ran at the same time, or to a person after an
+    /// interruption.
     Shared,
 }
 

@@ -21,39 +21,39 @@ use crate::session::{NumberedMessage, State};
 use crate::store::{Store, StoreError};
 use crate::turn::{Attempt, Turn, TurnState};
 
-/// The rows that are read at a time.
+/// The number of rows that are read at once.
 const PAGE: usize = 256;
 
-/// The position in a session up to which it was reported.
+/// The position in a session up to which events were reported.
 #[derive(Debug, Clone)]
 pub struct Follower {
     session: SessionId,
     head: Head,
     last_message: MessageNumber,
     last_turn: TurnId,
-    /// The turns that had not ended.
-    open: BTreeMap<TurnId, Followed>,
+    /// The turns that had not ended at that position.
+    open: BTreeMap<TurnId, ReportedTurn>,
 }
 
-/// A turn that has not ended, with its reported part.
+/// A turn that has not ended, and how much of it was reported.
 #[derive(Debug, Clone, Default)]
-struct Followed {
+struct ReportedTurn {
     /// The reported attempts.
     attempts: u32,
-    /// Whether the last of them has ended.
+    /// Whether the last reported attempt has ended.
     has_ended: bool,
-    /// The bytes of the last attempt's progress that were reported.
+    /// The number of reported bytes of the last attempt's progress.
     progress: usize,
-    /// The events in them that are stored with the attempt when it has ended: all but pieces of texts.
+    /// The number of reported events that are stored with the ended attempt: all but pieces of text.
     events: usize,
-    /// The reported pieces of the text that its agent writes.
+    /// The reported pieces of the agent's current text.
     pieces: String,
     /// The open questions of its agent.
     questions: BTreeSet<String>,
 }
 
-impl Followed {
-    /// Returns the position before the running attempt, which is reported from its start.
+impl ReportedTurn {
+    /// Returns the position before the running attempt, which is then reported from its start.
     fn before_attempt(turn: &Turn) -> Self {
         let is_running = turn.state == TurnState::Running;
         let attempts = turn.attempts.saturating_sub(u32::from(is_running));
@@ -62,8 +62,8 @@ impl Followed {
 
     /// Completes the events of the last attempt, and records their questions and texts.
     ///
-    /// The last pieces of a text are not stored: its end arrives with the whole text. Views that have shown the pieces
-    /// show no whole text, so its rest is reported as one more piece.
+    /// The last pieces of a text are not stored: the whole text is stored instead. Views that have shown pieces
+    /// ignore the whole text, so the missing end is reported as one more piece.
     fn complete(&mut self, events: Vec<SessionEvent>) -> Vec<SessionEvent> {
         let mut completed = Vec::with_capacity(events.len());
         for event in events {
@@ -94,7 +94,7 @@ impl Followed {
     }
 }
 
-/// Returns the text that an agent itself wrote.
+/// Returns the text that the agent itself wrote, not a sub-agent.
 fn own_text(kind: &SessionEventKind) -> Option<(&str, TextPart)> {
     match kind {
         SessionEventKind::Agent {
@@ -114,21 +114,21 @@ fn with_piece(like: &SessionEvent, text: String) -> SessionEvent {
     piece
 }
 
-/// The data that was read of a turn.
+/// The new events of a turn.
 struct TurnUpdate {
     turn: Turn,
-    /// The events before the turn's reply, and after it.
+    /// The events before the turn's reply, and those after it.
     before: Vec<SessionEvent>,
     after: Vec<SessionEvent>,
-    followed: Followed,
+    followed: ReportedTurn,
 }
 
 impl Follower {
-    /// Starts at a place: everything before it is known, but for how far the open turns are.
+    /// Starts at a position. Everything before it is known, except how far the open turns have got.
     pub fn new(session: SessionId, head: Head, state: &State, open: &[Turn]) -> Self {
         Self {
             session,
-            // The state of running turns is read first of all.
+            // The state of running turns must be read first.
             head: if open.iter().any(|turn| turn.state == TurnState::Running) {
                 Head(head.0.wrapping_sub(1))
             } else {
@@ -136,11 +136,11 @@ impl Follower {
             },
             last_message: state.last_message,
             last_turn: state.last_turn,
-            open: open.iter().map(|turn| (turn.id, Followed::before_attempt(turn))).collect(),
+            open: open.iter().map(|turn| (turn.id, ReportedTurn::before_attempt(turn))).collect(),
         }
     }
 
-    /// Returns what is new, in the order in which it happened. Dropped before its end, it has no effect.
+    /// Returns the new events, in order. Has no effect if it is dropped before it completes.
     pub async fn advance<S: Store>(
         &mut self,
         store: &S,
@@ -150,7 +150,7 @@ impl Follower {
         if session.head == self.head {
             return Ok(Vec::new());
         }
-        // Rows of later commits are left to the next time.
+        // Rows of later commits are read next time.
         let (last_message, last_turn) = (session.state.last_message, session.state.last_turn);
         let mut messages = Vec::new();
         let mut after = self.last_message;
@@ -191,7 +191,7 @@ impl Follower {
             events.extend(queued.remove(&message.number).unwrap_or_default());
             events.append(&mut after);
         }
-        // Turns that a fork or a retry has queued answer an older message.
+        // Turns queued by a fork or a retry answer an older message.
         events.extend(queued.into_values().flatten());
         self.open.clear();
         for mut update in updates {
@@ -230,15 +230,15 @@ impl Follower {
         Ok(turns.into_values().collect())
     }
 
-    /// Returns the reported part of a turn.
-    fn followed(&self, turn: &Turn) -> Followed {
+    /// Returns how much of a turn was reported.
+    fn followed(&self, turn: &Turn) -> ReportedTurn {
         let known = self.open.get(&turn.id).cloned();
-        // A turn that had ended and is tried again.
-        let retried = || (turn.id <= self.last_turn).then(|| Followed::before_attempt(turn));
+        // The turn had ended and was retried.
+        let retried = || (turn.id <= self.last_turn).then(|| ReportedTurn::before_attempt(turn));
         known.or_else(retried).unwrap_or_default()
     }
 
-    /// Reads what is new of a turn.
+    /// Reads the new events of a turn.
     async fn read_turn<S: Store>(&self, store: &S, turn: Turn) -> Result<TurnUpdate, StoreError> {
         let mut followed = self.followed(&turn);
         let (mut before, mut after) = (Vec::new(), Vec::new());
@@ -259,7 +259,7 @@ impl Follower {
             }
             if attempt.number > followed.attempts {
                 before.push(self.started(store, &turn, &attempt).await?);
-                followed = Followed { attempts: attempt.number, ..Followed::default() };
+                followed = ReportedTurn { attempts: attempt.number, ..ReportedTurn::default() };
             }
             let is_last = attempt.number == turn.attempts;
             match &attempt.ended {
@@ -271,7 +271,7 @@ impl Follower {
                     let events = self.agent_events(&turn, &attempt, attempt.began_at, new.lines());
                     before.extend(followed.complete(events));
                 }
-                // It ended after the turn was read: the rest is read the next time.
+                // The attempt ended after the turn was read; the rest is read next time.
                 Some(_) if is_last && turn.state == TurnState::Running => break,
                 Some(result) => {
                     followed.has_ended = true;
@@ -346,7 +346,7 @@ impl Follower {
         Ok(Some(self.event(at, kind)))
     }
 
-    /// Returns the events of a message: itself, and the task that it sets.
+    /// Returns the events of a message: the message, and the task that it sets.
     fn message(&self, team: &Team, message: &NumberedMessage) -> Vec<SessionEvent> {
         let stored = &message.message;
         let speaker = MemberName::new(&*stored.speaker.role_id);
@@ -389,15 +389,15 @@ fn is_piece(line: &str) -> bool {
     matches!(event, Some(EventKind::Text { part: TextPart::Delta, .. }))
 }
 
-/// Returns the event of a turn whose attempt ended with its process.
+/// Returns the event of a turn whose process ended during the attempt.
 pub(crate) fn interrupted(turn: &Turn) -> SessionEventKind {
-    let message = format!("turn {} of {} was interrupted and runs again", turn.id, turn.member);
+    let message = format!("turn {} of {} was interrupted; retrying", turn.id, turn.member);
     let diagnostic = Diagnostic::new(diagnostics::TURN_INTERRUPTED, message);
     SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic }
 }
 
-/// Parses an event of a turn's progress: a text, a tool call or a question. The process that runs the turn reports the
-/// others.
+/// Parses an event of a turn's progress: a text, a tool call or a question. Other kinds are reported only by
+/// the process that runs the turn.
 pub fn stored_event(line: &str) -> Option<Event<'static>> {
     let event: Value = serde_json::from_str(line).ok()?;
     let kind = &event["event"];
@@ -431,7 +431,7 @@ pub fn stored_event(line: &str) -> Option<Event<'static>> {
     Some(Event { sub_agent, kind })
 }
 
-/// Reads a stored question. Whether it is about a command or files is known to the process that decides.
+/// Parses a stored question. Only the process that runs the turn knows whether it is about a command or files.
 fn question(stored: &Value) -> PermissionQuestion {
     let text = |name: &str| stored[name].as_str().unwrap_or_default().to_owned();
     PermissionQuestion {
@@ -448,8 +448,7 @@ fn question(stored: &Value) -> PermissionQuestion {
     }
 }
 
-/// Returns the questions in the stored events of a running attempt that wait for an answer, as events of the
-/// conversation.
+/// Returns the unanswered questions in the stored events of a running attempt, as events of the conversation.
 pub fn open_questions(turn: &Turn, attempt: u32, events: &str) -> Vec<SessionEventKind> {
     let mut open: Vec<(String, SessionEventKind)> = Vec::new();
     for event in events.lines().filter_map(stored_event) {
@@ -469,7 +468,7 @@ pub fn open_questions(turn: &Turn, attempt: u32, events: &str) -> Vec<SessionEve
 mod tests {
     use super::*;
 
-    fn texts(followed: &mut Followed, given: &[(&str, TextPart)]) -> Vec<(String, TextPart)> {
+    fn texts(followed: &mut ReportedTurn, given: &[(&str, TextPart)]) -> Vec<(String, TextPart)> {
         let told = |(text, part): &(&str, TextPart)| {
             let event =
                 Event::own(EventKind::Text { text: (*text).to_owned().into(), part: *part });
@@ -488,7 +487,7 @@ mod tests {
         let owned = |texts: &[(&str, TextPart)]| -> Vec<(String, TextPart)> {
             texts.iter().map(|(text, part)| ((*text).to_owned(), *part)).collect()
         };
-        let mut followed = Followed::default();
+        let mut followed = ReportedTurn::default();
         let pieces = [("tick 0\n", Delta), ("tick 1\n", Delta)];
         assert_eq!(texts(&mut followed, &pieces), owned(&pieces));
         let whole = "tick 0\ntick 1\ndone now";

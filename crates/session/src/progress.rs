@@ -1,7 +1,7 @@
 //! The stored progress of a running attempt.
 //!
-//! A turn may run for half an hour. Its events are stored in batches meanwhile, so that a crash loses at most the last
-//! batch. The stored result of the attempt replaces the batches.
+//! A turn may run for half an hour. While it runs, its events are stored in batches, so that a crash loses at
+//! most the last batch. The result of the attempt replaces the batches.
 
 use std::borrow::Cow;
 
@@ -62,17 +62,17 @@ pub(crate) struct EventLog {
     said: String,
     /// The deltas of an incomplete text.
     pieces: String,
-    /// The lines that are not in a batch yet. They include whole texts even over the limit of events, because
-    /// these replace stored deltas.
+    /// The lines that are not in a batch yet. Whole texts are included even beyond the limit of events, because
+    /// they replace stored deltas.
     unstored_lines: String,
-    /// The size of the deltas in earlier batches, of the current text.
+    /// The size of the current text's deltas in earlier batches.
     stored_pieces: usize,
     /// The size of all deltas in earlier batches.
     stored_deltas: usize,
 }
 
 impl EventLog {
-    /// Adds an event that came at a time.
+    /// Adds an event and its time.
     pub(crate) fn add(&mut self, event: &Event<'static>, at: Millis) {
         let mut is_said = false;
         if event.sub_agent.is_none()
@@ -184,8 +184,8 @@ impl AttemptProgress {
     }
 }
 
-/// Ends an attempt that was interrupted by a crash, from its stored events; its texts are added to `contents`. An
-/// ended attempt is not changed.
+/// Ends an attempt that was interrupted by a crash, using its stored events. The texts are added to `contents`.
+/// An attempt that has ended is not changed.
 pub(crate) async fn interrupt(
     store: &impl Store,
     session: SessionId,
@@ -205,7 +205,7 @@ pub(crate) async fn interrupt(
     Ok(())
 }
 
-/// Adds a line if it fits, and returns whether it did.
+/// Adds a line if it fits. Returns whether it was added.
 fn keep_line(lines: &mut String, line: &str) -> bool {
     let has_room = lines.len() + line.len() < MOST_EVENT_BYTES;
     if has_room {
@@ -215,7 +215,7 @@ fn keep_line(lines: &mut String, line: &str) -> bool {
     has_room
 }
 
-/// Adds as much of a text as fits, as a paragraph. Returns whether any did.
+/// Adds as much of a text as fits, as a paragraph. Returns whether any was added.
 fn add_paragraph(to: &mut String, text: &str) -> bool {
     let room = MAX_TEXT_BYTES.saturating_sub(to.len());
     let text = &text[..text.floor_char_boundary(room)];

@@ -1,9 +1,10 @@
 //! The input of a turn's prompt, stored so that the prompt can be assembled again.
 //!
-//! Every turn gets the whole prompt and starts a new session of its agent. A resumed session would contain more than
-//! the prompt: the same messages from earlier prompts, a system text that some agents keep from their first turn, and
-//! the agent's own summaries. Then the model would not read what was sent. Each attempt still stores the handle that
-//! resumes the agent's session, so that a person can continue with the agent alone.
+//! Every turn gets the whole prompt and starts a new session of its agent. A resumed session would contain more
+//! than the prompt: the same messages from earlier prompts, a system text that some agents keep from their
+//! first turn, and the agent's own summaries. The model would then read something other than the assembled
+//! prompt. Each attempt still stores the handle that resumes the agent's session, so that a person can continue
+//! with the agent alone.
 
 use std::borrow::Cow;
 
@@ -26,7 +27,7 @@ const VERSION: u32 = 3;
 
 /// The speaker of the text about changed files.
 const CHANGES_SPEAKER: &str = "convoke";
-/// The id of that text in the ledger: the setting that asks for it.
+/// The id of the text about changed files in the ledger: the setting that enables it.
 const CHANGES_SOURCE: &str = "context.changes";
 /// The id of the text about workspaces in the ledger.
 const WORKSPACES_SOURCE: &str = "workspace";
@@ -48,7 +49,7 @@ pub struct PromptRecord {
     pub members: Vec<MemberName>,
     /// The message to answer.
     pub answers: MessageNumber,
-    /// The newest message at that time.
+    /// The newest message when the prompt was assembled.
     pub as_of: MessageNumber,
     /// The context messages, newest first.
     pub context: Vec<MessageNumber>,
@@ -62,11 +63,11 @@ pub struct PromptRecord {
     pub briefing: Option<String>,
     /// The instruction file.
     pub instruction_file: Option<InstructionFile>,
-    /// The changes of others in the working directory since the member's last turn; `None` if the team file
-    /// does not ask for it, or nothing changed.
+    /// The changes of other members in the working directory since the member's last turn; `None` if the team
+    /// file does not ask for them, or nothing changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<String>,
-    /// The text about the workspaces of the team; `None` if it has none.
+    /// The text about the team's workspaces; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspaces: Option<String>,
     /// The options.
@@ -84,7 +85,7 @@ pub struct InstructionFile {
 
 /// The messages of a prompt.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Material {
+pub struct PromptMessages {
     /// The message to answer.
     pub current: NumberedMessage,
     /// The context messages, newest first.
@@ -95,10 +96,10 @@ pub struct Material {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// It is not a record.
+    /// The record is invalid.
     #[error("the record of the prompt's input is invalid: {0}")]
     Invalid(#[from] serde_json::Error),
-    /// A newer version of Convoke wrote it.
+    /// A newer version of Convoke wrote the record.
     #[error(
         "the record of the prompt's input has version {0}, and this Convoke knows versions up to \
          {VERSION}; use a newer Convoke"
@@ -149,12 +150,12 @@ impl PromptRecord {
         }
     }
 
-    /// Reads the messages as of the time of this input. O(window).
+    /// Reads the messages as of the time of the record. O(window).
     pub async fn read(
         &self,
         store: &impl Store,
         session: SessionId,
-    ) -> Result<Material, StoreError> {
+    ) -> Result<PromptMessages, StoreError> {
         let current = store.message(session, self.answers).await?;
         let reader = match self.options.visibility {
             Visibility::All => Reader::Everything,
@@ -165,13 +166,13 @@ impl PromptRecord {
         let window =
             Window { answers: self.answers, as_of: self.as_of, limit: self.options.window, reader };
         let earlier = store.window(session, window).await?;
-        Ok(Material { current, earlier })
+        Ok(PromptMessages { current, earlier })
     }
 
-    /// Assembles the prompt: the same input and the same messages give the same bytes.
+    /// Assembles the prompt. The same input and the same messages give the same bytes.
     pub fn assemble(
         &self,
-        material: &Material,
+        material: &PromptMessages,
     ) -> Result<AssemblerOutput<'static>, BudgetTooSmall> {
         let clean =
             |message: &NumberedMessage| message.message.text(self.options.text).into_owned();
@@ -202,7 +203,7 @@ impl PromptRecord {
             self.options.window,
         );
         input.attachments = attached.iter().map(Attachment::file).collect();
-        // The newest of the context: it is dropped last.
+        // The newest context message, so it is dropped last.
         let texts =
             [(&self.changes, CHANGES_SOURCE), (&self.workspaces, WORKSPACES_SOURCE)].into_iter();
         let texts = texts.filter_map(|(text, source)| Some((text.as_deref()?, source)));

@@ -33,18 +33,18 @@ pub struct Replayed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum ReplayResult {
-    /// The same bytes.
+    /// The bytes are equal.
     Same,
-    /// Other bytes.
+    /// The bytes differ.
     Differs {
         /// The name of the text.
         text: &'static str,
-        /// The text that was sent.
+        /// The stored text that was sent.
         sent: Option<ContentRef>,
-        /// The text that was assembled now.
+        /// The text assembled now.
         rebuilt: Option<ContentRef>,
     },
-    /// The stored messages give a context that differs from the one that was used.
+    /// The stored messages give a different context.
     ContextDiffers {
         /// The messages that were used, newest first.
         used: Vec<MessageNumber>,
@@ -60,7 +60,7 @@ pub enum ReplayResult {
 
 /// Assembles every prompt of a session again from its stored input and messages, and compares.
 ///
-/// For each attempt, reads one window of messages and assembles one prompt.
+/// Reads one window of messages per attempt.
 pub async fn verify(store: &impl Store, session: SessionId) -> Result<Vec<Replayed>, StoreError> {
     store.session(session).await?;
     let mut replayed = Vec::new();

@@ -1,23 +1,23 @@
-//! Request deltas: the texts of a request as their difference from those of the request before.
+//! Request deltas: the texts of a request, stored as the difference from the previous request.
 //!
-//! A request repeats its whole thread. On disk and in archives each is a delta, so that a thread of many
-//! turns takes about as much as its last request.
+//! A request repeats its whole thread. Deltas are stored on disk and in archives, so that a thread of many
+//! turns takes about as much space as its last request.
 
 use convoke_agent::thread::{RequestRecord, RequestTexts};
 use serde::{Deserialize, Serialize};
 
 use crate::content::ContentHash;
 
-/// The texts of a request against those of its predecessor; of the first request, against nothing.
+/// The texts of a request as deltas from its predecessor; for the first request, from nothing.
 pub type RequestDelta = RequestTexts<TextDelta>;
 
 /// The difference of a text from the previous one: the part between a common prefix and a common suffix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TextDelta {
-    /// The bytes that both texts begin with.
+    /// The number of bytes at the start that both texts share.
     pub from_start: usize,
-    /// The bytes that both texts end with, those of the beginning left out.
+    /// The number of bytes at the end that both texts share, not counting those at the start.
     pub from_end: usize,
     /// The text in between.
     pub between: String,
@@ -25,23 +25,23 @@ pub struct TextDelta {
     pub hash: ContentHash,
 }
 
-/// A delta that does not lead from the previous text to the one that was stored.
+/// A delta that does not reproduce the stored text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeltaError {
-    /// It refers to bytes that the previous text does not have.
+    /// The delta refers to bytes outside the previous text.
     #[error("the delta refers to bytes outside the previous text")]
     OutOfRange,
     /// The result is not UTF-8.
     #[error("the delta splits a character")]
     NotUtf8,
-    /// The result is another text.
+    /// The result has another hash.
     #[error("the text does not have the hash {0}")]
     Hash(ContentHash),
 }
 
 impl TextDelta {
-    /// Compares a text with the one before. O(common bytes), and one hash of the text.
+    /// Compares a text with the previous one. O(common bytes), plus one hash of the text.
     pub fn between(before: &str, text: &str) -> Self {
         let pairs = before.bytes().zip(text.bytes());
         let mut start = pairs.take_while(|(one, other)| one == other).count();
@@ -61,7 +61,7 @@ impl TextDelta {
         }
     }
 
-    /// Returns the text after `before`, with its hash checked.
+    /// Applies the delta to the previous text, and checks the hash.
     pub fn apply(&self, before: String) -> Result<String, DeltaError> {
         let mut text = before.into_bytes();
         splice(&mut text, self.from_start, self.from_end, self.between.as_bytes())?;
@@ -69,8 +69,8 @@ impl TextDelta {
     }
 }
 
-/// Replaces the part between the first `from_start` and the last `from_end` bytes. O(changed bytes and those after
-/// them).
+/// Replaces the part between the first `from_start` and the last `from_end` bytes. O(changed bytes and those
+/// after them).
 pub(crate) fn splice(
     text: &mut Vec<u8>,
     from_start: usize,
@@ -86,14 +86,13 @@ pub(crate) fn splice(
     Ok(())
 }
 
-/// Returns a text if it is the one that has the hash.
+/// Returns a text if it has the expected hash.
 pub(crate) fn checked(text: Vec<u8>, hash: ContentHash) -> Result<String, DeltaError> {
     let text = String::from_utf8(text).map_err(|_| DeltaError::NotUtf8)?;
     if ContentHash::new(&text) == hash { Ok(text) } else { Err(DeltaError::Hash(hash)) }
 }
 
-/// Returns the texts of a request from those of the request before; an error comes with the name of the
-/// text.
+/// Applies a delta to the texts of the previous request. An error comes with the name of the text.
 pub fn apply(
     record: &RequestRecord<RequestDelta>,
     before: RequestTexts,

@@ -15,13 +15,13 @@ pub struct SentTurn {
     pub turn: Turn,
     /// All attempts.
     pub attempts: Vec<Attempt>,
-    /// The attempt whose texts these are.
+    /// The attempt that the texts belong to.
     pub attempt: Attempt,
     /// The prompt.
     pub prompt: String,
     /// The system text.
     pub system: Option<String>,
-    /// The ledger, as it was stored.
+    /// The stored JSON of the ledger.
     pub ledger_json: String,
     /// The ledger.
     pub ledger: Ledger<'static>,
@@ -53,7 +53,7 @@ impl SentTurn {
         Ok(Some(Self { turn, attempts, attempt, prompt, system, ledger_json, ledger }))
     }
 
-    /// Returns the JSON form, the same for the command line and the page.
+    /// Returns the JSON form, used by the command line and the web page.
     pub fn json(&self) -> serde_json::Result<Value> {
         let ledger: Value = serde_json::from_str(&self.ledger_json)?;
         Ok(json!({
@@ -81,7 +81,7 @@ impl SentTurn {
     }
 }
 
-/// Reads a turn of a session; `None` if there is none with this number.
+/// Reads a turn of a session; `None` if the session has no such turn.
 pub async fn find_turn(
     store: &impl Store,
     session: SessionId,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 
-/// The facts that a session is created with.
+/// The fields that a session is created with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
     /// The id.
@@ -17,7 +17,7 @@ pub struct NewSession {
     pub name: Option<String>,
     /// The working directory of the team.
     pub directory: String,
-    /// The text of the team file, so that the session does not depend on the file.
+    /// The text of the team file, stored so that the session does not depend on the file.
     pub team: String,
     /// The team task.
     pub task: Option<String>,
@@ -53,7 +53,7 @@ impl Rehearsal {
 /// A stored session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// The facts that it was created with.
+    /// The fields that the session was created with.
     pub began: NewSession,
     /// The time of the last change.
     pub updated_at: Millis,
@@ -71,13 +71,13 @@ pub struct State {
     pub task: Option<String>,
     /// The number of the newest message; 0 without one.
     pub last_message: MessageNumber,
-    /// The number in the next message's id; imported ids may have raised it.
+    /// The number in the next message's id. Imports can raise it.
     pub next_message_id: u64,
     /// The newest turn; 0 without one.
     pub last_turn: TurnId,
-    /// The last finished message: the turns that it opened run first.
+    /// The last finished message. The turns that it opened run first.
     pub last_finished: Option<MessageNumber>,
-    /// The number of consecutive turns that ran first for that reason.
+    /// The number of consecutive turns that ran first because of it.
     pub in_a_row: u32,
     /// The person to whom control returns when no turn is queued.
     pub asker: Option<MemberName>,

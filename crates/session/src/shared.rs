@@ -1,8 +1,8 @@
-//! Sessions that processes on several machines take part in.
+//! Sessions shared by processes on several machines.
 //!
-//! One process at a time holds a session, and only while it runs turns or stores a message. The others read it, and
-//! put messages into its inbox. When the next turn is one that the holder does not run, it offers the turn and
-//! releases the session, and a process that can run the turn claims it.
+//! One process at a time holds a session, and only while it runs turns or stores a message. The others read it,
+//! and put messages into its inbox. If the next turn is one that the holder does not run, the holder offers the
+//! turn and releases the session, and a process that can run the turn claims it.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub struct TurnRequirements {
     pub node: Option<String>,
 }
 
-/// The next turn of a conversation that continues.
+/// The next turn of a conversation, offered to other processes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnOffer {
     /// The turn.
@@ -40,14 +40,15 @@ pub struct TurnOffer {
     pub guard: Guard,
 }
 
-/// A question of the agent of a running turn. Another attempt of the turn asks its own.
+/// The id of a question of a running turn's agent. It names the attempt, because another attempt asks its own
+/// questions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct QuestionId {
     /// The turn.
     pub turn: TurnId,
     /// The attempt.
     pub attempt: u32,
-    /// The agent's id of the question.
+    /// The agent's own id of the question.
     pub id: String,
 }
 
@@ -58,7 +59,7 @@ impl fmt::Display for QuestionId {
 }
 
 impl QuestionId {
-    /// Parses the id that the event of a question has; `None` if it is none.
+    /// Parses the id in a question's event; `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let (turn, rest) = text.split_once('.')?;
         let (attempt, id) = rest.split_once('.')?;
@@ -67,7 +68,7 @@ impl QuestionId {
     }
 }
 
-/// A request of a person to the process that runs a turn.
+/// A person's request to the process that runs a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TurnSignal {
@@ -82,17 +83,17 @@ pub enum TurnSignal {
 pub struct SharedState {
     /// The process that holds the session.
     pub holder: Option<Holder>,
-    /// Whether the conversation continues: a turn is offered, or a message waits.
+    /// Whether the conversation continues: a turn is offered, or a message is in the inbox.
     pub continues: bool,
     /// The offered turn.
     pub offer: Option<TurnOffer>,
-    /// Whether messages wait in the inbox.
+    /// Whether the inbox has messages.
     pub has_messages: bool,
     /// The reason why the last holder stopped.
     pub stopped: Option<StopReason>,
 }
 
-/// The project of a session, by which other machines find it.
+/// The project of a session, which lets other machines find it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ProjectOrigin {
     /// The URL of the git remote, without user and password.
@@ -103,21 +104,21 @@ pub struct ProjectOrigin {
     pub below: String,
 }
 
-/// The offer of a node.
+/// What a node offers to run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeOffer {
-    /// The names of agents.
+    /// The names of its agents.
     pub agents: Vec<String>,
-    /// The labels, by which members can ask for the node beside its name.
+    /// The labels. Members can require a label instead of the node's name.
     pub labels: Vec<String>,
-    /// The versions of agents, where they are known.
+    /// The known versions of its agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<String>,
     /// Whether the node accepts no more turns and exits after those that it runs.
     #[serde(default)]
     pub is_draining: bool,
-    /// The turns of the offered agents that it cannot run.
+    /// The turns for its agents that the node cannot run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<LeftTurn>,
 }
@@ -134,18 +135,18 @@ pub struct LeftTurn {
 }
 
 impl NodeOffer {
-    /// Returns whether a node of a name runs turns with these requirements.
+    /// Returns whether a node with this name runs turns with these requirements.
     pub fn meets(&self, name: &str, requirements: &TurnRequirements) -> bool {
         self.has_name(name, requirements) && self.agents.contains(&requirements.agent)
     }
 
-    /// Returns whether a node of a name is one that turns with these requirements may run on.
+    /// Returns whether the name or a label of the node matches these requirements.
     fn has_name(&self, name: &str, requirements: &TurnRequirements) -> bool {
         requirements.node.as_ref().is_none_or(|node| node == name || self.labels.contains(node))
     }
 }
 
-/// Returns why no node takes a turn; `None` if one can.
+/// Returns the reason why no node takes a turn; `None` if one can.
 pub(crate) fn unclaimable(
     nodes: &[NodeState],
     session: SessionId,
@@ -177,14 +178,14 @@ pub(crate) fn unclaimable(
     problems.map(|problems| problems.join("; "))
 }
 
-/// A node that takes turns.
+/// A registered node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeState {
     /// The name.
     pub name: String,
     /// The process.
     pub holder: Holder,
-    /// Whether its heartbeats arrive.
+    /// Whether the node's heartbeats arrive.
     pub is_alive: bool,
     /// Its offer.
     pub offer: NodeOffer,
@@ -204,6 +205,6 @@ pub struct NodeTurn {
     pub member: MemberName,
     /// The time when the session was claimed.
     pub since: Millis,
-    /// The questions of its agent that wait for a person: the tool and what it is to do.
+    /// The unanswered questions of its agent: each with the tool and its action.
     pub questions: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! Calls of the tools with which an agent reaches its team while its turn runs: their arguments, parsed. The coordinator
-//! carries them out.
+//! Parses the calls of team tools, with which an agent reaches its team during its turn. The coordinator
+//! executes them.
 
 use convoke_agent::team_tools::MOST_READ;
 pub use convoke_agent::team_tools::TeamTool;
@@ -7,9 +7,9 @@ use convoke_core::ConversationMessage;
 use convoke_team::ChangesInContext;
 use serde_json::{Map, Value};
 
-/// The field of a stored message that names the call which sent it.
+/// The field of a stored message that names the call that sent it.
 pub(crate) const FIELD: &str = "teamCall";
-/// The messages that `read_context` returns by default.
+/// The number of messages that `read_context` returns by default.
 pub const USUALLY_READ: usize = 10;
 
 /// Returns the name of the tool that sent a message; `None` for other messages.
@@ -28,7 +28,7 @@ pub(crate) enum TeamRequest {
 }
 
 impl TeamRequest {
-    /// Parses a call. The error is for the model that made it.
+    /// Parses a call. The error text is for the model that made the call.
     pub(crate) fn parse(tool: &str, arguments: Map<String, Value>) -> Result<Self, String> {
         let Some(tool) = TeamTool::ALL.into_iter().find(|known| known.name() == tool) else {
             let known = TeamTool::ALL.map(TeamTool::name).join(", ");

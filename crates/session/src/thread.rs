@@ -5,7 +5,7 @@ use crate::id::{SessionId, ThreadId};
 /// The owner of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadOwner {
-    /// A member of a session: only the process that has locked the session changes the thread.
+    /// A member of a session. Only the process that has locked the session changes the thread.
     Session(SessionId),
     /// No session.
     Nobody,

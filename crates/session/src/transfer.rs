@@ -1,8 +1,8 @@
 //! Export, import and fork of whole sessions, page by page.
 //!
-//! An archive is JSON lines: a header, then messages, turns, attempts and the texts that they name, and
-//! the threads of models with every request. Archives are untrusted input: every line is checked, and a
-//! session that does not fit together leaves nothing behind.
+//! An archive is JSON lines: a header, then messages, turns, attempts and the texts that they name, and the
+//! threads of models with every request. Archives are untrusted input: every line is checked, and an
+//! inconsistent archive stores nothing.
 
 mod copy;
 mod export;
@@ -18,15 +18,15 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-pub use self::copy::{Copied, copy};
+pub use self::copy::{CopiedSession, copy};
 pub use self::export::export;
 pub use self::fork::fork;
-pub use self::import::{ArchiveSource, BadThread, ImportLimits, Imported, ThreadCheck};
+pub use self::import::{ArchiveSource, BadThread, ImportLimits, ImportedSession, ThreadCheck};
 use crate::id::{MessageNumber, Millis, SessionId};
 use crate::session::NewSession;
 use crate::store::{Store, StoreError};
 
-/// A session could not be exported, imported or forked.
+/// An error of an export, import, copy or fork.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
@@ -50,7 +50,7 @@ pub enum TransferError {
     /// The input is not a valid snapshot.
     #[error("{0}: {reason}", reason = .0.reason)]
     Snapshot(#[from] convoke_core::InvalidSnapshot),
-    /// Another store has other contents under the session's id.
+    /// The other store has different contents under the session's id.
     #[error("the other store has another session {session}; it was left as it is")]
     Differs {
         /// The session.
@@ -65,7 +65,7 @@ pub enum TransferError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveProblem {
-    /// The line is not JSON of the right form.
+    /// The line is not JSON of the expected form.
     #[error("{0}")]
     Json(String),
     /// The archive has another version.
@@ -74,7 +74,7 @@ pub enum ArchiveProblem {
         newest = lines::VERSION
     )]
     Version(Value),
-    /// The lines do not fit together.
+    /// The lines are inconsistent.
     #[error("{0}")]
     Broken(String),
     /// The archive has more lines than the limit allows.
@@ -102,7 +102,7 @@ impl From<(usize, ArchiveProblem)> for TransferError {
     }
 }
 
-/// Writes the conversation as a snapshot (002, version 1), as of a time.
+/// Writes the conversation as a snapshot (002, version 1) with the given time.
 pub async fn export_snapshot(
     store: &impl Store,
     session: SessionId,
@@ -118,6 +118,6 @@ pub async fn import(
     text: impl io::BufRead + Send,
     new: NewSession,
     check: ThreadCheck<'_>,
-) -> Result<Imported, TransferError> {
+) -> Result<ImportedSession, TransferError> {
     ArchiveSource::open(text, ImportLimits::default())?.import(store, new, check).await
 }

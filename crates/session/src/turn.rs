@@ -29,13 +29,13 @@ pub struct Turn {
     pub state: TurnState,
     /// The reply; `None` until the turn is done.
     pub reply: Option<MessageNumber>,
-    /// The reason why it ended without a reply.
+    /// The reason why the turn ended without a reply.
     pub problem: Option<String>,
     /// The number of attempts.
     pub attempts: u32,
-    /// The time when it was queued.
+    /// The time when the turn was queued.
     pub queued_at: Millis,
-    /// The time when it ended.
+    /// The time when the turn ended.
     pub ended_at: Option<Millis>,
 }
 
@@ -88,7 +88,7 @@ pub struct Attempt {
     pub turn: TurnId,
     /// The number of the attempt, from 1.
     pub number: u32,
-    /// The time when it started.
+    /// The time when the attempt started.
     pub began_at: Millis,
     /// The version of the engine that assembled the prompt.
     pub engine: String,
@@ -122,9 +122,9 @@ pub struct AttemptResult {
     pub at: Millis,
     /// The verdict.
     pub verdict: Verdict,
-    /// The partial reply of an attempt that did not complete. A complete one is a message.
+    /// The partial reply of an attempt that did not complete. A complete reply is a message.
     pub partial: Option<ContentRef>,
-    /// The events, one JSON object a line, without deltas.
+    /// The events, one JSON object per line, without deltas.
     pub events: Option<ContentRef>,
     /// The tokens; `None` if the agent did not count them.
     pub usage: Option<Usage>,
@@ -139,7 +139,7 @@ pub struct AttemptResult {
 }
 
 impl AttemptResult {
-    /// Converts a result that ended at `at`, with its events; the texts are added to `contents`.
+    /// Converts a result that ended at `at`, with its events. The texts are added to `contents`.
     pub fn new(at: Millis, result: TurnResult, events: &str, contents: &mut Vec<Content>) -> Self {
         let TurnResult { verdict, reply, usage, cost_usd, model, resume, diagnostics, .. } = result;
         let mut store = |text: &str| {

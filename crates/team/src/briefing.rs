@@ -6,8 +6,8 @@ use crate::{Member, MemberKind, Team};
 
 /// The text about teammates in each agent's system text.
 ///
-/// `briefing = "…"` in the team file replaces the standard text; in it, `{name}` is replaced by the agent's own name
-/// and `{teammates}` by the list of the others. `briefing = false` turns it off.
+/// `briefing = "…"` in the team file replaces the standard text; `{name}` in it stands for the agent's own
+/// name, and `{teammates}` for the list of the others. `briefing = false` turns it off.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Briefing {
@@ -16,11 +16,11 @@ pub enum Briefing {
     Standard,
     /// The team's own text.
     Own(String),
-    /// None.
+    /// No text.
     Off,
 }
 
-/// The standard text. It has no dates and no counts, so that it is the same in every turn.
+/// The standard text. It contains no dates and no counts, so that it is the same in every turn.
 const STANDARD: &str = "\
 You are {name}, a member of a team of people and agents. Your teammates are:
 {teammates}
@@ -43,7 +43,7 @@ impl Team {
             Briefing::Standard => STANDARD,
             Briefing::Own(text) => text,
         };
-        // One pass, so that a name that looks like a placeholder is not replaced in turn.
+        // One pass, so that a name that looks like a placeholder is not replaced itself.
         let mut briefing = String::with_capacity(text.len() + 256);
         let mut rest = text;
         while let Some(at) = rest.find('{') {

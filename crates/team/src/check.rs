@@ -2,15 +2,17 @@
 
 use std::ops::Range;
 
+use convoke_core::Code;
 use convoke_core::name::nearest;
 
 use crate::AgentSettings;
-use crate::error::{Problem, TeamFileCode};
+use crate::diagnostics;
+use crate::error::Problem;
 use crate::file::ReadMember;
-use crate::meant::is_person;
 use crate::section::Place;
+use crate::suggestion::is_person;
 
-/// The references of a team file: the agents of this machine, and files beside it.
+/// The references of a team file: the agents of this machine, and files next to the team file.
 pub trait References {
     /// Returns the names of all agents.
     fn agents(&self) -> Vec<&str>;
@@ -18,7 +20,7 @@ pub trait References {
     /// Checks one setting of a member whose agent is known.
     fn check(&self, settings: &AgentSettings, setting: &str) -> Result<(), BadReference>;
 
-    /// Returns the required settings of the agent that neither these settings nor the user's configuration have.
+    /// Returns the agent's required settings that are in neither these settings nor the user's configuration.
     fn missing(&self, settings: &AgentSettings) -> Vec<(&'static str, BadReference)>;
 }
 
@@ -26,8 +28,8 @@ pub trait References {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadReference {
     /// The kind of error.
-    pub code: TeamFileCode,
-    /// Completes a sentence that begins with the name of the setting.
+    pub code: Code,
+    /// The end of a sentence that begins with the name of the setting.
     pub problem: String,
     /// The fix.
     pub fix: String,
@@ -54,13 +56,13 @@ pub(crate) fn check_member(
     for (&setting, place) in places {
         if let Err(bad) = references.check(settings, setting) {
             let span = match bad.code {
-                TeamFileCode::UnusedSetting => place.key.clone(),
+                diagnostics::TEAM_UNUSED_SETTING => place.key.clone(),
                 _ => place.value.clone(),
             };
             note(span, setting, bad);
         }
     }
-    // An invalid setting was reported already.
+    // An invalid setting was already reported.
     for (setting, bad) in references.missing(settings) {
         if !places.contains_key(setting) {
             note(agent.value.clone(), setting, bad);
@@ -76,7 +78,7 @@ fn unknown_agent(name: &str, agent: &str, place: &Place, references: &dyn Refere
     };
     Problem {
         span: place.value.clone(),
-        code: TeamFileCode::UnknownAgent,
+        code: diagnostics::TEAM_UNKNOWN_AGENT,
         message: format!("`member.{name}.agent`: no agent has the name `{agent}`{hint}"),
         fix,
     }
@@ -98,7 +100,7 @@ fn meant(agent: &str, names: &[&str]) -> String {
     if let Some((_, name)) =
         known.iter().find(|(words, name)| begins(words) && names.contains(name))
     {
-        return format!("write `agent = \"{name}\"`; a `model` is a setting of its own");
+        return format!("write `agent = \"{name}\"`; `model` is a separate setting");
     }
     if begins(&["gpt", "openai", "o1", "o3", "o4"]) {
         return "write `agent = \"codex\"` for the program, or `agent = \"api\"` with `base-url` and \

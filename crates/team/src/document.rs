@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use toml::de::{DeTable, Error};
 
-use crate::error::{Problem, TeamFileCode, TeamFileErrors, locate};
+use crate::diagnostics;
+use crate::error::{Problem, TeamFileErrors, locate};
 use crate::section::Section;
 use crate::syntax::{SyntaxErrors, foreign_problem};
 
-/// Parses a TOML text and reads its settings with `read`, which collects their problems. Returns every error, syntax
-/// errors included.
+/// Parses a TOML text and reads its settings with `read`, which collects their problems. Returns every error,
+/// including syntax errors.
 pub fn read_document<T>(
     text: &str,
     read: impl FnOnce(Section<'_>, &mut Vec<Problem>) -> T,
@@ -30,7 +31,8 @@ pub fn read_document<T>(
     }
 }
 
-/// Joins the syntax errors, one per line, with the problems that they did not cause. O(text + errors · log(lines)).
+/// Joins the syntax errors, one per line, with the problems that they did not cause. O(text + errors ·
+/// log(lines)).
 fn beside_syntax(text: &str, errors: &[Error], others: Vec<Problem>) -> Vec<Problem> {
     let syntax = SyntaxErrors::new(text);
     let headers = syntax.headers();
@@ -50,7 +52,7 @@ fn beside_syntax(text: &str, errors: &[Error], others: Vec<Problem>) -> Vec<Prob
         .filter(|it| {
             // A missing setting may be in an unreadable line.
             let line = line(it);
-            it.code != TeamFileCode::Missing
+            it.code != diagnostics::TEAM_MISSING_SETTING
                 && !by_line.contains_key(&line)
                 && !is_below_wrong_header(line)
         })

@@ -3,7 +3,10 @@
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
+use convoke_core::Code;
 use unicode_width::UnicodeWidthChar as _;
+
+use crate::diagnostics;
 
 /// The errors of a team file, in the order of its text. There is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,63 +23,13 @@ pub struct TeamFileError {
     /// The 1-based column, in characters.
     pub column: usize,
     /// The kind of error.
-    pub code: TeamFileCode,
+    pub code: Code,
     /// The message.
     pub message: String,
     /// The fix.
     pub fix: String,
-    /// The line of the file, shortened, with a caret below the error; empty when the file has no text.
+    /// The line of the file, shortened, with a caret below the error; empty if the file has no text.
     pub excerpt: String,
-}
-
-/// The kinds of errors of a team file. The codes are stable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TeamFileCode {
-    /// The file cannot be read, or is too large.
-    Unreadable,
-    /// The text is not TOML.
-    Syntax,
-    /// There is no such setting.
-    UnknownSetting,
-    /// The value does not have the setting's type.
-    WrongType,
-    /// The value has the right type but is invalid.
-    InvalidValue,
-    /// A setting is required here.
-    Missing,
-    /// Two settings exclude each other.
-    Conflict,
-    /// Two members have the same name.
-    DuplicateMember,
-    /// There is no such agent.
-    UnknownAgent,
-    /// Members of this kind do not use the setting.
-    UnusedSetting,
-    /// A file or directory that the team file names cannot be used.
-    BadFile,
-    /// The team requires a setting that takes effect only in a trusted directory.
-    NeedsTrust,
-}
-
-impl TeamFileCode {
-    /// Returns the stable name of the code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unreadable => "team.unreadable",
-            Self::Syntax => "team.syntax",
-            Self::UnknownSetting => "team.unknown-setting",
-            Self::WrongType => "team.wrong-type",
-            Self::InvalidValue => "team.invalid-value",
-            Self::Missing => "team.missing-setting",
-            Self::Conflict => "team.conflict",
-            Self::DuplicateMember => "team.duplicate-member",
-            Self::UnknownAgent => "team.unknown-agent",
-            Self::UnusedSetting => "team.unused-setting",
-            Self::BadFile => "team.bad-file",
-            Self::NeedsTrust => "team.needs-trust",
-        }
-    }
 }
 
 impl TeamFileErrors {
@@ -85,7 +38,7 @@ impl TeamFileErrors {
         let error = TeamFileError {
             line: 1,
             column: 1,
-            code: TeamFileCode::Unreadable,
+            code: diagnostics::TEAM_UNREADABLE,
             message: message.into(),
             fix: fix.into(),
             excerpt: String::new(),
@@ -113,7 +66,7 @@ impl TeamFileErrors {
         errors
     }
 
-    /// Returns the whole report. Each error begins with `FILE:LINE:`.
+    /// Returns the full report. Each error begins with `FILE:LINE:`.
     pub fn report(&self, file: &str) -> String {
         let mut text = String::new();
         for TeamFileError { line, message, fix, excerpt, .. } in &self.errors {
@@ -155,17 +108,17 @@ pub struct Problem {
     /// The byte range.
     pub span: Range<usize>,
     /// The kind of error.
-    pub code: TeamFileCode,
+    pub code: Code,
     /// The message.
     pub message: String,
     /// The fix.
     pub fix: String,
 }
 
-/// The maximum number of errors that are reported: a file of 1 MiB can hold hundreds of thousands.
+/// The maximum number of reported errors. A file of 1 MiB can contain hundreds of thousands.
 const MOST: usize = 1000;
 
-/// Locates problems in a text, in its order. O(text + problems · log(lines)).
+/// Locates problems in a text, in order. O(text + problems · log(lines)).
 pub(crate) fn locate(text: &str, mut problems: Vec<Problem>) -> Option<TeamFileErrors> {
     problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
     problems.dedup();
@@ -237,7 +190,7 @@ impl<'t> Lines<'t> {
 /// The maximum number of characters of a line that an excerpt shows before and after the start of an error.
 const REACH: usize = 60;
 
-/// Returns a line, shortened, and below it a caret. A value that may be a secret is not shown.
+/// Returns a shortened line with a caret below it. A value that may be a secret is not shown.
 fn excerpt(line: &str, marked: Range<usize>) -> String {
     let shown_to = visible(line);
     let marked =
@@ -264,7 +217,7 @@ fn excerpt(line: &str, marked: Range<usize>) -> String {
     add(&line[from..marked.start], None);
     let marked_end = marked.end.min(to);
     if marked.is_empty() {
-        // A missing setting: the caret marks its place.
+        // For a missing setting, the caret marks its position.
         let rest = &line[marked.start..to];
         let first = rest.chars().next().map_or(0, char::len_utf8);
         match first {
@@ -283,7 +236,8 @@ fn excerpt(line: &str, marked: Range<usize>) -> String {
     format!("{}\n{}", source.trim_end(), caret.trim_end())
 }
 
-/// Returns the length of the part of a line that may be shown: of a setting that may hold a secret, only its name.
+/// Returns the length of the part of a line that may be shown: only the name of a setting that may hold a
+/// secret.
 fn visible(line: &str) -> usize {
     let Some(equals) = line.find('=') else { return line.len() };
     let name = line[..equals].to_ascii_lowercase();

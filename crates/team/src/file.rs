@@ -1,4 +1,4 @@
-//! Reads a team file: every setting, and every error at once.
+//! Reads a team file: every setting, with all errors together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -11,21 +11,22 @@ use convoke_core::{ContextOptions, DEFAULT_MAX_BYTES, Fencing, Trimming};
 use toml::de::DeValue;
 
 use crate::check::{References, check_member};
+use crate::diagnostics;
 use crate::document::read_document;
-use crate::error::{Problem, TeamFileCode, TeamFileErrors};
-use crate::meant::meant_elsewhere;
+use crate::error::{Problem, TeamFileErrors};
 use crate::member::{AgentSettings, Member, MemberKind};
 use crate::quantity::{bytes, duration};
-use crate::section::{Elsewhere, Form, Place, Section, member_fix, whole_number};
+use crate::section::{Form, MisplacedSetting, Place, Section, member_fix, whole_number};
+use crate::suggestion::meant_elsewhere;
 use crate::{Briefing, ChangesInContext, Limits, Team, WorkspaceChoice};
 
-/// A parsed member, with the places of its settings.
+/// A parsed member, with the positions of its settings.
 pub(crate) struct ReadMember {
     pub(crate) member: Member,
     pub(crate) places: BTreeMap<&'static str, Place>,
 }
 
-/// Parses a team file. Checks what it refers to only if `references` are given.
+/// Parses a team file. Checks references only if `references` are given.
 pub(crate) fn parse(
     text: &str,
     references: Option<&dyn References>,
@@ -44,7 +45,7 @@ pub(crate) fn parse(
     })
 }
 
-/// Returns the problem if the team has no agent.
+/// Returns a problem if the team has no agent.
 fn no_agent(members: &[ReadMember]) -> Option<Problem> {
     let last = members.last()?;
     if members.iter().any(|read| read.member.agent().is_some()) {
@@ -52,7 +53,7 @@ fn no_agent(members: &[ReadMember]) -> Option<Problem> {
     }
     Some(Problem {
         span: last.places.get("name").map_or(0..0, |place| place.value.clone()),
-        code: TeamFileCode::Missing,
+        code: diagnostics::TEAM_MISSING_SETTING,
         message: "the team has no agent: every member is a person".to_owned(),
         fix: "add a `[[member]]` with a `name` and an agent, such as `agent = \"claude\"`"
             .to_owned(),
@@ -100,7 +101,7 @@ fn read_team(mut top: Section<'_>, problems: &mut Vec<Problem>) -> (Team, Vec<Re
     if !is_there && !is_misspelt {
         problems.push(Problem {
             span: end..end,
-            code: TeamFileCode::Missing,
+            code: diagnostics::TEAM_MISSING_SETTING,
             message: "a team needs at least one member".to_owned(),
             fix: "add a `[[member]]` with a `name`, and `agent = \"claude\"` or `human = true`"
                 .to_owned(),
@@ -109,7 +110,7 @@ fn read_team(mut top: Section<'_>, problems: &mut Vec<Problem>) -> (Team, Vec<Re
     (team, members)
 }
 
-/// Rejects files for workspaces if no member has a workspace of its own.
+/// Rejects settings about workspace files if no member has its own workspace.
 fn refuse_unused_paths(
     top: &mut Section<'_>,
     team: &Team,
@@ -118,7 +119,7 @@ fn refuse_unused_paths(
 ) {
     let has_own = |settings: &AgentSettings| match settings.workspace.or(team.workspace) {
         Some(choice) => choice == WorkspaceChoice::Own,
-        // Members that may write get one if turns run at the same time.
+        // Members that may change files get a workspace if turns run at the same time.
         None => team.limits.parallel,
     };
     let agents = || members.iter().filter_map(|read| Some((read, read.member.agent()?)));
@@ -129,18 +130,16 @@ fn refuse_unused_paths(
             let name = &read.member.name;
             problems.push(Problem {
                 span: place.key.clone(),
-                code: TeamFileCode::UnusedSetting,
-                message: format!(
-                    "`member.{name}.{key}` is not used: {name} has no workspace of its own"
-                ),
+                code: diagnostics::TEAM_UNUSED_SETTING,
+                message: format!("`member.{name}.{key}` is not used: {name} has no own workspace"),
                 fix: fix.to_owned(),
             });
         }
         if let Some(place) = top.places.get(key).cloned()
             && !agents().any(|(_, settings)| has_own(settings))
         {
-            let message = format!("`{key}` is not used: no member has a workspace of its own");
-            top.problem(place.key, TeamFileCode::UnusedSetting, message, fix);
+            let message = format!("`{key}` is not used: no member has its own workspace");
+            top.problem(place.key, diagnostics::TEAM_UNUSED_SETTING, message, fix);
         }
     }
 }
@@ -208,14 +207,14 @@ fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
     limits
 }
 
-/// Reads the members. Also returns whether there are any, right or wrong. O(members).
+/// Reads the members. Also returns whether there are any, valid or not. O(members).
 fn read_members(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> (Vec<ReadMember>, bool) {
     let mut members = Vec::new();
     let Some(value) = top.take("member") else { return (members, false) };
     let place = top.places["member"].clone();
     let refuse = |top: &mut Section<'_>, span: Range<usize>, fix: String| {
         let message = "`member` must be a list of tables";
-        top.problem(span, TeamFileCode::WrongType, message, fix);
+        top.problem(span, diagnostics::TEAM_WRONG_TYPE, message, fix);
     };
     let whole = member_fix(&value);
     let DeValue::Array(list) = value else {
@@ -256,9 +255,9 @@ fn refuse_duplicates(
     for (key, name, compared) in own.iter().flatten() {
         if let Some(other) = names.get(compared) {
             let span = section.places.get(key).map_or(header.clone(), |place| place.value.clone());
-            let message = format!("`{name}` is the name of another member, `{other}`, too");
+            let message = format!("`{name}` is also the name of another member, `{other}`");
             let fix = "rename one of them; case, spaces, `-` and `_` make no difference";
-            section.problem(span, TeamFileCode::DuplicateMember, message, fix);
+            section.problem(span, diagnostics::TEAM_DUPLICATE_MEMBER, message, fix);
         }
     }
     for (_, name, compared) in own.into_iter().flatten() {
@@ -266,14 +265,19 @@ fn refuse_duplicates(
     }
 }
 
-/// Reads a member; one without a usable name, or that is neither an agent nor a person, is a problem.
+/// Reads a member. A member without a valid name, or that is neither an agent nor a person, is a problem.
 fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member> {
     let name = read_name(section, "name");
     if let Some(name) = &name {
         section.rename(format!("member.{name}"));
     } else if !section.has("name") {
         let fix = "add a line such as `name = \"max\"`";
-        section.problem(header.clone(), TeamFileCode::Missing, "`member.name` is missing", fix);
+        section.problem(
+            header.clone(),
+            diagnostics::TEAM_MISSING_SETTING,
+            "`member.name` is missing",
+            fix,
+        );
     }
     let display_name = read_name(section, "display-name");
     let window = read_window(section);
@@ -288,13 +292,13 @@ fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member
     if human == Some(true) && is_agent {
         let span = section.places["agent"].key.clone();
         let message = format!("`{}` and `human = true` exclude each other", section.field("agent"));
-        section.problem(span, TeamFileCode::Conflict, message, "remove one of the two");
+        section.problem(span, diagnostics::TEAM_CONFLICT, message, "remove one of the two");
     } else if human != Some(true) && !is_agent && !(section.has("human") && human.is_none()) {
         let message = format!("`{}` is missing", section.field("agent"));
         let fix = "name an agent, such as `agent = \"claude\"`, or write `human = true`";
-        section.problem(header, TeamFileCode::Missing, message, fix);
+        section.problem(header, diagnostics::TEAM_MISSING_SETTING, message, fix);
     }
-    // The settings of an unknown agent are read too, because each may be wrong.
+    // The settings of an unknown agent are read too, to report their errors.
     let kind = if is_agent || human != Some(true) {
         MemberKind::Agent(Box::new(read_agent(section, agent.unwrap_or_default())))
     } else {
@@ -406,7 +410,7 @@ const MEMBER: &[&str] = &[
     "tools",
 ];
 
-/// The tables, each with its position in a file and the fix for a setting of it.
+/// The tables, each with its position in a file and the fix for a misplaced setting.
 const TABLES: [(&[&str], &str, &str); 4] = [
     (TOP, "the top of the file", "above the first `[…]` line"),
     (CONTEXT, "`[context]`", "below `[context]`"),
@@ -415,18 +419,18 @@ const TABLES: [(&[&str], &str, &str); 4] = [
 ];
 
 /// Explains a setting of another table.
-fn elsewhere(key: &str, value: &DeValue<'_>, own: &[&'static str]) -> Option<Elsewhere> {
+fn elsewhere(key: &str, value: &DeValue<'_>, own: &[&'static str]) -> Option<MisplacedSetting> {
     if own.contains(&key) {
         return None;
     }
     let is_setting = |settings: &[&str]| {
         settings.contains(&key) && !["context", "limits", "member"].contains(&key)
     };
-    // Below another header, a setting that exists at the top and in members is meant for the top.
+    // Below another header, a setting that exists both at the top and in members belongs to the top.
     let exact = TABLES.iter().find(|(settings, ..)| is_setting(settings));
     if let Some((_, table, place)) = exact {
         let message = format!("is a setting of {table}");
-        return Some(Elsewhere { message, fix: format!("move it {place}"), is_exact: true });
+        return Some(MisplacedSetting { message, fix: format!("move it {place}"), is_exact: true });
     }
     TABLES.iter().filter(|(settings, ..)| *settings != own).find_map(|(settings, table, place)| {
         let near = meant_elsewhere(key, value, settings)?;
@@ -436,14 +440,22 @@ fn elsewhere(key: &str, value: &DeValue<'_>, own: &[&'static str]) -> Option<Els
         }
         let message = format!("is not a setting; did you mean `{name}` of {table}?");
         let fix = near.fix.unwrap_or_else(|| format!("write `{name}`"));
-        Some(Elsewhere { message, fix: format!("{fix}, and move it {place}"), is_exact: false })
+        Some(MisplacedSetting {
+            message,
+            fix: format!("{fix}, and move it {place}"),
+            is_exact: false,
+        })
     })
 }
 
 /// Explains a setting that does not belong to a member.
-fn not_of_member(key: &str, value: &DeValue<'_>, person: Option<&Member>) -> Option<Elsewhere> {
+fn not_of_member(
+    key: &str,
+    value: &DeValue<'_>,
+    person: Option<&Member>,
+) -> Option<MisplacedSetting> {
     match person {
-        Some(Member { name, .. }) if MEMBER.contains(&key) => Some(Elsewhere {
+        Some(Member { name, .. }) if MEMBER.contains(&key) => Some(MisplacedSetting {
             message: format!("is a setting of agents, and {name} is a person"),
             fix: "remove it, or replace `human = true` with an `agent`".to_owned(),
             is_exact: true,
@@ -461,7 +473,7 @@ fn read_window(section: &mut Section<'_>) -> Option<usize> {
     section.read("window", &form, |value| usize::try_from(whole_number(&value)?).ok())
 }
 
-/// The minimum budget; headers and truncation marks need at least that.
+/// The minimum budget, which headers and truncation marks need.
 const LEAST_BYTES: u64 = 16;
 
 fn read_max_bytes(section: &mut Section<'_>) -> Option<u64> {
@@ -477,7 +489,7 @@ fn read_max_bytes(section: &mut Section<'_>) -> Option<u64> {
     section.read("max-bytes", &form, |value| size(&value).filter(|&size| size >= LEAST_BYTES))
 }
 
-/// Reads a name by which a member can be addressed.
+/// Reads a name with which a member can be addressed.
 fn read_name(section: &mut Section<'_>, key: &'static str) -> Option<String> {
     let name = section.string(key, &format!("{key} = \"max\""))?;
     match problem_with_name(&name) {
@@ -489,15 +501,15 @@ fn read_name(section: &mut Section<'_>, key: &'static str) -> Option<String> {
     }
 }
 
-/// The maximum length of a name in characters; every prompt of the team repeats it.
+/// The maximum length of a name in characters. Every prompt of the team repeats it.
 const LONGEST_NAME: usize = 100;
 
-/// Returns why a name cannot address a member, and the fix.
+/// Returns the reason why a name cannot address a member, and the fix.
 fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
     if let Some(unseen) = name.chars().find(|c| is_unseen(*c)) {
         let code = u32::from(unseen);
         let problem = format!(
-            "contains U+{code:04X}, a character that cannot be seen: one name could look like another"
+            "contains U+{code:04X}, an invisible character: one name could look like another"
         );
         return Some((problem, "remove the character"));
     }

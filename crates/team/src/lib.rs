@@ -1,20 +1,21 @@
 //! The team file, `convoke.toml`: the members and rules of a conversation, and the settings that need trust.
 //!
-//! [`Team::parse`] reads its text; [`Team::check`] also checks what it refers to. Both report every error with its
-//! line, the nearest known name and the fix. [`gate`] decides which settings take effect before the user trusts the
-//! directory.
+//! [`Team::parse`] parses the text; [`Team::check`] also checks the references in it. Both report every error
+//! with its line, the nearest known name and the fix. [`gate`] decides which settings take effect before the
+//! user trusts the directory.
 
 mod briefing;
 mod check;
+pub mod diagnostics;
 mod document;
 mod error;
 mod file;
-mod meant;
 mod member;
 mod members;
 mod quantity;
 mod rules;
 mod section;
+mod suggestion;
 mod syntax;
 mod trust;
 mod words;
@@ -24,12 +25,13 @@ use std::time::Duration;
 pub use briefing::Briefing;
 pub use check::{BadReference, References};
 pub use document::read_document;
-pub use error::{Problem, TeamFileCode, TeamFileError, TeamFileErrors};
+pub use error::{Problem, TeamFileError, TeamFileErrors};
 pub use member::{AgentSettings, Member, MemberKind};
 pub use rules::{PermissionFile, PermissionRules, RuleAnswer};
-pub use section::{Elsewhere, Form, Place, Section};
+pub use section::{Form, MisplacedSetting, Place, Section};
 pub use trust::{
-    Baseline, Choice, FileLocation, Gated, Grant, MemberChoices, Trust, TrustedSetting, gate,
+    Baseline, Choice, FileLocation, GatedSettings, Grant, MemberChoices, Trust, TrustedSetting,
+    gate,
 };
 pub use words::{
     ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions, Record, Word,
@@ -49,12 +51,12 @@ pub struct Team {
     pub briefing: Briefing,
     /// The options of prompts.
     pub context: ContextOptions,
-    /// The part of an agent's prompt about files that others changed.
+    /// The part of an agent's prompt about files that other members changed.
     pub changes: ChangesInContext,
     /// The limits of the conversation.
     pub limits: Limits,
-    /// Whether agents that may write work in copies of the directory; `None` means only if turns run at the same
-    /// time.
+    /// Whether agents that may change files work in copies of the directory; `None` means only if turns run at
+    /// the same time.
     pub workspace: Option<WorkspaceChoice>,
     /// Whether a turn is refused if the system cannot enforce all of its permissions.
     pub require_sandbox: bool,
@@ -69,13 +71,13 @@ pub struct Limits {
     pub turns: u64,
     /// The maximum duration of a turn.
     pub turn_timeout: Duration,
-    /// The maximum time for shells that an agent left running in the background after its reply.
+    /// The maximum time for background shells after an agent's reply.
     pub background_timeout: Duration,
     /// The maximum time that an agent waits for a person's permission.
     pub ask_timeout: Duration,
     /// The maximum number of queued turns.
     pub queue: u64,
-    /// Whether turns that do not depend on each other may run at the same time.
+    /// Whether independent turns may run at the same time.
     pub parallel: bool,
 }
 
@@ -99,7 +101,7 @@ impl Team {
         file::parse(text, None)
     }
 
-    /// Parses a team file and checks what it refers to. O(text), but for the look-ups of `references`.
+    /// Parses a team file and checks its references. O(text), plus the lookups of `references`.
     pub fn check(text: &str, references: &dyn References) -> Result<Self, TeamFileErrors> {
         file::parse(text, Some(references))
     }

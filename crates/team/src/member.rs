@@ -9,11 +9,11 @@ use crate::{ApiDeveloperRole, ApiTools, ApiWire, Permissions, Record, WorkspaceC
 /// A participant of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The name, by which others address it.
+    /// The name with which others address the member.
     pub name: MemberName,
-    /// Another name, for people to read.
+    /// Another name, for people.
     pub display_name: Option<String>,
-    /// Whether it is a person or an agent.
+    /// Whether the member is a person or an agent.
     pub kind: MemberKind,
     /// The number of context messages; `None` for the team's.
     pub window: Option<usize>,
@@ -34,17 +34,17 @@ pub enum MemberKind {
 /// The settings of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentSettings {
-    /// The agent: claude, codex, gemini, api, plain, or one of the user's own.
+    /// The agent: claude, codex, gemini, api, plain, or one that the user defined.
     pub agent: String,
-    /// The role summary; first in the system text and never cut.
+    /// The role summary. First in the system text, never cut.
     pub role_summary: Option<String>,
     /// The configured system text.
     pub instructions: Option<String>,
-    /// The file whose text follows it, relative to the team file.
+    /// The file whose text follows the configured system text, relative to the team file.
     pub instructions_file: Option<String>,
     /// The model; `None` for the agent's default.
     pub model: Option<String>,
-    /// The program to run, in place of the usual one.
+    /// The program to run instead of the default.
     pub command: Option<String>,
     /// Arguments for the program.
     pub args: Vec<String>,
@@ -52,23 +52,23 @@ pub struct AgentSettings {
     pub env: BTreeMap<String, String>,
     /// The working directory; `None` for the directory of the team file.
     pub cwd: Option<String>,
-    /// The permissions; the user's own for the agent when there are none.
+    /// The permissions; `None` for the user's own setting for the agent.
     pub sandbox: Option<Permissions>,
     /// The address of an api agent's model.
     pub base_url: Option<String>,
-    /// The wire format there.
+    /// The wire format of that address.
     pub wire: Option<ApiWire>,
     /// The role of developer messages on the Chat wire.
     pub developer_role: Option<ApiDeveloperRole>,
-    /// The name of the variable that holds the key. No file holds the key itself.
+    /// The name of the variable that holds the key. No file contains the key itself.
     pub key_env: Option<String>,
     /// The model's context window in tokens.
     pub context_window: Option<u64>,
-    /// The tools that the model is offered.
+    /// The tools offered to the model.
     pub tools: Option<ApiTools>,
-    /// The recording of its requests; the team's setting when it has none.
+    /// How requests are recorded; `None` for the team's setting.
     pub record: Option<Record>,
-    /// Whether it gets tools with which it reaches its team; the team's setting when it has none.
+    /// Whether the agent gets tools to reach its team; `None` for the team's setting.
     pub team_tools: Option<bool>,
     /// The session mode of an ACP agent; `None` for the user's own setting.
     pub mode: Option<String>,
@@ -76,13 +76,13 @@ pub struct AgentSettings {
     pub client_files: Option<bool>,
     /// Whether an ACP agent can run commands through Convoke; `None` for the user's own setting.
     pub client_terminal: Option<bool>,
-    /// Whether it works in a copy of the directory; `None` for the team's choice.
+    /// Whether the agent works in a copy of the directory; `None` for the team's choice.
     pub workspace: Option<WorkspaceChoice>,
-    /// Ignored files that are copied into its workspace; the team's when it has none.
+    /// Ignored files that are copied into the workspace; the team's if empty.
     pub workspace_copy: Vec<String>,
-    /// Ignored files that are linked into its workspace; the team's when it has none.
+    /// Ignored files that are linked into the workspace; the team's if empty.
     pub workspace_link: Vec<String>,
-    /// The name or label of the node that runs its turns; `None` for any machine.
+    /// The name or label of the node that runs the agent's turns; `None` for any machine.
     pub node: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The lookup of a team's members.
+//! Looks up the members of a team.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use convoke_core::{Speaker, SpeakerType};
 
 use crate::{Member, MemberKind, Team};
 
-/// The name of the person who is added to a team without one.
+/// The name of the person who is added to a team without people.
 const DEFAULT_PERSON: &str = "user";
 
 impl Team {
@@ -49,14 +49,14 @@ impl Team {
         self.people().any(|person| person == member)
     }
 
-    /// Returns all other members: the agents, then the people, so that no person is waited for while an
-    /// agent could still reply.
+    /// Returns all other members: the agents, then the people, so that a person is not waited for while an
+    /// agent can still reply.
     pub fn everyone_but(&self, member: &MemberName) -> Vec<MemberName> {
         let others = self.agents().chain(self.people());
         others.filter(|other| *other != member).cloned().collect()
     }
 
-    /// Returns the names of the members by the forms in which they are written.
+    /// Returns the names of the members by every key that addresses them.
     pub fn by_key(&self) -> HashMap<NameKey, &MemberName> {
         let mut names = HashMap::new();
         for member in &self.members {
@@ -67,7 +67,7 @@ impl Team {
         names
     }
 
-    /// Returns a hint with the known names and the one nearest to `written`.
+    /// Returns a hint with the known names, and the name nearest to `written`.
     pub fn hint(&self, written: &str) -> String {
         /// The maximum number of names that are listed.
         const LISTED: usize = 50;

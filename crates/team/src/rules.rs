@@ -1,12 +1,14 @@
 //! Rules of a person for a directory: commands that are always allowed, and commands that never are.
 //!
-//! They are in `permissions.toml` of the user's configuration, and apply when an agent asks for permission.
+//! The rules are in `permissions.toml` in the user's configuration, and apply when an agent asks for
+//! permission.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::diagnostics;
 use crate::document::read_document;
-use crate::error::{Problem, TeamFileCode, TeamFileErrors};
+use crate::error::{Problem, TeamFileErrors};
 use crate::section::Section;
 
 /// The rules of all directories.
@@ -24,7 +26,7 @@ struct DirectoryRules {
 
 /// The rules of one directory.
 ///
-/// A rule is a command. With ` *` at its end it holds for the command with any further words.
+/// A rule is a command. With ` *` at the end, it matches the command with any further words.
 ///
 /// ```
 /// use convoke_team::{PermissionFile, RuleAnswer};
@@ -55,9 +57,9 @@ pub struct PermissionRules {
 /// The decision of a rule about a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleAnswer {
-    /// It may run.
+    /// The command may run.
     Allow,
-    /// It may not.
+    /// The command may not run.
     Never,
 }
 
@@ -91,8 +93,8 @@ impl PermissionRules {
         self.allow.is_empty() && self.never.is_empty()
     }
 
-    /// Returns the decision of the rules about a command. `never` has precedence over `allow`: a command that may be one of
-    /// `never` in another spelling is not allowed by a rule.
+    /// Returns the decision of the rules about a command. `never` takes precedence over `allow`: a command that
+    /// may be another spelling of a `never` rule is not allowed.
     pub fn answer(&self, command: &str) -> Option<RuleAnswer> {
         let command = command.trim();
         let words = words(command);
@@ -110,7 +112,7 @@ impl PermissionRules {
         is_allowed.then_some(RuleAnswer::Allow)
     }
 
-    /// Returns whether a rule of `never` is about the same program, and the command may be one that it names: because a shell
+    /// Returns whether a `never` rule is about the same program and may match the command, because a shell
     /// would change its words, or because options come before the words of the rule.
     fn may_be_refused(&self, command: &str, words: Option<Vec<String>>) -> bool {
         let program = command.split_whitespace().next();
@@ -133,21 +135,22 @@ fn read_rules(
     let path = section.argument("path", "path = \"/home/kim/shop\"").map(PathBuf::from);
     if path.is_none() && !section.has("path") {
         let fix = "add a line such as `path = \"/home/kim/shop\"`";
-        section.problem(header, TeamFileCode::Missing, "`directory.path` is missing", fix);
+        section.problem(
+            header,
+            diagnostics::TEAM_MISSING_SETTING,
+            "`directory.path` is missing",
+            fix,
+        );
     }
     if path.as_deref().is_some_and(|path| !path.is_absolute()) {
-        section.invalid(
-            "path",
-            "must be a whole path, from `/`",
-            "write `path = \"/home/kim/shop\"`",
-        );
+        section.invalid("path", "must be an absolute path", "write `path = \"/home/kim/shop\"`");
     }
     let mut rules = |key: &'static str, example: &str| {
         let rules = section.arguments(key, example);
         if let Some(rule) = rules.iter().find(|rule| prefix(rule).is_empty()) {
             section.invalid(
                 key,
-                &format!("has `{rule}`, which names no command"),
+                &format!("has `{rule}`, which is not a command"),
                 format!("write `{example}`"),
             );
         }
@@ -177,7 +180,7 @@ fn begin(words: &[String], rule: &str) -> bool {
         && (!is_longer || rule.ends_with('*'))
 }
 
-/// Splits a command into words as a shell does. `None` where the shell would do more than that: variables, patterns,
+/// Splits a command into words like a shell; `None` if the shell would do more than that: variables, patterns,
 /// substitutions, escapes.
 fn words(command: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
@@ -203,7 +206,7 @@ fn words(command: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(words)
 }
 
-/// Returns whether a shell would run one command and nothing else.
+/// Returns whether a shell would run exactly one command.
 fn is_one_command(command: &str) -> bool {
     !command
         .contains(['\n', '\r', ';', '&', '|', '<', '>', '`', '$', '(', ')', '{', '}', '\\', '#'])
@@ -278,7 +281,7 @@ mod tests {
                 "[[directory]]\npath = \"/a\"\nalow = []\n",
                 "p:3: `directory.alow` is not a setting; did you mean `allow`?",
             ),
-            ("[[directory]]\npath = \"a\"\n", "p:2: `directory.path` must be a whole path"),
+            ("[[directory]]\npath = \"a\"\n", "p:2: `directory.path` must be an absolute path"),
             ("[[directory]]\npath = \"/a\"\nallow = [\"*\"]\n", "p:3: `directory.allow` has `*`"),
             ("[directory]\npath = \"/a\"\n", "p:1: `directory` must be a list of tables"),
             ("[[directory]]\nallow = []\n", "p:1: `directory.path` is missing"),

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use convoke_core::Code;
 use convoke_core::variable::is_variable_name;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{Problem, TeamFileCode};
-use crate::meant::{Meant, absent, is_plain, meant};
+use crate::diagnostics;
+use crate::error::Problem;
+use crate::suggestion::{SuggestedSetting, absent, is_plain, meant};
 use crate::words::Word;
 
 /// A table that is being read.
@@ -16,42 +18,42 @@ pub struct Section<'t> {
     path: String,
     table: DeTable<'t>,
     asked: Vec<&'static str>,
-    /// The places of the settings that were found.
+    /// The positions of the settings that were found.
     pub places: BTreeMap<&'static str, Place>,
     problems: Vec<Problem>,
-    /// The position that is reported for missing settings: the end of the text.
+    /// The end of the text, which is the position reported for missing settings.
     end: usize,
 }
 
 /// The maximum number of unknown keys in a table that get a suggestion.
 const MOST_SUGGESTIONS: usize = 100;
 
-/// The place of a setting in the text.
+/// The position of a setting in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The name, in bytes of the text.
+    /// The byte range of the name.
     pub key: Range<usize>,
-    /// The value.
+    /// The byte range of the value.
     pub value: Range<usize>,
 }
 
-/// The form of a setting's value: its TOML types, a description, and an example.
+/// What a setting's value must be: TOML types, a description, and an example.
 pub struct Form<'a> {
     /// The TOML types.
     pub types: &'a [&'a str],
-    /// Completes "must be …".
+    /// The end of a sentence that begins with "must be".
     pub must_be: &'a str,
     /// A valid line.
     pub example: &'a str,
 }
 
 /// A setting that belongs to another table.
-pub struct Elsewhere {
-    /// Completes a sentence that begins with the name of the setting.
+pub struct MisplacedSetting {
+    /// The end of a sentence that begins with the name of the setting.
     pub message: String,
     /// The fix.
     pub fix: String,
-    /// Whether the name is spelt exactly like the setting there.
+    /// Whether the name is exactly that of the setting in the other table.
     pub is_exact: bool,
 }
 
@@ -96,7 +98,7 @@ impl<'t> Section<'t> {
         self.places.contains_key(key)
     }
 
-    /// Reads a value of some form. An invalid one is recorded as a problem and read as absent.
+    /// Reads a value of this form. An invalid value is recorded as a problem and counts as absent.
     pub fn read<T>(
         &mut self,
         key: &'static str,
@@ -109,9 +111,9 @@ impl<'t> Section<'t> {
         let read = if has_type { read(value) } else { None };
         if read.is_none() {
             let (code, not) = if has_type {
-                (TeamFileCode::InvalidValue, String::new())
+                (diagnostics::TEAM_INVALID_VALUE, String::new())
             } else {
-                (TeamFileCode::WrongType, format!(", not {found}"))
+                (diagnostics::TEAM_WRONG_TYPE, format!(", not {found}"))
             };
             let must_be = match form.must_be.split_once(" that ") {
                 // For another type, only the type is reported.
@@ -140,7 +142,7 @@ impl<'t> Section<'t> {
         })
     }
 
-    /// Reads one of a few words.
+    /// Reads one of several fixed words.
     pub fn word<W: Word>(&mut self, key: &'static str) -> Option<W> {
         let first = W::WORDS.first().map_or("", |(word, _)| word);
         let example = format!("{key} = \"{first}\"");
@@ -181,7 +183,7 @@ impl<'t> Section<'t> {
     /// Reads a list of texts for the operating system.
     pub fn arguments(&mut self, key: &'static str, example: &str) -> Vec<String> {
         let must_be = "a list of strings without NUL characters";
-        // For a command line in one string, the fix shows the list.
+        // If the command line is one string, the fix shows it as a list.
         let written = self.table.get(key).and_then(|value| value.get_ref().as_str());
         let words =
             written.filter(|text| text.len() <= 60 && text.split_whitespace().all(is_plain));
@@ -240,12 +242,12 @@ impl<'t> Section<'t> {
         }
         if let Some((place, problem, fix)) = wrong {
             let message = format!("`{}`: {problem}", self.field(key));
-            self.problem(place, TeamFileCode::InvalidValue, message, fix);
+            self.problem(place, diagnostics::TEAM_INVALID_VALUE, message, fix);
         }
         variables
     }
 
-    /// Removes a table from this one; an absent one is empty.
+    /// Removes a table from this one; a missing table counts as empty.
     #[must_use]
     pub fn table(&mut self, key: &'static str) -> Section<'t> {
         let example = format!("[{key}]");
@@ -274,7 +276,7 @@ impl<'t> Section<'t> {
             } else {
                 let message = format!("`{path}` must be a table");
                 let fix = format!("write its settings below `[{key}.NAME]`");
-                self.problem(place, TeamFileCode::WrongType, message, fix);
+                self.problem(place, diagnostics::TEAM_WRONG_TYPE, message, fix);
             }
         }
         found
@@ -298,7 +300,7 @@ impl<'t> Section<'t> {
         found
     }
 
-    /// Reads the name of a variable. A key that was entered by mistake is rejected and not repeated.
+    /// Reads the name of a variable. A key entered by mistake is rejected and not printed.
     pub fn variable_name(&mut self, key: &'static str) -> Option<String> {
         let form = Form {
             types: &["string"],
@@ -333,11 +335,11 @@ impl<'t> Section<'t> {
         list.unwrap_or_default()
     }
 
-    /// Reads a model's name, which programs get as an argument.
+    /// Reads the name of a model, which programs get as an argument.
     pub fn model(&mut self) -> Option<String> {
         let form = Form {
             types: &["string"],
-            must_be: "a name that does not begin with `-`, which programs take for an option",
+            must_be: "a name that does not begin with `-`, which programs parse as an option",
             example: "model = \"opus\"",
         };
         let is_name =
@@ -357,7 +359,7 @@ impl<'t> Section<'t> {
     pub fn problem(
         &mut self,
         span: Range<usize>,
-        code: TeamFileCode,
+        code: Code,
         message: impl Into<String>,
         fix: impl Into<String>,
     ) {
@@ -368,15 +370,15 @@ impl<'t> Section<'t> {
     pub fn invalid(&mut self, key: &str, problem: &str, fix: impl Into<String>) {
         let span = self.places.get(key).map_or(0..0, |place| place.value.clone());
         let message = format!("`{}` {problem}", self.field(key));
-        self.problem(span, TeamFileCode::InvalidValue, message, fix);
+        self.problem(span, diagnostics::TEAM_INVALID_VALUE, message, fix);
     }
 
-    /// Rejects unknown keys, and adds the problems of this table to `problems`. `order` is that of the documentation;
-    /// `elsewhere` explains settings of other tables.
+    /// Rejects unknown keys, and adds the problems of this table to `problems`. `order` is the order of the
+    /// documentation; `elsewhere` explains settings of other tables.
     pub fn finish(
         mut self,
         order: &[&str],
-        elsewhere: impl Fn(&str, &DeValue<'_>) -> Option<Elsewhere>,
+        elsewhere: impl Fn(&str, &DeValue<'_>) -> Option<MisplacedSetting>,
         problems: &mut Vec<Problem>,
     ) {
         debug_assert!(self.asked.iter().all(|key| order.contains(key)), "{:?}", self.asked);
@@ -392,12 +394,12 @@ impl<'t> Section<'t> {
                 (None, None)
             };
             let (message, fix) = match suggestions {
-                // A name that is correct elsewhere is not a misspelling.
-                (Some(Elsewhere { message, fix, is_exact: true }), _)
-                | (Some(Elsewhere { message, fix, .. }), None) => {
+                // A name that is valid in another table is not a misspelling.
+                (Some(MisplacedSetting { message, fix, is_exact: true }), _)
+                | (Some(MisplacedSetting { message, fix, .. }), None) => {
                     (format!("`{field}` {message}"), fix)
                 }
-                (_, Some(Meant { setting: near, fix })) => {
+                (_, Some(SuggestedSetting { setting: near, fix })) => {
                     misspelt.insert(near);
                     let fix = fix.unwrap_or_else(|| match near {
                         "member" if self.path.is_empty() => member_fix(value),
@@ -410,18 +412,18 @@ impl<'t> Section<'t> {
                 }
                 (None, None) => (format!("`{field}` is not a setting"), self.remove(name)),
             };
-            self.problem(key.span(), TeamFileCode::UnknownSetting, message, fix);
+            self.problem(key.span(), diagnostics::TEAM_UNKNOWN_SETTING, message, fix);
         }
         // A misspelt setting is not also reported as missing.
         let missing: Vec<String> =
             misspelt.into_iter().map(|key| format!("`{}` is missing", self.field(key))).collect();
         self.problems.retain(|problem| {
-            problem.code != TeamFileCode::Missing || !missing.contains(&problem.message)
+            problem.code != diagnostics::TEAM_MISSING_SETTING || !missing.contains(&problem.message)
         });
         problems.append(&mut self.problems);
     }
 
-    /// Returns the fix for a setting without a similar one.
+    /// Returns the fix for a setting that resembles no other.
     fn remove(&self, name: &str) -> String {
         if let Some(why) = absent(name) {
             return format!("remove it; {why}");
@@ -449,9 +451,9 @@ pub(crate) fn member_fix(value: &DeValue<'_>) -> String {
     };
     match named {
         Some(name) => {
-            format!("write `[[member]]`, in two brackets, and below it `name = \"{name}\"`")
+            format!("write `[[member]]`, with double brackets, and below it `name = \"{name}\"`")
         }
-        None => "write `[[member]]`, in two brackets".to_owned(),
+        None => "write `[[member]]`, with double brackets".to_owned(),
     }
 }
 

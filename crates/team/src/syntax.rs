@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use toml::de::Error;
 
-use crate::error::{Lines, Problem, TeamFileCode};
+use crate::diagnostics;
+use crate::error::{Lines, Problem};
 
 /// Fixes by a part of the parser's message.
 const FIXES: &[(&str, &str)] = &[
@@ -35,7 +36,8 @@ const FIXES: &[(&str, &str)] = &[
 
 const OTHERWISE: &str = "write `name = value` lines below `[table]` and `[[member]]` headers";
 
-/// Describes the errors of the parser in a text. An error costs no more than its line: there can be one for every byte.
+/// Describes the parser's errors in a text. The cost of an error is its line, because there can be an error at
+/// every byte.
 pub(crate) struct SyntaxErrors<'t> {
     lines: Lines<'t>,
     /// The indices of the lines that are headers.
@@ -64,9 +66,9 @@ impl<'t> SyntaxErrors<'t> {
         &self.headers
     }
 
-    /// Returns the place to show for an error.
+    /// Returns the position to mark for an error.
     pub fn span(&self, error: &Error) -> Range<usize> {
-        // An unclosed multi-line string is shown by its opening quotes: the last ones of the file.
+        // An unclosed multi-line string is marked at its opening quotes, which are the last ones of the file.
         let opening = match error.message().split(", expected").next().unwrap_or_default() {
             "invalid multi-line basic string" => self.quotes[0],
             "invalid multi-line literal string" => self.quotes[1],
@@ -81,7 +83,7 @@ impl<'t> SyntaxErrors<'t> {
         }
     }
 
-    /// Describes an error that is shown at a place.
+    /// Describes an error that is marked at a position.
     pub fn problem(&self, error: &Error, span: Range<usize>) -> Problem {
         let place = error.span().unwrap_or(0..0);
         let is_blank = self.lines.text.get(place).is_none_or(|there| there.trim().is_empty());
@@ -97,7 +99,7 @@ impl<'t> SyntaxErrors<'t> {
             .unwrap_or(OTHERWISE);
         Problem {
             span,
-            code: TeamFileCode::Syntax,
+            code: diagnostics::TEAM_SYNTAX,
             message: format!("this is not TOML: {message}"),
             fix: fix.to_owned(),
         }
@@ -131,14 +133,14 @@ pub(crate) fn foreign_problem(text: &str) -> Option<Problem> {
     };
     Some(Problem {
         span: start..start + 1,
-        code: TeamFileCode::Syntax,
+        code: diagnostics::TEAM_SYNTAX,
         message: format!("this is {language}, not TOML"),
         fix: OTHERWISE.to_owned(),
     })
 }
 
-/// Returns the fix for a mistake that the parser's message does not name: syntax of another language, or typographic
-/// characters.
+/// Returns the fix for a mistake that the parser's message does not name: the syntax of another language, or
+/// typographic characters.
 fn slip(lines: &Lines<'_>, at: usize) -> Option<&'static str> {
     let there = lines.text.get(at..)?.chars().next();
     if there.is_some_and(|c| matches!(c, '“' | '”' | '„' | '‘' | '’' | '«' | '»')) {
@@ -149,15 +151,15 @@ fn slip(lines: &Lines<'_>, at: usize) -> Option<&'static str> {
     }
     let line = lines.from(lines.start(lines.index(at))).trim_start();
     if line.starts_with("```") {
-        return Some("remove the line: the file is TOML alone, without Markdown around it");
+        return Some("remove the line: the file must be TOML without Markdown around it");
     }
     if line.starts_with("[[[") {
-        return Some("write `[[member]]`, in two brackets");
+        return Some("write `[[member]]`, with double brackets");
     }
     let is_last = lines.from(at).trim().len() == 1;
     match there {
-        Some(',') if is_last => return Some("remove the comma: a line ends without one"),
-        Some(';') if is_last => return Some("remove the `;`: a line ends without one"),
+        Some(',') if is_last => return Some("remove the comma at the end of the line"),
+        Some(';') if is_last => return Some("remove the `;` at the end of the line"),
         _ => {}
     }
     if ["//", "--", ";", "/*"].iter().any(|mark| line.starts_with(mark)) {

@@ -1,8 +1,8 @@
 //! The gate: decides which settings of a team file take effect before the user trusts its directory, and what a grant
 //! of trust covers.
 //!
-//! Only [`gate`] decides which settings need trust. A [`Grant`] covers the settings that were shown when it was
-//! given, and nothing wider.
+//! Only [`gate`] decides which settings need trust. A [`Grant`] covers the settings that the user saw when
+//! granting trust, and nothing wider.
 
 use convoke_core::figures::hexadecimal;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{AgentSettings, ApiTools, Permissions, Team};
 
-/// Whether the user trusts a directory, whose files can choose the programs to run.
+/// Whether the user trusts a directory. Its files can choose the programs to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trust {
     /// The user has not granted trust.
@@ -36,19 +36,19 @@ pub enum TrustedSetting {
     Sandbox,
     /// The address of a model.
     BaseUrl,
-    /// The variable that holds the key to it.
+    /// The variable that holds the model's key.
     KeyEnv,
     /// Tools wider than the user's own.
     Tools,
     /// An instructions file outside the project.
     InstructionsFile,
-    /// A record of the requests.
+    /// Recording of requests.
     Record,
-    /// The session mode, in which an agent may do more without asking.
+    /// The session mode, which may let an agent do more without asking.
     Mode,
-    /// Files through Convoke, where the user's own settings have none.
+    /// File access through Convoke, if the user's own settings do not allow it.
     ClientFiles,
-    /// Commands through Convoke, where the user's own settings have none.
+    /// Commands through Convoke, if the user's own settings do not allow them.
     ClientTerminal,
 }
 
@@ -101,7 +101,7 @@ pub enum FileLocation {
 
 /// The settings of an agent after the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gated {
+pub struct GatedSettings {
     /// The settings that take effect.
     pub allowed: AgentSettings,
     /// The settings that need trust and were left out.
@@ -118,13 +118,13 @@ pub struct Gated {
 /// assert_eq!(gated.allowed.command, None);
 /// assert_eq!(gated.refused, [TrustedSetting::Command]);
 /// ```
-pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated {
+pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> GatedSettings {
     let mut allowed = settings.clone();
     let mut refused = Vec::new();
     if trust == Trust::Trusted {
-        return Gated { allowed, refused };
+        return GatedSettings { allowed, refused };
     }
-    // Exhaustive, so that a new setting cannot be forgotten.
+    // Exhaustive, so that no new setting is forgotten.
     let AgentSettings {
         agent: _,
         role_summary: _,
@@ -148,11 +148,11 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
         client_terminal,
         // Team tools give access to the team only.
         team_tools: _,
-        // A workspace copies what the agent can read anyway and allows no more changes.
+        // A workspace contains only what the agent can read anyway, and allows no further changes.
         workspace: _,
         workspace_copy: _,
         workspace_link: _,
-        // The user of the node decides what runs there.
+        // The user of the node decides what runs on it.
         node: _,
     } = &mut allowed;
     let mut refuse = |setting: TrustedSetting, is_set: bool| {
@@ -177,7 +177,7 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
     refuse(TrustedSetting::ClientFiles, files.is_some());
     let terminal = client_terminal.take_if(|asked| *asked && !baseline.client_terminal);
     refuse(TrustedSetting::ClientTerminal, terminal.is_some());
-    Gated { allowed, refused }
+    GatedSettings { allowed, refused }
 }
 
 /// The settings of one member that need trust.
@@ -187,7 +187,7 @@ pub struct MemberChoices {
     pub member: String,
     /// Its choices, in a fixed order; never empty.
     pub choices: Vec<Choice>,
-    /// The stored form of a grant of them.
+    /// The stored form of a grant for these choices.
     pub grant: Grant,
 }
 
@@ -196,15 +196,15 @@ pub struct MemberChoices {
 pub struct Choice {
     /// The setting; `env.NAME` for a variable.
     pub setting: String,
-    /// The value, formatted for people. That of a variable may be a secret.
+    /// The value, formatted for people. The value of a variable may be a secret.
     pub value: String,
 }
 
-/// The stored grant of one member: enough to decide whether a later team file asks for more.
+/// The stored grant for one member: enough to decide whether a later team file asks for more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// The SHA-256 of all choices that cannot be compared by width.
+    /// The SHA-256 of all choices that cannot be narrower or wider.
     sha256: String,
     sandbox: Permissions,
     tools: ApiTools,
@@ -213,8 +213,8 @@ pub struct Grant {
 impl Grant {
     /// Returns whether this grant covers another one.
     ///
-    /// Narrower permissions and tools are covered. No other difference is, not even a missing setting: the same
-    /// program without its arguments can do something else.
+    /// Narrower permissions and tools are covered. Any other difference is not, not even a missing setting: the
+    /// same program without its arguments can do something else.
     pub fn covers(&self, asked: &Self) -> bool {
         self.sha256 == asked.sha256 && asked.sandbox <= self.sandbox && asked.tools <= self.tools
     }
@@ -273,7 +273,7 @@ fn grant_of(settings: &AgentSettings, choices: &[Choice]) -> Grant {
     let by_width = [TrustedSetting::Sandbox.as_str(), TrustedSetting::Tools.as_str()];
     let exact = choices.iter().filter(|choice| !by_width.contains(&&*choice.setting));
     let mut hash = Sha256::new();
-    // The same arguments have another meaning for another agent.
+    // The same arguments mean something else for another agent.
     let agent = std::iter::once(("agent", settings.agent.as_str()));
     for (name, value) in agent.chain(exact.map(|it| (it.setting.as_str(), it.value.as_str()))) {
         for part in [name, value] {
@@ -324,7 +324,7 @@ mod tests {
         let team = Team::parse(MAX).unwrap();
         let settings = team.members[0].agent().unwrap();
         let outside = Baseline { instructions: FileLocation::Outside, ..Baseline::default() };
-        let Gated { allowed, refused } = gate(settings, outside, Trust::Untrusted);
+        let GatedSettings { allowed, refused } = gate(settings, outside, Trust::Untrusted);
         let named = AgentSettings {
             agent: "claude".to_owned(),
             model: Some("opus".to_owned()),

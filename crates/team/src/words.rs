@@ -1,19 +1,19 @@
-//! Typed values of settings, as the team file and `agents.toml` write them.
+//! Typed values of settings, as written in the team file and `agents.toml`.
 
 use convoke_core::Visibility;
 use convoke_core::marker::TextPolicy;
 use convoke_core::name::nearest;
 use serde::{Deserialize, Serialize};
 
-/// A setting that is one of a few words.
+/// A setting whose value is one of several fixed words.
 pub trait Word: Copy + 'static {
     /// Every word with its meaning.
     const WORDS: &'static [(&'static str, Self)];
 
-    /// Words of other programs, each with its counterpart here.
+    /// Words of other programs, each with its equivalent here.
     const FOREIGN: &'static [(&'static str, &'static str)] = &[];
 
-    /// Returns the word that a wrong one probably means.
+    /// Returns the word that an invalid one probably means.
     fn nearest(written: &str) -> Option<&'static str> {
         let written = written.to_ascii_lowercase().replace('_', "-");
         let foreign = Self::FOREIGN.iter().find(|(word, _)| *word == written);
@@ -28,7 +28,7 @@ pub trait Word: Copy + 'static {
         words.find(|(word, _)| *word == written).map(|(_, value)| *value)
     }
 
-    /// Returns the words in quotes, as an error lists them.
+    /// Returns the words in quotes, for error messages.
     fn list() -> String {
         let quoted: Vec<String> =
             Self::WORDS.iter().map(|(word, _)| format!("\"{word}\"")).collect();
@@ -122,7 +122,7 @@ impl Word for TextPolicy {
         &[("preserve", Self::Preserve), ("compat", Self::Compat)];
 }
 
-/// The part of a prompt about files that others changed: `context.changes` in a team file.
+/// The part of a prompt about files that other members changed: `context.changes` in a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ChangesInContext {
@@ -139,10 +139,10 @@ pub enum ChangesInContext {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Permissions {
-    /// Read; change nothing.
+    /// Read only.
     #[default]
     ReadOnly,
-    /// Read; ask a person before anything else is run or changed in the working directory.
+    /// Read; a person is asked before anything else is run or changed in the working directory.
     Ask,
     /// Change files in the working directory, and run commands inside the sandbox.
     Edit,
@@ -152,11 +152,11 @@ pub enum Permissions {
     Full,
 }
 
-/// The extent to which an agent's requests are recorded: `record` in a team file.
+/// How an agent's requests are recorded: `record` in a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record {
-    /// Every request of its program to its model, by a relay on this machine.
+    /// Every request of the agent's program to its model, by a local relay.
     Wire,
 }
 
@@ -164,7 +164,7 @@ pub enum Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkspaceChoice {
-    /// A copy of the directory, of its own.
+    /// The agent's own copy of the directory.
     Own,
     /// The directory itself, even while others work in it.
     Shared,
@@ -181,7 +181,7 @@ pub enum ApiWire {
     Chat,
 }
 
-/// The role of developer messages on the Chat wire: not every server knows `developer`.
+/// The role of developer messages on the Chat wire; not every server supports `developer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApiDeveloperRole {
@@ -192,7 +192,7 @@ pub enum ApiDeveloperRole {
     System,
 }
 
-/// The tools that a model is offered, from narrow to wide. None of them writes or runs anything.
+/// The tools offered to a model, from narrow to wide. None of them writes or runs anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApiTools {

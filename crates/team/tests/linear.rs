@@ -1,5 +1,5 @@
-//! The cost of reading a team file grows with its size and no faster. Steps are counted as allocations:
-//! every key that is read or compared takes one.
+//! The cost of reading a team file is linear in its size. Steps are counted as allocations: every key that is
+//! read or compared takes one.
 
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
@@ -13,7 +13,7 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call is handed on to the system's allocator.
+// SAFETY: every call is forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -43,7 +43,7 @@ fn members(count: usize, rest: &str) -> String {
     })
 }
 
-/// One test, so that nothing else allocates meanwhile.
+/// A single test, so that nothing else allocates meanwhile.
 #[test]
 fn twice_the_members_cost_twice_the_steps() {
     type Make = fn(usize) -> String;

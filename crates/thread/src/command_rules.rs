@@ -1,7 +1,7 @@
-//! The user's command rules (`rules/*.rules`): which command prefixes are approved.
+//! The user's command rules (`rules/*.rules`), which approve command prefixes.
 //!
-//! The files are in a language with calls, lists and texts; only `prefix_rule` calls with literal
-//! arguments are understood, which is what Codex itself writes.
+//! The files are in a language with calls, lists and strings. Only `prefix_rule` calls with literal arguments
+//! are supported, which is what Codex itself writes.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -17,7 +17,7 @@ pub type Prefix = Vec<String>;
 
 /// Reads the approved prefixes of a folder of rules, sorted and without duplicates.
 ///
-/// A file that cannot be understood contributes nothing and is reported.
+/// A file that cannot be parsed contributes nothing and is reported.
 pub fn approved_prefixes(
     files: &dyn Files,
     folder: &Path,
@@ -51,7 +51,7 @@ pub fn approved_prefixes(
     prefixes
 }
 
-/// The maximum size of the expanded prefixes of one file: alternatives can multiply.
+/// The maximum size of the expanded prefixes of one file, because alternatives multiply.
 const MAX_BYTES: usize = 4 << 20;
 
 /// Returns the prefixes that a file allows.
@@ -59,7 +59,7 @@ fn approved(text: &str) -> Result<Vec<Prefix>, String> {
     let rules = parse(text)?;
     let bytes: usize = rules.iter().map(PrefixRule::approved_bytes).sum();
     if bytes > MAX_BYTES {
-        return Err(format!("its choices expand to {bytes} bytes; the limit is {MAX_BYTES} bytes"));
+        return Err(format!("the choices expand to {bytes} bytes; the limit is {MAX_BYTES} bytes"));
     }
     Ok(rules.into_iter().flat_map(PrefixRule::approved).collect())
 }
@@ -71,7 +71,7 @@ struct PrefixRule {
 }
 
 impl PrefixRule {
-    /// Returns the bytes of what [`Self::approved`] would return, a few for each word included.
+    /// Returns the size of the result of [`Self::approved`], including a few bytes per word.
     fn approved_bytes(&self) -> usize {
         let bytes = |words: &Vec<String>| -> usize { words.iter().map(|it| it.len() + 32).sum() };
         let choices = self.pattern.first().map_or(0, Vec::len);
@@ -109,7 +109,7 @@ fn parse(text: &str) -> Result<Vec<PrefixRule>, String> {
             "prefix_rule" => rules.push(scan.prefix_rule()?),
             other => {
                 let other = other.to_owned();
-                return Err(scan.wrong(&format!("`prefix_rule` was expected, not `{other}`")));
+                return Err(scan.wrong(&format!("expected `prefix_rule`, found `{other}`")));
             }
         }
         scan.skip_blank();
@@ -160,7 +160,7 @@ impl<'a> Scan<'a> {
                 ("match" | "not_match" | "justification", _) => {}
                 (other, _) => {
                     let other = other.to_owned();
-                    return Err(self.wrong(&format!("the argument `{other}` cannot be used so")));
+                    return Err(self.wrong(&format!("invalid argument `{other}`")));
                 }
             }
             position += 1;
@@ -178,7 +178,7 @@ impl<'a> Scan<'a> {
     fn choices(&self, words: Vec<Literal>) -> Result<Vec<Vec<String>>, String> {
         let text = |word: Literal| match word {
             Literal::Text(text) => Ok(text),
-            Literal::List(_) => Err(self.wrong("a choice of words holds another list")),
+            Literal::List(_) => Err(self.wrong("a choice of words contains another list")),
         };
         let choice = |word: Literal| match word {
             Literal::Text(text) => Ok(vec![text]),
@@ -205,13 +205,13 @@ impl<'a> Scan<'a> {
         if self.take('[') {
             return match depth.checked_sub(1) {
                 Some(below) => self.list(below),
-                None => Err(self.wrong("lists are nested too deep")),
+                None => Err(self.wrong("lists are nested too deeply")),
             };
         }
         let quote = self.rest.chars().next();
         match quote.filter(|it| matches!(it, '"' | '\'')) {
             Some(quote) => self.string(quote).map(Literal::Text),
-            None => Err(self.wrong("a text or a list was expected")),
+            None => Err(self.wrong("expected a string or a list")),
         }
     }
 
@@ -251,7 +251,7 @@ impl<'a> Scan<'a> {
                 _ => text.push(char),
             }
         }
-        Err(self.wrong("a text is not closed"))
+        Err(self.wrong("unclosed string"))
     }
 
     fn word(&mut self) -> &'a str {
@@ -273,7 +273,7 @@ impl<'a> Scan<'a> {
         if self.take(char) {
             return Ok(());
         }
-        Err(self.wrong(&format!("`{char}` was expected")))
+        Err(self.wrong(&format!("expected `{char}`")))
     }
 
     /// Skips white space and comments.

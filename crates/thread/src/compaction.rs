@@ -1,4 +1,4 @@
-//! The history that a compaction leaves: the kept user messages and the summary.
+//! The history after a compaction: the kept user messages and the summary.
 
 use convoke_core::diagnostic::Diagnostic;
 use convoke_core::ledger::{Rule, Source, estimate_tokens};
@@ -10,10 +10,10 @@ use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
 use crate::truncate::{Cut, truncate_middle};
 
-/// The tokens of user messages that a compaction keeps.
+/// The number of tokens of user messages that a compaction keeps.
 const KEPT_TOKENS: u64 = 20_000;
 
-/// Returns the summary message: the pack's prefix and the last text of the model.
+/// Returns the summary message: the pack's prefix and the model's last text.
 pub fn summary(history: &History, prefix: &str) -> Entry {
     let last = history.items().rev().find_map(|item| match item {
         ResponseItem::Message(message) if message.role == "assistant" => {
@@ -31,8 +31,8 @@ pub fn summary(history: &History, prefix: &str) -> Entry {
     Entry::message("user", Section::Summary, text.finish())
 }
 
-/// Builds the history after a compaction: a new initial context, the newest user messages that fit, in their
-/// order, and the summary.
+/// Builds the history after a compaction: a new initial context, the newest user messages that fit, in order,
+/// and the summary.
 pub fn rebuild(
     initial_context: Vec<Entry>,
     history: &History,
@@ -49,7 +49,7 @@ pub fn rebuild(
     entries
 }
 
-/// Returns the text of a user message, and the origin of that text alone.
+/// Returns the text of a user message, and its origin without images.
 fn message(entry: &Entry) -> Option<(String, Origin)> {
     let ranges = user_text_ranges(&entry.item)?;
     let pieces: Vec<_> =
@@ -64,7 +64,7 @@ fn message(entry: &Entry) -> Option<(String, Origin)> {
     Some((text, origin.in_section(Section::Kept)))
 }
 
-/// The rule by which the images of a message are removed.
+/// The rule that removes the images of a message.
 const IMAGES: &str = "compaction keeps no images";
 
 fn keep(

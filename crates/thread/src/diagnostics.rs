@@ -20,7 +20,7 @@ convoke_core::diagnostic_codes! {
         "A skill could not be read, so its text is not sent.",
         "Make its SKILL.md readable, or do not mention it.";
     SKILL_AMBIGUOUS = "skill.ambiguous", Loss,
-        "Several skills have the mentioned name, so none of them is sent.",
+        "Several skills have the mentioned name, so none is sent.",
         "Mention it by its path: [$name](path).";
     IMAGE_UNUSABLE = "image.unusable", Loss,
         "An image could not be attached; a note was sent in its place.",
@@ -36,7 +36,7 @@ convoke_core::diagnostic_codes! {
         "Keep a call together with its output.";
     ITEM_DROPPED = "item.dropped", Note,
         "An item of a kind that is not sent was left out of the history.",
-        "Nothing to do: system messages and unknown items are never sent to the model.";
+        "No action needed: system messages and unknown items are never sent to the model.";
     COMPACTION_TRUNCATED = "compaction.truncated", Loss,
         "Compaction left out or cut user messages that did not fit into 20,000 tokens.",
         "Compact earlier.";
@@ -50,14 +50,14 @@ convoke_core::diagnostic_codes! {
         "Instructions sent in an earlier turn were removed, but the model still has them in its thread.",
         "Start a new thread, or tell the model which instructions apply now.";
     RECORD_TORN = "record.torn", Note,
-        "The last line of a thread's file was cut off and was left out.",
-        "Nothing to do: the program that wrote the file was stopped while writing.";
+        "The last line of a thread's file was truncated and left out.",
+        "No action needed: the program that wrote the file was stopped while writing.";
     RECORD_INVALID = "record.invalid", Loss,
-        "A line of a thread's file could not be understood and was left out.",
+        "A line of a thread's file could not be parsed and was left out.",
         "Use a file of the supported version.";
 }
 
-/// Reports a directory that could not be listed.
+/// Returns the diagnostic for a directory that could not be listed.
 pub(crate) fn not_listed(what: &str, directory: &Path, error: &io::Error) -> Diagnostic {
     let message = format!("the {what} in {} are left out: {error}", directory.display());
     Diagnostic::new(FILE_UNREADABLE, message).at_path(directory.display().to_string())

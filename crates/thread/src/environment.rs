@@ -1,4 +1,4 @@
-//! The environment in a request: working directory and shell.
+//! The environment in a request: the working directory and the shell.
 
 use std::path::{Path, PathBuf};
 
@@ -44,8 +44,8 @@ pub fn login_shell(passwd: &str, uid: u32) -> Option<&Path> {
 
 /// Returns the name of the user's shell from the path in the password file.
 ///
-/// A shell that is missing, or that Codex does not know, counts as the first of bash, zsh and sh
-/// that is installed in the folders of `search_path`.
+/// If the shell is missing or unknown to Codex, returns the first of bash, zsh and sh that is installed in the
+/// directories of `search_path`.
 pub fn shell_name(
     files: &dyn Files,
     login_shell: Option<&Path>,
@@ -64,7 +64,7 @@ pub fn shell_name(
     fallback.unwrap_or("sh")
 }
 
-/// Returns the name of a known shell and of its program.
+/// Returns the name of a known shell, and of its program.
 fn known_shell(path: &Path) -> Option<(&'static str, &'static str)> {
     match path.file_stem()?.to_str()? {
         "zsh" => Some(("zsh", "zsh")),

@@ -106,7 +106,7 @@ impl World {
     pub(crate) fn config_with(&self, overrides: &Overrides) -> Config {
         let mut config =
             Config::load(&self.tree, &self.machine, Shape::Codex0_98, overrides).unwrap();
-        // Only a server of that name compacts threads itself.
+        // Only a server with that name compacts threads itself.
         if config.provider.name == "OpenAI" {
             "local".clone_into(&mut config.provider.name);
         }
@@ -118,12 +118,12 @@ impl World {
     }
 }
 
-/// Begins a turn with a text.
+/// Starts a turn with a text.
 pub(crate) fn say(thread: &mut Thread<'_>, text: &str) -> Step {
     say_with(thread, text, &TurnOverrides::default())
 }
 
-/// Begins a turn with a text and changed settings.
+/// Starts a turn with a text and changed settings.
 pub(crate) fn say_with(thread: &mut Thread<'_>, text: &str, overrides: &TurnOverrides) -> Step {
     let inputs = vec![UserInput::Text(text.to_owned())];
     thread.begin_turn(inputs, overrides).unwrap()
@@ -154,7 +154,7 @@ pub(crate) fn body(step: &Step) -> Value {
     }
 }
 
-/// Returns the input of the request that a step sends, a line for each item.
+/// Returns the input of the request that a step sends, one line per item.
 pub(crate) fn lines(step: &Step) -> Vec<String> {
     let body = body(step);
     let items = body["input"].as_array().unwrap().iter();

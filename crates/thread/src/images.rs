@@ -1,4 +1,4 @@
-//! Images for a model: read from a file, resized, and encoded as a data URL.
+//! Images for a model: read from a file, resized, and encoded as data URLs.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -15,7 +15,7 @@ const MAX_WIDTH: u32 = 2048;
 const MAX_HEIGHT: u32 = 768;
 const JPEG_QUALITY: u8 = 85;
 
-/// Reads an image file as a data URL. A failure is the text that the model reads instead.
+/// Reads an image file as a data URL. The error is a text that the model reads instead.
 ///
 /// `shown` is the path as the user gave it, for the text.
 pub fn data_url(files: &dyn Files, path: &Path, shown: &Path) -> Result<String, String> {
@@ -29,8 +29,8 @@ pub fn data_url(files: &dyn Files, path: &Path, shown: &Path) -> Result<String, 
         Err(error) => return unreadable(format!("failed to read image at {named}: {error}")),
     };
     match fitted(&bytes) {
-        Ok(Fitted::Unchanged(format)) => Ok(url(format, &bytes)),
-        Ok(Fitted::Encoded(format, encoded)) => Ok(url(format, &encoded)),
+        Ok(FittedImage::Unchanged(format)) => Ok(url(format, &bytes)),
+        Ok(FittedImage::Encoded(format, encoded)) => Ok(url(format, &encoded)),
         Err(error @ ImageError::Decoding(_)) => Err(format!(
             "Image located at `{named}` is invalid: failed to decode image at {named}: {error}"
         )),
@@ -47,35 +47,35 @@ pub fn data_url(files: &dyn Files, path: &Path, shown: &Path) -> Result<String, 
     }
 }
 
-enum Fitted {
-    /// The file can be sent as it is.
+enum FittedImage {
+    /// The file can be sent unchanged.
     Unchanged(ImageFormat),
-    /// The file had to be encoded again.
+    /// The file was encoded again.
     Encoded(ImageFormat, Vec<u8>),
 }
 
-fn fitted(bytes: &[u8]) -> Result<Fitted, ImageError> {
+fn fitted(bytes: &[u8]) -> Result<FittedImage, ImageError> {
     let format = image::guess_format(bytes)?;
     let decoded = image::load_from_memory_with_format(bytes, format)?;
     let (width, height) = decoded.dimensions();
     let fits = width <= MAX_WIDTH && height <= MAX_HEIGHT;
     if fits && matches!(format, ImageFormat::Png | ImageFormat::Jpeg) {
-        return Ok(Fitted::Unchanged(format));
+        return Ok(FittedImage::Unchanged(format));
     }
     let decoded =
         if fits { decoded } else { decoded.resize(MAX_WIDTH, MAX_HEIGHT, FilterType::Triangle) };
     encode(&decoded, format)
 }
 
-fn encode(image: &DynamicImage, format: ImageFormat) -> Result<Fitted, ImageError> {
+fn encode(image: &DynamicImage, format: ImageFormat) -> Result<FittedImage, ImageError> {
     let mut encoded = Vec::new();
     if format == ImageFormat::Jpeg {
         JpegEncoder::new_with_quality(&mut encoded, JPEG_QUALITY).encode_image(image)?;
-        return Ok(Fitted::Encoded(format, encoded));
+        return Ok(FittedImage::Encoded(format, encoded));
     }
     let rgba = DynamicImage::ImageRgba8(image.to_rgba8());
     rgba.write_to(&mut Cursor::new(&mut encoded), ImageFormat::Png)?;
-    Ok(Fitted::Encoded(ImageFormat::Png, encoded))
+    Ok(FittedImage::Encoded(ImageFormat::Png, encoded))
 }
 
 fn url(format: ImageFormat, bytes: &[u8]) -> String {

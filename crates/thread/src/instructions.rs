@@ -1,4 +1,4 @@
-//! The instructions of a thread and the messages of the developer role.
+//! The instructions of a thread, and messages of the developer role.
 
 use convoke_core::ledger::Source;
 use convoke_core::{Fragment, SourcedText, TextWriter};
@@ -8,14 +8,14 @@ use crate::json::entry;
 use crate::model::ModelInfo;
 use crate::personality::Personality;
 
-/// The instructions that every request of a thread carries beside its items.
+/// The instructions that every request of a thread contains besides its items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseInstructions {
     /// The text.
     pub text: String,
-    /// The source of the choice.
+    /// Where the instructions come from.
     pub source: BaseSource,
-    /// Whether the thread was started with them in an earlier run.
+    /// Whether the thread was started with these instructions in an earlier run.
     pub is_restored: bool,
 }
 
@@ -23,12 +23,12 @@ pub struct BaseInstructions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum BaseSource {
-    /// A configuration or a client gave them.
+    /// The configuration or a client set them.
     Given,
-    /// The record of the thread does not say.
+    /// The record of the thread does not name their source.
     #[default]
     History,
-    /// They are the model's, with its personality.
+    /// The model's own, with its personality.
     Model,
 }
 
@@ -104,13 +104,13 @@ impl DeveloperInstructions {
         Self::wrapped(Section::Personality, wrapper, "{spec}", spec, "personality")
     }
 
-    /// Creates the message about a new model.
+    /// Creates the message about a change of model.
     pub fn model_switch_message(wrapper: &str, instructions: &str) -> Self {
         let place = "{model_instructions}";
         Self::wrapped(Section::ModelSwitch, wrapper, place, instructions, "model")
     }
 
-    /// Fills a setting into a wrapper.
+    /// Inserts a setting into a wrapper.
     fn wrapped(
         section: Section,
         wrapper: &str,

@@ -1,7 +1,7 @@
 //! A JSON writer that records the source of every byte while it writes.
 //!
-//! Bytes without a source are the envelope: keys, punctuation, settings. The ledger is complete when the text is: nothing
-//! is attributed afterwards.
+//! Bytes without a source are the envelope: keys, punctuation, settings. The ledger is complete when the text
+//! is complete; nothing is attributed afterwards.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,12 +16,12 @@ use crate::history::Sources;
 pub(crate) struct JsonWriter {
     text: String,
     ledger: Ledger<'static>,
-    /// Everything before this byte is in the ledger.
+    /// The position up to which the ledger covers the text.
     accounted: usize,
 }
 
 impl JsonWriter {
-    /// Begins an object.
+    /// Starts an object.
     pub(crate) fn object(&mut self) {
         self.separate();
         self.text.push('{');
@@ -32,7 +32,7 @@ impl JsonWriter {
         self.text.push('}');
     }
 
-    /// Begins a list.
+    /// Starts a list.
     pub(crate) fn list(&mut self) {
         self.separate();
         self.text.push('[');
@@ -43,7 +43,7 @@ impl JsonWriter {
         self.text.push(']');
     }
 
-    /// Begins a field of an object.
+    /// Starts a field of an object.
     pub(crate) fn key(&mut self, key: &str) {
         self.string(key);
         self.text.push(':');
@@ -76,10 +76,10 @@ impl JsonWriter {
         self.text.push_str(if value { "true" } else { "false" });
     }
 
-    /// Writes any value as a part of the envelope.
+    /// Writes any value as part of the envelope.
     pub(crate) fn value(&mut self, value: &Value) {
         self.separate();
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(self.text, "{value}");
     }
 
@@ -109,7 +109,7 @@ impl JsonWriter {
         self.end_text();
     }
 
-    /// Begins a string that is written piece by piece.
+    /// Starts a string that is written piece by piece.
     pub(crate) fn begin_text(&mut self) {
         self.separate();
         self.text.push('"');
@@ -119,7 +119,7 @@ impl JsonWriter {
     pub(crate) fn piece(&mut self, text: &str, sources: &mut Sources<'_>) {
         let mut rest = text;
         while let Some((bytes, entry)) = sources.next(rest.len()) {
-            // Sources end at character boundaries; a text that they do not fit is still written completely.
+            // Sources end at character boundaries. If they do not, the text is still written completely.
             let (own, after) = rest.split_at(rest.floor_char_boundary(bytes));
             rest = after;
             self.sourced(entry, |out| escape(own, out));
@@ -128,7 +128,7 @@ impl JsonWriter {
         escape(rest, &mut self.text);
     }
 
-    /// Writes a piece of a string of Convoke's own.
+    /// Writes a piece of a string that Convoke itself adds.
     pub(crate) fn frame(&mut self, section: &'static str, what: &'static str, text: &str) {
         let entry = Entry { rule: Rule::Frame, ..entry(section, Source::convoke(what)) };
         self.sourced(entry, |out| escape(text, out));
@@ -179,7 +179,7 @@ impl JsonWriter {
         self.text
     }
 
-    /// Writes the text of an entry, whose range is then that in this body.
+    /// Writes the text of an entry, and sets the entry's range to its position in this body.
     fn sourced(&mut self, entry: Entry<'static>, write: impl FnOnce(&mut String)) {
         self.account_for_envelope();
         write(&mut self.text);
@@ -197,7 +197,7 @@ impl JsonWriter {
         }
     }
 
-    /// Writes the comma before a value or a key, unless it follows `{`, `[` or `:`, which end no value.
+    /// Writes the comma before a value or a key, unless it follows `{`, `[` or `:`, after which none is needed.
     fn separate(&mut self) {
         if !matches!(self.text.as_bytes().last(), None | Some(b'{' | b'[' | b':')) {
             self.text.push(',');
@@ -205,7 +205,7 @@ impl JsonWriter {
     }
 }
 
-/// Creates an entry of a request, with nothing cut and nothing written yet.
+/// Creates an entry of a request with an empty range and nothing cut.
 pub(crate) fn entry(
     section: impl Into<Cow<'static, str>>,
     source: Source<'static>,
@@ -220,7 +220,7 @@ pub(crate) fn entry(
     }
 }
 
-/// Appends a text as the content of a JSON string, escaped as `serde_json` does.
+/// Appends a text as the content of a JSON string, escaped like `serde_json`.
 fn escape(text: &str, out: &mut String) {
     out.reserve(text.len());
     let mut from = 0;
@@ -238,7 +238,7 @@ fn escape(text: &str, out: &mut String) {
             b'\t' => out.push_str("\\t"),
             0x08 => out.push_str("\\b"),
             0x0c => out.push_str("\\f"),
-            // Writing into a string does not fail.
+            // Writing to a string cannot fail.
             control => drop(write!(out, "\\u{control:04x}")),
         }
     }

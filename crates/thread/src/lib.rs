@@ -1,8 +1,8 @@
 //! Builds the exact request to a model from a directory, a configuration and a history.
 //!
-//! The crate assembles requests as Codex does (specification 004), checked against captures of the
-//! real program, and accounts for every byte of them. It is synchronous, sends nothing, reads no clock
-//! and no environment, and reaches files only through [`convoke_files::Files`].
+//! The crate builds requests like Codex (specification 004), is tested against captures of the real program,
+//! and records the source of every byte. It is synchronous, sends nothing, reads no clock and no environment,
+//! and accesses files only through [`convoke_files::Files`].
 //!
 //! ```no_run
 //! use convoke_thread::config::{Config, Machine, Overrides};
@@ -48,37 +48,36 @@
 //!
 //! # What is supported
 //!
-//! - Shapes `codex@0.98` and `codex@0.94`. They differ in the default personality, in the texts of
-//!   their packs (a pack without `wrappers/model-switch.md` says nothing when the model changes), in
-//!   `~/.agents/skills`, in how tokens are counted, and in the default wire of a provider.
+//! - Shapes `codex@0.98` and `codex@0.94`. They differ in the default personality, in the texts of their packs
+//!   (a pack without `wrappers/model-switch.md` adds nothing when the model changes), in `~/.agents/skills`, in
+//!   how tokens are counted, and in the default wire of a provider.
 //! - Configuration: `config.toml` of the user and of trusted projects, profiles, `-c` overrides, and
 //!   the keys that a prompt depends on. Other keys are ignored.
-//! - Everything in the request's body: instructions, all items, reasoning, verbosity, schema, storing.
-//!   Tools are passed through; what tools return is reported by the caller.
+//! - Everything in the request's body: instructions, all items, reasoning, verbosity, schema, storing. Tools
+//!   are passed through; the caller reports their results.
 //! - Threads: started, resumed, forked, rolled back, interrupted, steered; compacted by hand and by
 //!   token limit, by the model and by the server; retries as the provider is configured.
-//! - Records: Codex's session files and our own; a torn last line is left out and reported.
+//! - Records: Codex's session files and Convoke's own; a truncated last line is left out and reported.
 //!
 //! # Where the real program differs from specification 004
 //!
-//! The captures win. The initial context is built once for a thread and again on resume, fork and compaction, not for
-//! every turn; on resume and fork it follows the restored history. A collaboration mode that the first turn chooses comes
-//! after the environment, as a change. Explicit instructions, or the disabled feature `personality`, remove the
-//! personality. A schema is sent as `text.format`, and is an error on Chat. Compaction keeps user messages unchanged; its
-//! summary is the model's last message.
+//! The captures take precedence. The initial context is built once for a thread and again on resume, fork and
+//! compaction, not for every turn; on resume and fork it follows the restored history. A collaboration mode
+//! that the first turn chooses comes after the environment, as a change. Explicit instructions, or the disabled
+//! feature `personality`, remove the personality. A schema is sent as `text.format`, and is an error on Chat.
+//! Compaction keeps user messages unchanged; its summary is the model's last message.
 //!
 //! # Known differences from the real program
 //!
-//! - HTTP headers are not made here.
-//! - `models_cache.json` is not read: the caller passes in the models that a server lists.
-//! - Command rules are read only as literal `prefix_rule` calls; a file with anything else is
-//!   reported and ignored, where Codex evaluates it.
-//! - A configuration value of the wrong type is an error that names the key. Keys that a prompt does
-//!   not depend on are not checked for a request; [`convoke_codex::config::check_start`] knows what Codex refuses.
+//! - HTTP headers are not built here.
+//! - `models_cache.json` is not read: the caller passes the models that a server lists.
+//! - Command rules are read only as literal `prefix_rule` calls; a file with anything else is reported and
+//!   ignored, whereas Codex evaluates it.
+//! - A configuration value of the wrong type is an error that names the key. Keys that a prompt does not depend
+//!   on are not checked for a request; [`convoke_codex::config::check_start`] finds what Codex rejects.
 //! - The review mode and sub-agents, whose prompts are not in packs, are not supported.
-//! - A pipe or a device in the place of a document or a skill is refused instead of read.
-//! - An image that must be made smaller is encoded by this crate's encoder: same type and size, other
-//!   bytes.
+//! - A pipe or a device in place of a document or a skill is refused instead of read.
+//! - An image that must be resized is encoded by this crate: same type and size, but different bytes.
 
 pub mod command_rules;
 pub mod compaction;

@@ -1,4 +1,4 @@
-//! Facts about models, with lookup by name.
+//! Settings of models, looked up by name.
 
 use std::borrow::Cow;
 
@@ -11,15 +11,15 @@ const PLACEHOLDER: &str = "{{ personality }}";
 /// The facts about a model.
 #[derive(Debug, Clone)]
 pub struct ModelFacts {
-    /// The names that it applies to.
+    /// The names that the settings apply to.
     pub matches: ModelMatch,
     /// The source of the facts.
     pub source: ModelSource,
-    /// The instructions of a thread with that model.
+    /// The instructions of a thread with the model.
     pub base_instructions: String,
-    /// The texts from which personal instructions are made.
+    /// The texts that personality-specific instructions are built from.
     pub model_messages: Option<ModelMessages>,
-    /// The rest.
+    /// The other settings.
     pub settings: ModelSettings,
 }
 
@@ -30,7 +30,7 @@ pub struct ModelFacts {
 pub enum ModelMatch {
     /// This name.
     Slug(String),
-    /// Names that begin with one of these.
+    /// Names with one of these prefixes.
     Prefix(Vec<String>),
     /// Every name.
     Any(bool),
@@ -41,17 +41,17 @@ pub enum ModelMatch {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelSource {
-    /// From a list of models; it counts while the feature `remote_models` is on.
+    /// From a list of models, used only while the feature `remote_models` is on.
     RemoteModels,
-    /// Always known.
+    /// Built in.
     #[serde(rename = "built-in")]
     BuiltIn,
 }
 
-/// The texts from which personal instructions are made.
+/// The texts that personality-specific instructions are built from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelMessages {
-    /// Instructions with a place for the personality.
+    /// Instructions with a placeholder for the personality.
     pub instructions_template: Option<String>,
     /// The default text of the placeholder.
     pub personality_default: Option<String>,
@@ -61,28 +61,28 @@ pub struct ModelMessages {
     pub personality_pragmatic: Option<String>,
 }
 
-/// The facts of a model that are not texts.
+/// The settings of a model that are not texts.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ModelSettings {
-    /// The effort when none is asked for.
+    /// The default reasoning effort.
     pub default_reasoning_level: Option<String>,
-    /// Whether it explains its reasoning.
+    /// Whether the model summarises its reasoning.
     pub supports_reasoning_summaries: bool,
-    /// Whether its verbosity can be set.
+    /// Whether the verbosity can be set.
     pub support_verbosity: bool,
-    /// The verbosity when none is asked for.
+    /// The default verbosity.
     pub default_verbosity: Option<String>,
     /// The patch tool: `freeform`, `function` or none.
     pub apply_patch_tool_type: Option<String>,
     /// The limit on tool outputs.
     pub truncation_policy: TruncationPolicy,
-    /// Whether it may call several tools at once.
+    /// Whether the model may call several tools at once.
     pub supports_parallel_tool_calls: bool,
-    /// The tokens that it can hold.
+    /// The size of the context window, in tokens.
     pub context_window: Option<u64>,
-    /// The tokens at which a thread is compacted.
+    /// The number of tokens at which a thread is compacted.
     pub auto_compact_token_limit: Option<u64>,
-    /// The part of the context window that may be used, in percent.
+    /// The usable part of the context window, in percent.
     pub effective_context_window_percent: Option<u64>,
 }
 
@@ -91,31 +91,31 @@ pub struct ModelSettings {
 #[serde(tag = "mode", content = "limit", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum TruncationPolicy {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// So many tokens, of four bytes each.
+    /// A number of tokens, of four bytes each.
     Tokens(u64),
 }
 
-/// A model in a thread: its facts with the overrides of the configuration.
+/// A model in a thread: its settings with the overrides of the configuration.
 #[derive(Debug, Clone)]
 pub struct ModelInfo {
-    /// Its name.
+    /// The name.
     pub slug: String,
-    /// The instructions of a thread with that model.
+    /// The instructions of a thread with the model.
     pub base_instructions: String,
-    /// The texts from which personal instructions are made.
+    /// The texts that personality-specific instructions are built from.
     pub model_messages: Option<ModelMessages>,
-    /// The rest.
+    /// The other settings.
     pub settings: ModelSettings,
-    /// Whether its name is unknown, so that its facts are the default ones.
+    /// Whether the name is unknown, so that the settings are the default ones.
     pub is_unknown: bool,
 }
 
-/// The overrides of a model's facts.
+/// Overrides of a model's settings.
 #[derive(Debug, Clone, Default)]
 pub struct ModelOverrides {
-    /// Instructions instead of the model's own; they also remove the personality.
+    /// Replaces the model's instructions, and removes the personality.
     pub base_instructions: Option<String>,
     /// `features.personality`.
     pub personality: bool,
@@ -132,10 +132,10 @@ pub struct ModelOverrides {
 }
 
 impl ModelInfo {
-    /// Finds the first facts that apply to a name and changes them as configured.
+    /// Finds the first settings that match a name, and applies the overrides.
     ///
-    /// `listed` are the models that a server listed; they come before the pack's. `None` when no
-    /// facts apply, which a loaded pack rules out.
+    /// `listed` are the models that a server listed, which take precedence over the pack's. `None` if nothing
+    /// matches, which a loaded pack rules out.
     pub fn find<'a>(
         slug: &str,
         listed: &'a [ModelFacts],
@@ -198,7 +198,7 @@ impl ModelInfo {
         }
     }
 
-    /// Returns the text of a personality, when the model has one.
+    /// Returns the text of a personality, if the model has it.
     pub fn personality_text(&self, personality: Option<Personality>) -> Option<&str> {
         let messages = self.model_messages.as_ref()?;
         match personality {
@@ -209,7 +209,7 @@ impl ModelInfo {
         }
     }
 
-    /// Returns whether its instructions can contain any personality.
+    /// Returns whether the instructions can contain a personality.
     pub fn supports_personality(&self) -> bool {
         self.model_messages.as_ref().is_some_and(|messages| {
             let template = messages.instructions_template.as_ref();
@@ -220,21 +220,21 @@ impl ModelInfo {
         })
     }
 
-    /// Returns the tokens at which a thread is compacted: nine tenths of the window, unless a
-    /// number is given.
+    /// Returns the number of tokens at which a thread is compacted: nine tenths of the window, unless it is
+    /// configured.
     pub fn auto_compact_limit(&self) -> Option<u64> {
         let of_window = || Some(self.settings.context_window?.saturating_mul(9) / 10);
         self.settings.auto_compact_token_limit.or_else(of_window)
     }
 
-    /// Returns whether it writes patches as free text.
+    /// Returns whether the model writes patches as free text.
     pub fn patches_are_freeform(&self) -> bool {
         self.settings.apply_patch_tool_type.as_deref() == Some("freeform")
     }
 }
 
 impl ModelMatch {
-    /// Returns the names, or the beginnings of names, that it applies to.
+    /// Returns the names, or prefixes of names, that match.
     pub fn names(&self) -> &[String] {
         match self {
             Self::Slug(name) => std::slice::from_ref(name),

@@ -1,4 +1,4 @@
-//! Packs: directories of prompt texts and model facts.
+//! Packs: directories of prompt texts and model settings.
 //!
 //! This crate contains no prompt text itself. Every byte of a pack's files counts, including leading spaces and missing
 //! final newlines.
@@ -15,13 +15,13 @@ use crate::model::{ModelFacts, ModelMatch, ModelMessages, ModelSettings, ModelSo
 use crate::personality::Personality;
 use convoke_files::{FileKind, Files};
 
-/// The version of Codex whose prompt is built.
+/// The Codex version whose requests are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Shape {
     /// The last version with the Chat wire.
     Codex0_94,
-    /// The version of the captures.
+    /// The version of most captures.
     Codex0_98,
 }
 
@@ -62,7 +62,7 @@ impl Shape {
         major.zip(minor).is_none_or(|numbers| numbers == known)
     }
 
-    /// Returns the personality of a configuration that names none.
+    /// Returns the default personality.
     pub const fn default_personality(self) -> Personality {
         match self {
             Self::Codex0_94 => Personality::Friendly,
@@ -71,7 +71,7 @@ impl Shape {
     }
 }
 
-/// A pack that cannot be used; the message names the file.
+/// An unusable pack; the message names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackError {
@@ -93,18 +93,18 @@ pub enum PackError {
     },
 }
 
-/// The texts and model facts of one prompt.
+/// The texts and model settings of a pack.
 #[derive(Debug, Clone)]
 pub struct Pack {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The shape that it was written for.
+    /// The shape that the pack was written for.
     pub shape: Shape,
-    /// The facts about models, in order of precedence.
+    /// The model settings, in order of precedence.
     pub models: Vec<ModelFacts>,
     /// The texts about permissions.
     pub permissions: PermissionTexts,
-    /// The texts around others.
+    /// The texts that wrap others.
     pub wrappers: Wrappers,
     /// The texts around the list of skills.
     pub skills: SkillTexts,
@@ -133,20 +133,21 @@ pub struct PermissionTexts {
     pub on_failure: String,
     /// Of the policy `on-request`.
     pub on_request: String,
-    /// Of the policy `on-request` where rules can be asked for.
+    /// Of the policy `on-request` if rules can be requested.
     pub on_request_rule: String,
     /// The template of approved prefixes, with `{prefixes}`.
     pub approved_prefixes: String,
-    /// After a list of prefixes that was cut.
+    /// The text after a truncated list of prefixes.
     pub prefixes_truncated: String,
 }
 
-/// The texts around others.
+/// The texts that wrap others.
 #[derive(Debug, Clone)]
 pub struct Wrappers {
     /// The template of a personality, with `{spec}`.
     pub personality: String,
-    /// The template of a model change, with `{model_instructions}`. `None` adds nothing when the model changes.
+    /// The template for a change of model, with `{model_instructions}`. `None` adds nothing when the model
+    /// changes.
     pub model_switch: Option<String>,
     /// The text after an interrupted turn.
     pub turn_aborted: String,
@@ -163,12 +164,12 @@ pub struct SkillTexts {
     pub system: Vec<SystemSkill>,
 }
 
-/// A skill that comes with the program.
+/// A skill that is part of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemSkill {
-    /// The name of its folder.
+    /// The name of the folder.
     pub folder: String,
-    /// Its `SKILL.md`.
+    /// The text of `SKILL.md`.
     pub text: Arc<str>,
 }
 
@@ -185,7 +186,7 @@ impl Pack {
     /// Reads a pack from its directory.
     pub fn load(files: &dyn Files, directory: &Path) -> Result<Self, PackError> {
         let folder = Folder { files, directory };
-        let about: About = folder.toml("pack.toml")?;
+        let about: PackManifest = folder.toml("pack.toml")?;
         let shape = about
             .shape
             .parse()
@@ -227,7 +228,7 @@ impl Pack {
 }
 
 #[derive(Deserialize)]
-struct About {
+struct PackManifest {
     name: String,
     shape: String,
 }
@@ -315,7 +316,7 @@ impl Folder<'_> {
         })
     }
 
-    /// Reads `skills/system/*/SKILL.md`; a pack may have none.
+    /// Reads `skills/system/*/SKILL.md`, if there are any.
     fn system_skills(&self) -> Result<Vec<SystemSkill>, PackError> {
         let names = self.files.names(&self.directory.join("skills/system"));
         let names = names.unwrap_or_default().into_iter();
@@ -327,7 +328,7 @@ impl Folder<'_> {
         names.map(skill).collect()
     }
 
-    /// Reads a file that an entry names; an empty name is an empty text.
+    /// Reads a file named by an entry; an empty name means an empty text.
     fn named(&self, name: Option<String>) -> Result<Option<String>, PackError> {
         match name {
             None => Ok(None),
@@ -337,7 +338,7 @@ impl Folder<'_> {
     }
 }
 
-/// An entry of `models.json`, whose texts are file names.
+/// An entry of `models.json`, in which texts are file names.
 #[derive(Deserialize)]
 struct ListedModel {
     #[serde(rename = "match")]

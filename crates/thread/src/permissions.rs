@@ -16,7 +16,7 @@ use convoke_files::{EntryKind, Files};
 const OPEN: &str = "<permissions instructions>";
 const CLOSE: &str = "</permissions instructions>";
 
-/// The maximum number of prefixes that are listed.
+/// The maximum number of listed prefixes.
 const MAX_PREFIXES: usize = 100;
 /// The maximum number of characters of that list.
 const MAX_PREFIX_CHARS: usize = 5000;
@@ -39,11 +39,11 @@ pub enum ApprovalPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SandboxMode {
-    /// Everything.
+    /// No restriction.
     DangerFullAccess,
     /// Read-only.
     ReadOnly,
-    /// The working directory and named roots.
+    /// Writes to the working directory and named roots.
     WorkspaceWrite,
 }
 
@@ -51,23 +51,23 @@ pub enum SandboxMode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SandboxPolicy {
-    /// Everything.
+    /// No restriction.
     DangerFullAccess,
     /// Read-only.
     ReadOnly,
-    /// A sandbox around Codex.
+    /// A sandbox outside Codex.
     ExternalSandbox {
-        /// Whether it lets commands use the network.
+        /// Whether that sandbox allows network access.
         network_access: bool,
     },
-    /// The working directory and named roots.
+    /// Writes to the working directory and named roots.
     WorkspaceWrite(WorkspaceWrite),
 }
 
-/// The details of the sandbox that lets commands write.
+/// The details of a sandbox that allows writing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkspaceWrite {
-    /// Roots beside the working directory.
+    /// Writable roots besides the working directory.
     pub writable_roots: Vec<PathBuf>,
     /// Whether commands may use the network.
     pub network_access: bool,
@@ -135,7 +135,7 @@ pub struct Permissions<'a> {
     pub sandbox: &'a SandboxPolicy,
     /// The approval policy: when the user is asked.
     pub approval: ApprovalPolicy,
-    /// The approved prefixes, when rules can be asked for.
+    /// The approved prefixes, if rules can be requested.
     pub prefixes: Option<&'a [Prefix]>,
     /// The working directory.
     pub cwd: &'a Path,
@@ -144,7 +144,7 @@ pub struct Permissions<'a> {
 }
 
 impl Permissions<'_> {
-    /// Writes the message to the model, and reports a list that was cut.
+    /// Writes the message for the model, and reports a truncated list.
     pub fn render(
         &self,
         texts: &PermissionTexts,
@@ -225,7 +225,7 @@ impl Permissions<'_> {
     }
 }
 
-/// Begins a line, unless one has just begun.
+/// Starts a new line, unless the text is at the start of one.
 fn end_line(out: &mut TextWriter<'_>) {
     if !out.text().ends_with('\n') {
         out.frame("wrapper", "\n");

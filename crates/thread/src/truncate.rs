@@ -1,4 +1,4 @@
-//! Truncates texts that are too long for a model's policy in the middle.
+//! Truncates texts that are too long for a model's policy, in the middle.
 
 use convoke_core::ledger::estimate_tokens;
 
@@ -6,7 +6,7 @@ use crate::history::Piece;
 use crate::item::ContentItem;
 use crate::model::TruncationPolicy;
 
-/// The estimated bytes of a token, as in [`estimate_tokens`].
+/// The estimated number of bytes per token, as in [`estimate_tokens`].
 const BYTES_PER_TOKEN: u64 = 4;
 
 impl TruncationPolicy {
@@ -34,7 +34,7 @@ const fn fifth_more(limit: u64) -> u64 {
 
 /// A text without its middle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct TruncatedText {
     /// The head, a mark and the tail.
     pub(crate) text: String,
     /// The pieces.
@@ -42,7 +42,7 @@ pub(crate) struct Cut {
 }
 
 /// Truncates a text in the middle; `None` if it fits.
-pub(crate) fn truncate_middle(text: &str, policy: TruncationPolicy) -> Option<Cut> {
+pub(crate) fn truncate_middle(text: &str, policy: TruncationPolicy) -> Option<TruncatedText> {
     let max = usize::try_from(policy.max_bytes()).unwrap_or(usize::MAX);
     if text.len() <= max {
         return None;
@@ -62,10 +62,10 @@ pub(crate) fn truncate_middle(text: &str, policy: TruncationPolicy) -> Option<Cu
         Piece::Mark(mark.len() as u64),
         Piece::Text(tail as u64..text.len() as u64),
     ];
-    Some(Cut { text: [&text[..head], &mark, &text[tail..]].concat(), pieces })
+    Some(TruncatedText { text: [&text[..head], &mark, &text[tail..]].concat(), pieces })
 }
 
-/// Truncates the texts of an output to a common limit; images stay. `None` if everything fits.
+/// Truncates the texts of an output to a common limit, and keeps images. `None` if everything fits.
 pub(crate) fn truncate_parts(
     parts: &[ContentItem],
     policy: TruncationPolicy,
@@ -99,7 +99,8 @@ pub(crate) fn truncate_parts(
                 TruncationPolicy::Bytes(_) => TruncationPolicy::Bytes(remaining),
                 TruncationPolicy::Tokens(_) => TruncationPolicy::Tokens(remaining),
             };
-            let whole = || Cut { text: text.clone(), pieces: vec![Piece::Text(0..end - start)] };
+            let whole =
+                || TruncatedText { text: text.clone(), pieces: vec![Piece::Text(0..end - start)] };
             let cut = truncate_middle(text, rest).unwrap_or_else(whole);
             kept.push(ContentItem::InputText(cut.text));
             pieces.extend(cut.pieces.into_iter().map(|piece| piece.after(start)));
@@ -170,7 +171,7 @@ mod tests {
         #[test]
         fn what_is_kept_is_within_the_budget(text in "\\PC{0,200}", limit in 0_u64..100) {
             for policy in [TruncationPolicy::Bytes(limit), TruncationPolicy::Tokens(limit)] {
-                if let Some(Cut { text: cut, .. }) = truncate_middle(&text, policy) {
+                if let Some(TruncatedText { text: cut, .. }) = truncate_middle(&text, policy) {
                     let mark = cut.len() - cut.split("truncated…").last().unwrap().len();
                     let head = cut.find('…').unwrap();
                     prop_assert!((head + cut.len() - mark) as u64 <= policy.max_bytes());

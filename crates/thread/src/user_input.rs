@@ -1,4 +1,4 @@
-//! The input of a user, as a message.
+//! A user's input, converted to a message.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use convoke_files::{Files, absolute};
 pub enum UserInput {
     /// Text.
     Text(String),
-    /// Text that was assembled from fragments, with its ledger.
+    /// Text assembled from fragments, with its ledger.
     Assembled(SourcedText<'static>),
     /// An image by its URL.
     Image(String),
@@ -26,7 +26,7 @@ pub enum UserInput {
     LocalImage(PathBuf),
 }
 
-/// A prompt in an encoding that Codex does not read.
+/// An encoding of a prompt that Codex does not accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PromptEncoding {
@@ -34,7 +34,7 @@ pub enum PromptEncoding {
     #[error("is not UTF-8 at byte {0}")]
     NotUtf8(usize),
     /// Marked as UTF-16, but invalid.
-    #[error("is marked as UTF-16 and is not valid")]
+    #[error("is marked as UTF-16 but is invalid")]
     NotUtf16,
     /// Marked as UTF-32.
     #[error("is UTF-32: use UTF-8")]
@@ -45,7 +45,7 @@ pub enum PromptEncoding {
 ///
 /// # Errors
 ///
-/// Returns the encoding that is not read.
+/// Returns the encoding that is not accepted.
 pub fn decode_prompt(bytes: &[u8]) -> Result<String, PromptEncoding> {
     let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let (pairs, rest) = bytes.as_chunks::<2>();

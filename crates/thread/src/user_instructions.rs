@@ -1,5 +1,5 @@
-//! The user instructions: the user's own document, the project's, the list of skills and the note on
-//! nested documents, in one text of which every byte has a source.
+//! The user instructions: the user's own document, the project's, the list of skills, and the note on nested
+//! documents, in one text in which every byte has a source.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ const PROJECT_SEPARATOR: &str = "\n\n--- project-doc ---\n\n";
 const SECTION_SEPARATOR: &str = "\n\n";
 const CLOSE: &str = "\n</INSTRUCTIONS>";
 
-/// The user instructions of a thread, found once when it starts.
+/// The user instructions of a thread, read once when it starts.
 #[derive(Debug, Clone)]
 pub struct UserInstructions {
     text: SourcedText<'static>,
@@ -90,7 +90,7 @@ fn separate(separator: &str, out: &mut TextWriter<'static>) {
     }
 }
 
-/// Reports documents that contain the closing tag of the wrapper that they are sent in.
+/// Reports documents that contain the closing tag of their wrapper.
 pub fn check_wrapper<'a>(
     documents: impl IntoIterator<Item = &'a Document>,
     diagnostics: &mut Vec<Diagnostic>,
@@ -105,7 +105,7 @@ pub fn check_wrapper<'a>(
     }
 }
 
-/// Returns whether a text is user instructions, in the present form or an earlier one.
+/// Returns whether a text is user instructions, in the current form or an earlier one.
 pub(crate) fn is_user_instructions(text: &str) -> bool {
     text.starts_with("# AGENTS.md instructions for ") || text.starts_with("<user_instructions>")
 }

@@ -1,7 +1,7 @@
 //! Agents that speak the Agent Client Protocol (ACP), version 1, on standard input and output.
 //!
-//! File and terminal methods are offered only where the member's settings ask for them: agents use their own tools
-//! otherwise, which the sandbox confines. Convoke never signs an agent in; the failure of its turn says how to sign in.
+//! File and terminal methods are offered only if the member's settings ask for them; otherwise agents use their
+//! own tools, which the sandbox confines. Convoke never signs an agent in; a failed turn tells the user how to.
 
 mod choice;
 mod client;
@@ -82,8 +82,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     Ok(call)
 }
 
-/// Refuses the turn if the agent would apply settings of a project that is not trusted. Programs look for them up to the
-/// root of the repository.
+/// Refuses the turn if the agent would apply settings of an untrusted project. Programs look for settings up to
+/// the root of the repository.
 fn refuse_what_is_followed(context: &Context<'_>) -> Result<(), Failure> {
     let Some(preset) = context.definition.preset else { return Ok(()) };
     let turn_input = context.turn_input;
@@ -100,7 +100,7 @@ fn refuse_what_is_followed(context: &Context<'_>) -> Result<(), Failure> {
     }
 }
 
-/// A start of an agent with nothing but a prompt, as a person would start it.
+/// The start of an agent with only a prompt, as a person would start it.
 pub struct TypedStart {
     /// The arguments.
     pub args: Vec<String>,
@@ -126,7 +126,7 @@ impl TypedStart {
     }
 }
 
-/// Separates the settings of Claude Code from the arguments of its adapter, which takes them with the session.
+/// Splits Claude Code's settings from the arguments of its adapter, which receives them with the session.
 fn split_settings(vendor: Option<Vendor>, args: &[String]) -> (Vec<String>, Option<String>) {
     match vendor {
         Some(Vendor::Claude) => claude_settings::split(args),
@@ -151,7 +151,7 @@ pub(super) fn settings(context: &Context<'_>) -> SessionSettings {
         mode: context.definition.mode.clone(),
         fitting_mode: preset.and_then(|preset| preset.mode(permissions, is_confined)),
         permit: (permissions != Permissions::Ask).then_some(Permit { permissions, is_confined }),
-        // A known CLI has its own command to sign in, whatever the protocol.
+        // A known CLI has its own sign-in command, whatever the protocol.
         sign_in: preset.filter(|preset| preset.vendor.is_none()).map(|preset| preset.sign_in),
         servers: context.team_server.iter().map(McpServer::of_session).collect(),
         client: client_settings(context),
@@ -159,7 +159,8 @@ pub(super) fn settings(context: &Context<'_>) -> SessionSettings {
     }
 }
 
-/// Returns the client methods to offer. Terminals need the kernel's enforcement: nothing else confines a command.
+/// Returns the client methods to offer. Terminals require enforcement by the kernel, because nothing else
+/// confines a command.
 fn client_settings(context: &Context<'_>) -> ClientSettings {
     let definition = context.definition;
     ClientSettings {
@@ -191,7 +192,8 @@ pub(super) fn program_call(
     let mut call = ProgramCall::new(args, Session::new(reader, settings));
     call.diagnostics.extend(note);
     if context.definition.client_terminal && lacks_confinement(context) {
-        let message = "terminals are not offered: nothing on this system confines a command to the permissions";
+        let message =
+            "terminals are not offered: this system cannot confine a command to the permissions";
         call.diagnostics.push(Diagnostic::new(diagnostics::AGENT_NOTICE, message));
     }
     call.env = environment(context);
@@ -215,8 +217,9 @@ fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
     env
 }
 
-/// Returns the extension fields for Claude's adapter: settings that its arguments would give to Claude Code, and a limit
-/// on those that it loads, because the settings of an untrusted project can hold hooks, which are commands.
+/// Returns the extension fields for Claude's adapter: the settings that Claude Code would get in its arguments,
+/// and a limit on the settings that it loads, because an untrusted project's settings can contain hooks, which
+/// are commands.
 fn meta(vendor: Option<Vendor>, trust: Trust, settings: Option<String>) -> Option<Value> {
     if vendor != Some(Vendor::Claude) {
         return None;

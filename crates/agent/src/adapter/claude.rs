@@ -1,8 +1,8 @@
 //! Claude Code, over `stream-json` in both directions.
 //!
-//! The program scans the last text block of a message for `/command` and `@file`, and reads files that the tools may
-//! not. So the prompt is never the last block: a fixed sentence follows it. The system text is passed in a file.
-//! Standard input stays open until the end of the turn, because interrupts are sent on it.
+//! The program scans the last text block of a message for `/command` and `@file`, and reads files that its
+//! tools may not. The prompt is therefore never the last block: a fixed sentence follows it. The system text is
+//! passed in a file. Standard input stays open until the end of the turn, because interrupts are sent on it.
 
 pub(super) mod question;
 
@@ -62,7 +62,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
             args.extend(["--resume", session].map(OsString::from));
             Some(session.to_owned())
         }
-        // The sandbox opens the directories of this session and of no other.
+        // The sandbox gives access to the directories of this session only.
         None if !names_session(&context.definition.args) => {
             let session = Uuid::new_v4().to_string();
             args.extend(["--session-id", &session].map(OsString::from));
@@ -93,7 +93,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     call.env = env.map(|(key, value)| (key.into(), value.into())).into();
     let is_open = context.definition.sandbox.readable.iter().any(|path| path == Path::new("/"));
     if context.enforcer.is_kernel() && (context.permissions() < Permissions::Full || !is_open) {
-        // It asks for no permissions there, not even as root.
+        // In a sandbox, the program does not ask for permissions, not even as root.
         call.env.push(("IS_SANDBOX".into(), "1".into()));
     }
     if context.enforcer.is_kernel() && context.permissions() < Permissions::Full {
@@ -118,13 +118,13 @@ fn names_session(args: &[String]) -> bool {
     args.iter().any(is_option)
 }
 
-/// Returns the arguments that configure the team tools, which need no permission. The file is private: it holds the
-/// secret of the turn.
+/// Returns the arguments that configure the team tools, which need no permission. The file is private, because
+/// it contains the secret of the turn.
 fn team_tools(context: &Context<'_>) -> Result<Vec<OsString>, Failure> {
     let Some(server) = &context.team_server else { return Ok(Vec::new()) };
     let mut settings = server.settings();
     settings["type"] = "stdio".into();
-    // Otherwise the program may list tools only when the model searches for them.
+    // Otherwise, the program may list tools only when the model searches for them.
     settings["alwaysLoad"] = true.into();
     let servers = json!({ "mcpServers": { SERVER: settings } });
     let path = context.write_private("mcp.json", &servers.to_string())?;
@@ -138,7 +138,7 @@ fn directory(context: &Context<'_>) -> Option<PathBuf> {
     moved.or_else(|| Some(PathBuf::from(context.variable("HOME")?).join(".claude")))
 }
 
-/// Returns the text of the user's settings, which can name another address of the model.
+/// Returns the text of the user's settings, which can name another model address.
 fn users_settings(context: &Context<'_>) -> String {
     let path = directory(context).map(|directory| directory.join("settings.json"));
     let text = path.and_then(|path| read_named_text(&path, FileKind::Configuration).ok());
@@ -163,7 +163,8 @@ fn permissions(context: &Context<'_>) -> Vec<&'static str> {
         return ASKING.to_vec();
     }
     if context.enforcer.is_kernel() {
-        // The kernel decides, so that the program need not. What cannot succeed is not offered.
+        // The kernel enforces the permissions, so the program does not have to. Tools that cannot succeed are
+        // not offered.
         let mode = ["--permission-mode", "bypassPermissions"].into_iter();
         let without = match asked {
             Permissions::ReadOnly => Some("Edit,Write,NotebookEdit,WebFetch,WebSearch"),
@@ -184,8 +185,8 @@ fn permissions(context: &Context<'_>) -> Vec<&'static str> {
     }
 }
 
-/// Returns the settings of a turn: those that the user or a relay gives, with the program's own sandbox off within ours, which
-/// it cannot start in. Given settings may hold keys, so they go into a file.
+/// Returns the settings of a turn: those that the user or a relay gives. The program's own sandbox is turned
+/// off inside ours, where it cannot start. Given settings may contain keys, so they are passed in a file.
 fn settings(context: &Context<'_>, given: Option<String>) -> Result<OsString, Failure> {
     let is_on = !context.enforcer.is_kernel() && context.permissions() < Permissions::Full;
     let asks = context.permissions() == Permissions::Ask;
@@ -211,7 +212,7 @@ fn settings(context: &Context<'_>, given: Option<String>) -> Result<OsString, Fa
     Ok(context.write_private("settings.json", &settings.to_string())?.into())
 }
 
-/// Returns whether a sub-agent has a permission mode of its own, in which it would act without a question.
+/// Returns whether a sub-agent has its own permission mode, in which it would act without asking.
 fn has_silencing_agents(context: &Context<'_>) -> bool {
     let is_trusted = context.turn_input.trust == Trust::Trusted;
     let projects = context.turn_input.cwd.ancestors().filter(|_| is_trusted);
@@ -223,12 +224,12 @@ fn has_silencing_agents(context: &Context<'_>) -> bool {
         let names = Disk.names(&agents).unwrap_or_default();
         let texts =
             names.iter().map(|name| Disk.read_text(&agents.join(name), FileKind::Configuration));
-        // What cannot be read may have one.
+        // An unreadable file may have one.
         texts.into_iter().any(|text| text.map_or(true, |text| text.contains("permissionMode")))
     })
 }
 
-/// Returns the texts of the settings whose rules the program follows.
+/// Returns the texts of the settings whose rules the program applies.
 fn rule_files(context: &Context<'_>) -> Vec<String> {
     let project = context.turn_input.cwd.join(".claude");
     let projects = ["settings.json", "settings.local.json"].map(|name| project.join(name));
@@ -317,7 +318,8 @@ fn control_request(subtype: &str) -> Vec<u8> {
     format!("{request}\n").into_bytes()
 }
 
-/// Refuses a question of the program. Our flags disable questions; an unexpected one must not block the turn.
+/// Refuses a question of the program. Convoke's flags disable questions; an unexpected one must not block the
+/// turn.
 fn refuse_question(line: &[u8]) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
     struct Question<'a> {

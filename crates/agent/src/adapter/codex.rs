@@ -1,8 +1,8 @@
 //! Codex, over `app-server` or `exec --json`.
 //!
-//! `app-server` is the default: it takes a system text of any size on standard input, in all known versions, while
-//! `exec` takes it from an argument or from the user's configuration. Both pass text on unchanged; neither scans it
-//! for commands or files.
+//! `app-server` is the default: it takes a system text of any size on standard input, in all known versions,
+//! while `exec` takes it from an argument or from the user's configuration. Both pass text through unchanged;
+//! neither scans it for commands or files.
 
 pub(crate) mod provider;
 pub(super) mod question;
@@ -31,7 +31,7 @@ use crate::team_tools::SERVER;
 use crate::turn_input::{Permissions, Trust, TurnInput};
 use crate::verdict::{Failure, FailureReason};
 
-/// Settings that keep the program from contacting anything but its model. Unknown settings are ignored.
+/// Settings that keep the program from connecting to anything but its model. Unknown settings are ignored.
 const QUIET: &[&str] = &[
     "analytics.enabled=false",
     "check_for_update_on_startup=false",
@@ -39,11 +39,11 @@ const QUIET: &[&str] = &[
     "features.plugins=false",
     "features.apps=false",
     "features.remote_plugin=false",
-    // Snapshots are scripts that all running sessions read; no sandbox lets an agent write them.
+    // Snapshots are scripts that all running sessions read, so the sandbox does not let an agent write them.
     "features.shell_snapshot=false",
 ];
 
-/// The provider that signs in with variables of its cloud.
+/// The provider that signs in with its cloud's variables.
 pub(super) const BEDROCK: &str = "amazon-bedrock";
 
 /// The directory of Codex's databases, in its own directory.
@@ -72,8 +72,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     }
 }
 
-/// Returns the settings that configure the team tools. The secret of the turn stays in the environment, which the
-/// program passes on by name.
+/// Returns the settings that configure the team tools. The secret of the turn stays in the environment, which
+/// the program passes on by name.
 fn team_tools(context: &Context<'_>) -> Vec<String> {
     let Some(server) = &context.team_server else { return Vec::new() };
     // JSON strings and lists are valid TOML.
@@ -90,8 +90,8 @@ fn team_tools(context: &Context<'_>) -> Vec<String> {
     .into()
 }
 
-/// Makes Codex log the delay before a retry, which no event reports, and keep its databases in a directory of their
-/// own, because it may not create files beside its configuration.
+/// Makes Codex log the delay before a retry, which no event reports, and keep its databases in a separate
+/// directory, because it may not create files beside its configuration.
 pub(super) fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
     let mut env = vec![("RUST_LOG", "error,codex_core::responses_retry=warn".into())];
     let confined = context.enforcer.is_kernel() && context.permissions() < Permissions::Full;
@@ -104,7 +104,7 @@ pub(super) fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
     own.map(|(name, value)| (name.into(), value)).collect()
 }
 
-/// Returns the program's own sandbox: none within ours, in which it cannot start.
+/// Returns the program's own sandbox mode: none inside ours, where it cannot start.
 fn sandbox(context: &Context<'_>) -> &'static str {
     match context.permissions() {
         _ if context.enforcer.is_kernel() => "danger-full-access",
@@ -128,7 +128,7 @@ fn exec(
     let mut args: Vec<OsString> = vec!["exec".into()];
     let sandbox = sandbox(context);
     if context.resume().is_some() {
-        // All settings follow `resume`: one version ignores those before it.
+        // All settings follow `resume`, because one version ignores those before it.
         args.push("resume".into());
         let mode = format!("sandbox_mode=\"{sandbox}\"");
         args.extend(["-c", &mode].map(OsString::from));
@@ -166,7 +166,7 @@ fn program_call(
     }
 }
 
-/// Returns the setting of the directory's trust. Without it, a newer version with write permission marks the
+/// Returns the setting for the directory's trust. Without it, newer versions with write permission mark the
 /// directory as trusted in the user's configuration.
 fn trust_level(turn_input: &TurnInput) -> String {
     let cwd = turn_input.cwd.canonicalize().unwrap_or_else(|_| turn_input.cwd.clone());
@@ -179,14 +179,14 @@ fn trust_level(turn_input: &TurnInput) -> String {
     format!("projects={{{cwd}={{trust_level=\"{level}\"}}}}")
 }
 
-/// Returns whether the arguments must mark the directory as untrusted, because the user's own configuration may trust
-/// it. A directory that the configuration does not mention is not trusted anyway.
+/// Returns whether the arguments must mark the directory as untrusted, because the user's own configuration may
+/// trust it. A directory that the configuration does not mention is untrusted anyway.
 fn is_withheld(context: &Context<'_>) -> bool {
     context.turn_input.trust == Trust::Untrusted
         && provider::config_text(context).contains("trust_level")
 }
 
-/// Returns the files of rules that allow commands: the user's own, and those of a trusted project. No setting of the program
+/// Returns the files with rules that allow commands: the user's own, and those of a trusted project. No setting
 /// turns them off.
 fn rule_files(context: &Context<'_>) -> Vec<PathBuf> {
     let is_trusted = context.turn_input.trust == Trust::Trusted;
@@ -213,7 +213,7 @@ fn unread_instructions() -> Diagnostic {
     Diagnostic::new(diagnostics::AGENT_INSTRUCTIONS_UNREAD, message)
 }
 
-/// `exec` drops a byte order mark at the start of its input.
+/// Returns a diagnostic if `exec` drops a byte order mark at the start of its input.
 fn byte_order_mark(prompt: &str) -> Option<Diagnostic> {
     prompt.starts_with('\u{feff}').then(|| {
         let message = "`codex exec` drops the byte order mark at the start of the prompt";
@@ -221,9 +221,9 @@ fn byte_order_mark(prompt: &str) -> Option<Diagnostic> {
     })
 }
 
-/// The variable of the key that `exec` reads and `app-server` does not.
+/// The variable of the key, which `exec` reads and `app-server` does not.
 const KEY: &str = "CODEX_API_KEY";
-/// Keeps credentials in memory: the user's own are neither read nor written.
+/// Keeps credentials in memory, so that the user's own are neither read nor written.
 const KEY_IN_MEMORY: &str = "cli_auth_credentials_store=\"ephemeral\"";
 
 fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> ProgramCall {
@@ -242,8 +242,8 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> 
         let message = "a resumed codex session may keep its first system text";
         diagnostics.push(Diagnostic::new(diagnostics::AGENT_SYSTEM_KEPT, message));
     }
-    // The program uses its working directory by default. Given explicitly, a newer version marks it as trusted in
-    // the user's configuration, and from then on runs what the project configures.
+    // The program uses its working directory by default. If it is given explicitly, newer versions mark it as
+    // trusted in the user's configuration, and from then on run what the project configures.
     let moved = turn_input.resume.as_ref().filter(|handle| handle.cwd != turn_input.cwd);
     let asks = context.permissions() == Permissions::Ask;
     if asks {

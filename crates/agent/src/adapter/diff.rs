@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use convoke_diff::LineDiff;
 
-/// The maximum number of bytes of both texts that are compared. A model chooses the texts, and its question waits for
-/// the result.
+/// The maximum size of both texts that are compared. A model chooses the texts, and its question waits for the
+/// result.
 const COMPARED: usize = 1 << 20;
 /// The time after which a difference is approximated.
 const DIFF_TIME: Duration = Duration::from_millis(50);
 
-/// Returns a unified diff of two texts of a file. Texts that are too long to be compared are shown one after the other.
+/// Returns a unified diff of two texts of a file. Texts too long to compare are shown one after the other.
 pub(crate) fn unified(path: &Path, before: &str, after: &str) -> String {
     let name = path.display().to_string();
     if before.len() + after.len() > COMPARED {
         return replaced(&name, before, after);
     }
-    // Excerpts of a file may lack a final line break; it counts as a change only if one of the two has it.
+    // Excerpts of a file may lack a final line break. It counts as a change only if exactly one of the two has
+    // it.
     let is_piece = !before.ends_with('\n') && !after.ends_with('\n');
     let [before, after] = [before, after].map(|text| {
         let end = if is_piece && !text.is_empty() { "\n" } else { "" };

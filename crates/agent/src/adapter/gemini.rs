@@ -1,9 +1,8 @@
 //! Gemini CLI, over standard input and `stream-json`.
 //!
-//! The program acts on `@name`, which attaches files and resources and selects agents, and runs
-//! `/command`s; both are escaped, and a diagnostic reports it. Retries and telemetry can only be
-//! configured in a file, so the program runs in a private home: with the user's sign-in, and with
-//! sessions of its own.
+//! The program acts on `@name`, which attaches files and resources and selects agents, and runs `/command`s;
+//! both are escaped, and a diagnostic reports this. Retries and telemetry can only be configured in a file, so
+//! the program runs in a private home, with the user's sign-in but its own sessions.
 
 mod home;
 mod inert;
@@ -15,7 +14,7 @@ use std::ffi::OsString;
 use convoke_core::Diagnostic;
 
 pub(super) use self::inert::ESCAPING;
-use self::untrusted::Withheld;
+use self::untrusted::WithheldVariables;
 use super::acp::{self, SessionSettings};
 use super::one_shot::OneShot;
 use super::{Context, ProgramCall, start_failure};
@@ -30,11 +29,11 @@ use crate::verdict::Failure;
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
     let withheld = match turn_input.trust {
-        Trust::Trusted => Withheld::default(),
+        Trust::Trusted => WithheldVariables::default(),
         Trust::Untrusted => untrusted::withhold(context)?,
     };
     let mut args = context.users_args();
-    // Only over ACP does it ask before it acts.
+    // The program asks before it acts only over ACP.
     let speaks_acp =
         context.definition.preset.is_some() || context.permissions() == Permissions::Ask;
     let protocol = if speaks_acp { &["--acp"][..] } else { &["-o", "stream-json"] };
@@ -50,7 +49,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let home = home::prepare(context)
         .map_err(|error| start_failure(format!("cannot prepare gemini's home: {error}")))?;
     let mut env: Vec<(OsString, OsString)> = vec![
-        // The relaunched process would ignore signals.
+        // A relaunched process would ignore signals.
         ("GEMINI_CLI_NO_RELAUNCH".into(), "1".into()),
         ("GEMINI_TELEMETRY_ENABLED".into(), "false".into()),
         ("GEMINI_CLI_HOME".into(), home.path().into()),
@@ -70,7 +69,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         diagnostics.extend(system_text_notes(system));
     }
     if context.enforcer.is_kernel() {
-        // Its own sandbox is a container or a profile, and neither starts within ours.
+        // The program's own sandbox is a container or a profile, and neither starts inside ours.
         env.push(("GEMINI_SANDBOX".into(), "false".into()));
     }
     let directory = Some(home.path().join(".gemini"));
@@ -78,7 +77,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         let settings = SessionSettings {
             started_model: context.model().map(str::to_owned),
             title_is_command: true,
-            // The servers of its home need no permission.
+            // MCP servers configured in the private home need no permission.
             servers: Vec::new(),
             ..acp::settings(context)
         };

@@ -1,8 +1,8 @@
-//! Git in an untrusted directory.
+//! Protects against git configuration in an untrusted directory.
 //!
-//! Agents run `git`, and `.git/config` can configure commands for it to run. Configuration by environment variables
-//! overrides every file, so it replaces the commands that a repository could configure: fixed settings always, and
-//! those of drivers, remotes and the like for the names in the repository's configuration.
+//! Agents run `git`, and `.git/config` can configure commands for it to run. Configuration in environment
+//! variables overrides every file, so it is used to replace those commands: fixed settings always, and settings
+//! of drivers, remotes and the like for the names in the repository's configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -65,7 +65,7 @@ const NAMED: &[(&str, &str, &str)] = &[
 /// Sections whose every key is a command.
 const COMMANDS: &[(&str, &str)] = &[("alias", ""), ("pager", "cat")];
 
-/// An external diff with the same output as git's own.
+/// An external diff command with the same output as git's own.
 const PLAIN_DIFF: &str = r#"f() { diff -u --label "a/$1" --label "b/$1" -- "$2" "$5"; :; }; f"#;
 
 /// Variables that override the configuration.
@@ -74,12 +74,12 @@ const VARIABLES: &[(&str, &str)] =
 
 /// The maximum size of a configuration file that is read.
 const MOST_BYTES: u64 = 1 << 20;
-/// The maximum number of configuration files that are read, included ones counted.
+/// The maximum number of configuration files that are read, including included ones.
 const MOST_FILES: usize = 1000;
 /// The maximum number of named settings that are replaced.
 const MOST_NAMED: usize = 2000;
 
-/// Adds variables to a child's environment that keep git from running commands of the project.
+/// Adds variables to a child's environment that keep git from running the project's commands.
 pub(super) fn disarm(cwd: &Path, env: &mut BTreeMap<OsString, OsString>) {
     let mut settings: Vec<(String, &str)> =
         FIXED.iter().map(|&(key, value)| (key.to_owned(), value)).collect();
@@ -102,8 +102,8 @@ const COUNT: &str = "GIT_CONFIG_COUNT";
 
 /// Returns the replacements of the named settings in a repository's configuration.
 fn named(cwd: &Path) -> Vec<(String, &'static str)> {
-    let mut found = Found::default();
-    // Git follows the configuration of nested repositories, too.
+    let mut found = ConfiguredNames::default();
+    // Git also reads the configuration of nested repositories.
     for path in configuration_files(cwd).into_iter().chain(git_configurations(cwd)) {
         found.read(&path);
     }
@@ -118,7 +118,7 @@ fn named(cwd: &Path) -> Vec<(String, &'static str)> {
         let keys = found.keys.iter().filter(move |(given, _)| given == section);
         keys.map(move |(_, key)| (format!("{section}.{key}"), value))
     });
-    // An empty name would be taken for one.
+    // An empty value would count as a name.
     let helpers = found.helpers.iter().map(|name| (format!("remote.{name}.vcs"), "none"));
     let external = found.keys.contains(&("diff".to_owned(), "external".to_owned()));
     let external = external.then(|| ("diff.external".to_owned(), PLAIN_DIFF));
@@ -146,14 +146,14 @@ fn read(path: &Path) -> Option<String> {
     let file = std::fs::File::open(path).ok()?;
     file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let mut text = Vec::new();
-    #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
+    #[expect(clippy::disallowed_methods, reason = "the size is limited")]
     file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The subsections of configuration files, and the keys of sections without any.
+/// The subsections found in configuration files, and the keys of sections without subsections.
 #[derive(Default)]
-struct Found {
+struct ConfiguredNames {
     files: BTreeSet<PathBuf>,
     subsections: BTreeSet<(String, String)>,
     keys: BTreeSet<(String, String)>,
@@ -161,8 +161,8 @@ struct Found {
     helpers: BTreeSet<String>,
 }
 
-impl Found {
-    /// Reads a file and the files that it includes, whatever the condition.
+impl ConfiguredNames {
+    /// Reads a file and the files that it includes, ignoring conditions.
     fn read(&mut self, path: &Path) {
         if self.files.len() >= MOST_FILES || !self.files.insert(path.to_owned()) {
             return;
@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// Creates a repository that configures a command wherever possible; each command leaves a file.
+    /// Creates a repository that configures a command wherever possible. Each command leaves a file.
     fn hostile(dir: &Path) {
         let git = |args: &[&str]| {
             let status = Command::new("git").args(args).current_dir(dir).status().unwrap();
@@ -244,7 +244,7 @@ mod tests {
         git(&["init", "-q"]);
         std::fs::write(dir.join("a.txt"), "a\n").unwrap();
         std::fs::write(dir.join(".gitattributes"), "*.txt diff=d filter=f merge=m\n").unwrap();
-        // Git looks into a nested repository.
+        // Git looks into nested repositories.
         git(&["init", "-q", "nested"]);
         std::fs::write(dir.join("nested/b.txt"), "b\n").unwrap();
         std::fs::write(dir.join("nested/.gitattributes"), "*.txt filter=nested\n").unwrap();

@@ -1,4 +1,4 @@
-//! Adapters: the call, the input and the cancellation of each kind of agent.
+//! Adapters: how each kind of agent is called, fed and cancelled.
 //!
 //! An adapter is a function from a [`TurnInput`] to a program with arguments, environment and a dialogue. Only
 //! [`crate::process`] starts processes.
@@ -41,7 +41,7 @@ use crate::config::{AgentKind, Definition, Protocol, is_option};
 use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, HostAccess, Launch, PrivateDir};
-use crate::sandbox::stopped::Watched;
+use crate::sandbox::stopped::RefusalWatcher;
 use crate::sandbox::variables::OwnVariables;
 use crate::sandbox::{Enforcer, ProgramState, Sandbox, SandboxSettings, secrets};
 use crate::stream::{is_signed_out, is_unconnected};
@@ -65,7 +65,7 @@ const NESTED: &[&str] = &[
 /// The variables of cloud providers, for a program that signs in with one.
 const CLOUD_VARIABLES: &[&str] = &["AWS_*", "AZURE_*", "GOOGLE_*"];
 
-/// Returns whether a CLI takes a variable as a sign that it runs inside another.
+/// Returns whether a variable tells a CLI that it runs inside another.
 pub(crate) fn is_nested(name: &str) -> bool {
     NESTED.contains(&name)
 }
@@ -94,8 +94,8 @@ pub fn escaping(agent_type: &str) -> Escaping {
     }
 }
 
-/// Creates the agent of a definition. Agents of the kind `api` are created by `convoke-model`; the agent created
-/// for them here fails every turn.
+/// Creates the agent of a definition. Agents of the kind `api` are created by `convoke-model`; an agent created
+/// for one here fails every turn.
 pub fn agent(definition: Definition, host: Host) -> Box<dyn Agent> {
     if definition.kind == AgentKind::StandIn {
         return Box::new(StandIn::new(Script::replies(definition.replies)));
@@ -116,11 +116,11 @@ struct ProgramCall {
     env: Vec<(OsString, OsString)>,
     dialogue: Box<dyn Dialogue>,
     diagnostics: Vec<Diagnostic>,
-    /// The program's session, where it is known before the turn.
+    /// The program's session, if it is known before the turn.
     session: Option<String>,
     /// Whether the program counts tokens over the whole session.
     counts_sessions: bool,
-    /// The program's own directory, where it is not the usual one.
+    /// The program's own directory, if it is not the default.
     directory: Option<PathBuf>,
     /// The program's private home, which is removed with the call.
     home: Option<PrivateDir>,
@@ -154,7 +154,7 @@ struct Context<'a> {
     host: &'a Host,
     /// The turn's private directory.
     private_dir: &'a Path,
-    /// The CLI that the program is.
+    /// The vendor of the program, if it is a known CLI.
     vendor: Option<Vendor>,
     /// The enforcer of the permissions.
     enforcer: Enforcer,
@@ -177,8 +177,8 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
-    /// Returns the model. By default a resumed session keeps its model: some agents lose the history when it
-    /// changes.
+    /// Returns the model. By default, a resumed session keeps its model, because some agents lose the history
+    /// when it changes.
     fn model(&self) -> Option<&str> {
         let own = self.turn_input.model.as_deref().or(self.definition.model.as_deref());
         own.or_else(|| self.turn_input.resume.as_ref()?.model.as_deref())
@@ -273,8 +273,8 @@ impl Context<'_> {
         }
     }
 
-    /// Returns the variables with secrets that the program is given: those that it signs in with, that its own
-    /// configuration names, and that the user's does.
+    /// Returns the variables with secrets that the program gets: those it signs in with, those its own
+    /// configuration names, and those the user's configuration names.
     fn own_variables(&self, call: &ProgramCall) -> OwnVariables {
         let mut names = self.definition.sandbox.variables.clone();
         let mut add = |more: &[&str]| names.extend(more.iter().map(|name| (*name).to_owned()));
@@ -290,7 +290,7 @@ impl Context<'_> {
             add(preset.variables);
         }
         let args = call.args.iter().filter_map(|argument| argument.to_str()).map(str::to_owned);
-        // Also below an ACP agent, whose call has none of it.
+        // Also for an ACP agent that runs Codex, whose call has no such fields.
         let is_codex = self.vendor == Some(Vendor::Codex);
         let config = is_codex.then(|| codex_provider::config_text(self));
         let texts: Vec<String> = args.chain(call.addresses.iter().cloned()).chain(config).collect();
@@ -316,7 +316,7 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Returns the failure of a program that would apply a file of a project which is not trusted.
+/// Returns the failure of a program that would apply a file of an untrusted project.
 fn would_apply(program: &str, path: &Path) -> Failure {
     let path = path.display();
     let message = format!(
@@ -329,18 +329,18 @@ fn start_failure(message: impl Into<String>) -> Failure {
     Failure::new(FailureReason::Start, message)
 }
 
-/// Returns whether a variable of the user's environment names the address of a model or a proxy.
+/// Returns whether a variable of the user's environment holds the address of a model or a proxy.
 fn names_address(name: &OsStr) -> bool {
     const ENDS: &[&str] = &["_BASE_URL", "_API_BASE", "_ENDPOINT", "_PROXY"];
     let name = name.to_string_lossy().to_ascii_uppercase();
     ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// Returns the diagnostic of a program that asks, about rules of its own that it follows without a question.
+/// Returns a diagnostic about the program's own rules, by which it acts without a question.
 fn program_rules(program: &str, files: &[PathBuf]) -> Option<Diagnostic> {
     let named: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let message =
-        format!("{program} does what its own rules allow without a question: {}", named.join(", "));
+        format!("{program} acts without asking where its own rules allow it: {}", named.join(", "));
     (!named.is_empty()).then(|| Diagnostic::new(diagnostics::PERMISSION_PROGRAM_RULES, message))
 }
 
@@ -396,7 +396,7 @@ impl CliAgent {
         let program = program::find(&context)?;
         // A CLI that is configured as a plain program has its state too.
         context.vendor = context.vendor.or_else(|| Vendor::from_program(&program));
-        // Open until the turn is over.
+        // Keeps the socket open until the turn is over.
         let team_socket = team_socket(&context)?;
         context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());
         let mut call = prepare(&context)?;
@@ -409,7 +409,8 @@ impl CliAgent {
         let is_plain = self.definition.kind == AgentKind::Plain;
         let sign_in = sandbox.sign_in().filter(|_| policy.is_some());
         if policy.is_some() {
-            call.dialogue = Box::new(Watched::new(call.dialogue, sandbox.permissions, is_plain));
+            call.dialogue =
+                Box::new(RefusalWatcher::new(call.dialogue, sandbox.permissions, is_plain));
         }
         drop(sandbox);
         call.diagnostics.splice(..0, partial.into_iter().chain(missing));
@@ -464,8 +465,8 @@ impl CliAgent {
         Ok(complete(&context, call, result, side).await)
     }
 
-    /// Returns a diagnostic about variables with secrets that a program of the user's choice was not given. Convoke knows
-    /// which ones the CLIs sign in with.
+    /// Returns a diagnostic about variables with secrets that were withheld from a program of the user's
+    /// choice. Convoke knows the variables only for known CLIs.
     fn withheld_variables(
         &self,
         context: &Context<'_>,
@@ -484,7 +485,7 @@ impl CliAgent {
         (!is_known && !names.is_empty()).then(|| diagnostic.with_count(names.len() as u64))
     }
 
-    /// Returns the environment of a child: inherited, configured, then that of the adapter.
+    /// Returns the environment of a child: inherited variables, then configured ones, then the adapter's.
     fn environment(&self, context: &Context<'_>, call: &ProgramCall) -> Vec<(OsString, OsString)> {
         let mut env: BTreeMap<OsString, OsString> = self.host.env.iter().cloned().collect();
         env.retain(|name, _| !NESTED.iter().any(|nested| name == nested));
@@ -522,7 +523,7 @@ fn os_pairs(env: &BTreeMap<String, String>) -> impl Iterator<Item = (OsString, O
     env.iter().map(|(key, value)| (key.into(), value.into()))
 }
 
-/// Completes a result: the adapter's diagnostics, the tokens of this turn alone, and the resume handle.
+/// Completes a result with the adapter's diagnostics, the tokens of this turn only, and the resume handle.
 async fn complete(
     context: &Context<'_>,
     call: ProgramCall,
@@ -576,14 +577,14 @@ async fn complete(
         session: session.to_owned(),
         cwd: turn_input.cwd.clone(),
         model: context.model().map(str::to_owned),
-        // A turn without counts leaves the count of the session unchanged.
+        // A turn without counts leaves the session's count unchanged.
         used: counted.or(earlier).filter(|_| call.counts_sessions),
     });
     result
 }
 
-/// Refines the reason of a failure by whether anything was sent: a program that is not signed in, or makes no
-/// connection, sends nothing, unless the model has already answered in this turn.
+/// Refines the reason of a failure by whether the program sent anything. A program that is not signed in or
+/// cannot connect sends nothing, unless the model has already answered in this turn.
 fn reason_by_what_was_sent(failure: &Failure, has_answered: bool) -> FailureReason {
     match failure.reason {
         FailureReason::Auth if !has_answered && is_signed_out(&failure.message) => {
@@ -598,7 +599,7 @@ fn reason_by_what_was_sent(failure: &Failure, has_answered: bool) -> FailureReas
     }
 }
 
-/// Replaces the private home of a turn, which no longer exists, with the user's in a message.
+/// Replaces the turn's private home in a message, which no longer exists, by the user's home.
 fn in_the_users_home(message: &str, home: &Path) -> String {
     message.replace(&*home.to_string_lossy(), "~")
 }

@@ -4,7 +4,7 @@ use super::one_shot::OneShot;
 use super::{Context, ProgramCall};
 use crate::stream::plain::Plain;
 
-/// Prepares a call. A system text is put before the prompt.
+/// Prepares a call. The system text comes before the prompt.
 pub(super) fn call(context: &Context<'_>) -> ProgramCall {
     let turn_input = context.turn_input;
     let prompt = match &turn_input.system {

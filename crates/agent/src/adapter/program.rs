@@ -6,7 +6,7 @@ use super::{Context, start_failure};
 use crate::search_path::{SearchPath, is_executable};
 use crate::verdict::Failure;
 
-/// Returns the path of the program: as configured, else the first on `PATH` that does not lie in the project.
+/// Returns the path of the program: as configured, else the first on `PATH` that is not in the project.
 pub(super) fn find(context: &Context<'_>) -> Result<PathBuf, Failure> {
     let name = context.definition.program();
     if context.definition.needs_command() {
@@ -30,7 +30,7 @@ pub(super) fn find(context: &Context<'_>) -> Result<PathBuf, Failure> {
         let mut inside = inside.filter(|program| program.is_absolute() && is_executable(program));
         start_failure(match inside.next() {
             Some(program) => format!(
-                "`{}` lies in the project, where an agent could have put it, and is not run; install `{name}` \
+                "`{}` is in the project, where an agent could have put it, and is not run; install `{name}` \
                  elsewhere, or name it by its path as `command` in agents.toml",
                 program.display()
             ),

@@ -1,5 +1,5 @@
-//! Tests with recorded questions of the real CLIs: each is parsed, and each of our answers has the form of one that
-//! the CLI accepted.
+//! Tests with recorded questions of the real CLIs. Each question is parsed, and each answer has a form that the
+//! CLI accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -124,19 +124,19 @@ fn every_question_of_codex_is_asked_or_refused_in_a_form_that_it_takes() {
     assert!(count > 30 || recorded.is_empty(), "{count}");
 }
 
-/// The course of a recorded dialogue, answered at the same points as it was recorded.
+/// A replayed dialogue, with answers at the recorded points.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Course {
+struct ReplayedDialogue {
     asked: usize,
-    /// The most questions that were open at the same time.
+    /// The maximum number of questions that were open at once.
     most_open: usize,
     withdrawn: usize,
-    /// Answers to questions that were not open, which the program does not get.
+    /// The number of answers to questions that were not open, which the program does not get.
     late: usize,
     open: BTreeSet<String>,
 }
 
-impl Course {
+impl ReplayedDialogue {
     fn note(&mut self, event: &EventKind) {
         match event {
             EventKind::PermissionAsked { question, .. } => {
@@ -165,7 +165,7 @@ impl Course {
     }
 }
 
-/// The dialogues in which not every question was asked alone and answered once.
+/// The dialogues in which questions overlapped, or were not answered exactly once.
 const COURSES: &[(&str, [usize; 5])] = &[
     ("claude325.bash_answer_after_interrupt", [1, 1, 1, 1, 0]),
     ("claude325.bash_answer_twice", [1, 1, 0, 1, 0]),
@@ -188,7 +188,7 @@ const COURSES: &[(&str, [usize; 5])] = &[
     ("codex166.cmd_on_request_no_escalation_not_asked", [0; 5]),
     ("codex166.cmd_on_request_read_only_sandbox", [0; 5]),
     ("codex166.network_curl_on_request", [0; 5]),
-    // Requests that no yes or no answers are refused without a person.
+    // Requests that need more than a yes or a no are refused without a person.
     ("codex166.permissions_decline_word", [0, 0, 0, 1, 0]),
     ("codex166.permissions_granted", [0, 0, 0, 1, 0]),
     ("codex166.permissions_refused", [0, 0, 0, 1, 0]),
@@ -204,19 +204,19 @@ const COURSES: &[(&str, [usize; 5])] = &[
     ("codex98.two_at_once", [2, 2, 0, 0, 0]),
 ];
 
-/// Compares a course with the table; a dialogue that is not in it asks one question after the other.
-fn check_course(name: &str, course: &Course) {
+/// Compares a dialogue with the table. A dialogue that is not in the table asks one question after another.
+fn check_course(name: &str, course: &ReplayedDialogue) {
     let special = COURSES.iter().find(|(it, _)| *it == name).map(|(_, numbers)| *numbers);
     let numbers = special.unwrap_or([course.asked.max(1), 1, 0, 0, 0]);
     assert_eq!(course.numbers(), numbers, "{name}: {course:?}");
 }
 
-/// Several questions at once, answers after an interrupt, second answers, sub-agents, and inputs that a person changed:
-/// Convoke allows what was asked and nothing else, and says nothing to a question that is not open.
+/// Simultaneous questions, answers after an interrupt, second answers, sub-agents, and inputs changed by a
+/// person: Convoke allows only what was asked, and does not answer a question that is not open.
 #[test]
 fn every_recorded_dialogue_of_claude_takes_its_course() {
     for (name, lines) in &recorded("claude") {
-        let (mut questions, mut course) = (ClaudeQuestions::default(), Course::default());
+        let (mut questions, mut course) = (ClaudeQuestions::default(), ReplayedDialogue::default());
         let mut inputs = BTreeMap::new();
         for line in lines {
             let message = &line["msg"];
@@ -240,12 +240,12 @@ fn every_recorded_dialogue_of_claude_takes_its_course() {
     }
 }
 
-/// The same, with forms of MCP servers and requests that a yes or a no does not answer.
+/// The same, with forms of MCP servers and requests that need more than a yes or a no.
 #[test]
 fn every_recorded_dialogue_of_codex_takes_its_course() {
     let mut forms = 0;
     for (name, lines) in &recorded("codex") {
-        let (mut questions, mut course) = (CodexQuestions::default(), Course::default());
+        let (mut questions, mut course) = (CodexQuestions::default(), ReplayedDialogue::default());
         for line in lines {
             let message = &line["msg"];
             let (id, text) = (message["id"].to_string(), message.to_string());
@@ -264,7 +264,7 @@ fn every_recorded_dialogue_of_codex_takes_its_course() {
                 course.answer(&id, &told);
                 let told: Value = serde_json::from_slice(&told).unwrap_or_default();
                 let decision = &told["result"]["decision"];
-                // Once, and nothing that the program would write into its rules.
+                // Allowed once, with nothing that the program would write into its rules.
                 assert!(decision.is_null() || decision == "accept", "{name}: {told}");
                 assert_eq!(told["result"]["_meta"], Value::Null, "{name}");
             }
@@ -274,7 +274,7 @@ fn every_recorded_dialogue_of_codex_takes_its_course() {
     assert!(forms >= 3 || recorded("codex").is_empty(), "{forms}");
 }
 
-/// Replaces the ids of recorded requests with those of ours.
+/// Replaces the ids of recorded requests with those of Convoke's requests.
 fn renumbered(message: &Value, sent: &BTreeMap<String, String>) -> Value {
     let mut message = message.clone();
     if message["method"].is_null() {
@@ -283,7 +283,7 @@ fn renumbered(message: &Value, sent: &BTreeMap<String, String>) -> Value {
             "initialize" => 1.into(),
             "session/new" | "session/load" => 2.into(),
             "session/prompt" => 3.into(),
-            // A request that we never send.
+            // A request that Convoke never sends.
             _ => 9_999.into(),
         };
     }

@@ -20,7 +20,7 @@ fn prepare(
     prepare_with(definition, permissions, trust, None)
 }
 
-/// Prepares a call on a machine whose Landlock is at most this one.
+/// Prepares a call on a machine with at most this version of Landlock.
 fn prepare_with(
     definition: &Definition,
     permissions: Permissions,
@@ -46,7 +46,7 @@ fn prepare_with(
     (args, format!("{:?}", call.env))
 }
 
-/// A machine with a home, whose Landlock is at most this one.
+/// A machine with a home and at most this version of Landlock.
 fn host_in(home: &Path, newest_abi: Option<u8>) -> Host {
     Host {
         guardian: Guardian::from_program("/none"),
@@ -57,16 +57,15 @@ fn host_in(home: &Path, newest_abi: Option<u8>) -> Host {
     }
 }
 
+/// A machine whose programs inherit no variables.
+fn bare_host(directory: &Path) -> Host {
+    Host { env: Vec::new(), ..host_in(directory, None) }
+}
+
 #[test]
 fn nothing_that_is_given_is_taken_for_an_option() {
     let dir = tempfile::tempdir().unwrap();
-    let host = Host {
-        guardian: Guardian::from_program("/none"),
-        env: Vec::new(),
-        temp_root: dir.path().to_owned(),
-        state_dir: dir.path().join("state"),
-        sandbox: SandboxSettings::default(),
-    };
+    let host = bare_host(dir.path());
     for definition in definitions() {
         let refusal = |turn_input: &TurnInput| {
             let (definition, host) = (&definition, &host);
@@ -140,13 +139,7 @@ fn a_program_decides_itself_only_where_the_kernel_does_not() {
 #[test]
 fn codex_exec_says_where_it_leaves_the_files_of_a_project_out() {
     let dir = tempfile::tempdir().unwrap();
-    let host = Host {
-        guardian: Guardian::from_program("/none"),
-        env: Vec::new(),
-        temp_root: dir.path().to_owned(),
-        state_dir: dir.path().join("state"),
-        sandbox: SandboxSettings::default(),
-    };
+    let host = bare_host(dir.path());
     let definition =
         &Definition { protocol: Protocol::Exec, ..Definition::built_in(AgentKind::Codex) };
     let codes = |permissions, trust| {
@@ -185,13 +178,7 @@ async fn a_session_that_was_not_found_is_none_to_go_on_with() {
 #[test]
 fn a_session_goes_on_with_its_model_unless_another_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let host = Host {
-        guardian: Guardian::from_program("/none"),
-        env: Vec::new(),
-        temp_root: dir.path().to_owned(),
-        state_dir: dir.path().join("state"),
-        sandbox: SandboxSettings::default(),
-    };
+    let host = bare_host(dir.path());
     let definition = Definition::built_in(AgentKind::Claude);
     for (named, expected) in [(None, "held-with"), (Some("named"), "named")] {
         let mut turn_input = TurnInput::new("hello", dir.path());
@@ -245,7 +232,7 @@ fn the_own_sandbox_of_claude_is_off_within_ours_whatever_settings_are_given() {
     assert_eq!(refused.reason, FailureReason::Start, "{}", refused.message);
 }
 
-/// Returns the settings that Claude Code is started with, of which there is one set.
+/// Returns the settings that Claude Code is started with; there is exactly one set.
 fn claude_settings(definition: &Definition, newest_abi: Option<u8>) -> serde_json::Value {
     let dir = tempfile::tempdir().unwrap();
     let turn_input = TurnInput::new(PROMPT, dir.path());
@@ -288,11 +275,8 @@ fn prepare_in(
 ) -> Result<ProgramCall, Failure> {
     let state = tempfile::tempdir().unwrap();
     let host = Host {
-        guardian: Guardian::from_program("/none"),
         env: env.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
-        temp_root: state.path().to_owned(),
-        state_dir: state.path().join("state"),
-        sandbox: SandboxSettings::default(),
+        ..bare_host(state.path())
     };
     let mut turn_input = TurnInput::new("hello", cwd);
     turn_input.trust = trust;
@@ -353,7 +337,7 @@ fn gemini_takes_no_variable_of_a_project_that_is_not_trusted() {
         assert_eq!(value_of(&call, "GEMINI_API_KEY"), None, "the user's own stays");
         let codes: Vec<_> = call.diagnostics.iter().map(|d| d.code.name()).collect();
         assert_eq!(codes, ["agent.setting-refused"]);
-        // There a variable of the file counts, whatever is set.
+        // In Cloud Shell, the file's value overrides the variable.
         let shell = [("CLOUD_SHELL", OsStr::new("true"))];
         std::fs::write(dir.path().join(file), "GOOGLE_CLOUD_PROJECT=theirs").unwrap();
         assert!(untrusted_gemini(dir.path(), &shell).is_err());
@@ -363,7 +347,7 @@ fn gemini_takes_no_variable_of_a_project_that_is_not_trusted() {
     assert!(untrusted_gemini(dir.path(), &[]).unwrap().diagnostics.is_empty());
 }
 
-/// The settings of a trusted project count more than the user's, and less than the machine's.
+/// The settings of a trusted project take precedence over the user's, but not over the machine's.
 #[test]
 fn our_settings_of_gemini_stand_above_those_of_a_project() {
     let dir = tempfile::tempdir().unwrap();
@@ -371,11 +355,8 @@ fn our_settings_of_gemini_stand_above_those_of_a_project() {
     std::fs::create_dir(dir.path().join("machine")).unwrap();
     let call = |private: &str| {
         let host = Host {
-            guardian: Guardian::from_program("/none"),
             env: vec![("GEMINI_CLI_SYSTEM_SETTINGS_PATH".into(), machines.clone().into())],
-            temp_root: dir.path().to_owned(),
-            state_dir: dir.path().join("state"),
-            sandbox: SandboxSettings::default(),
+            ..bare_host(dir.path())
         };
         let private_dir = dir.path().join(private);
         std::fs::create_dir(&private_dir).unwrap();
@@ -399,7 +380,7 @@ fn our_settings_of_gemini_stand_above_those_of_a_project() {
         let defaults = Path::new(value_of(&call, "GEMINI_CLI_SYSTEM_DEFAULTS_PATH").unwrap());
         assert_eq!(defaults, dir.path().join("machine/system-defaults.json"));
     }
-    // The program reports what is wrong with them.
+    // The program reports what is wrong with the settings.
     std::fs::write(&machines, "{").unwrap();
     assert_eq!(value_of(&call("broken"), path), None);
 }
@@ -426,11 +407,8 @@ fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
         [(Some("sk-1"), ["account/login/start", "thread/start"]), (None, ["thread/start", ""])]
     {
         let host = Host {
-            guardian: Guardian::from_program("/none"),
             env: key.map(|key| ("CODEX_API_KEY".into(), key.into())).into_iter().collect(),
-            temp_root: dir.path().to_owned(),
-            state_dir: dir.path().join("state"),
-            sandbox: SandboxSettings::default(),
+            ..bare_host(dir.path())
         };
         let private_dir = dir.path();
         let context = Context::new(&turn_input, &definition, &host, private_dir);
@@ -450,7 +428,7 @@ fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
     }
 }
 
-/// Takes a turn of codex's app-server that writes these lines.
+/// Runs a turn of Codex's app-server that writes these lines.
 async fn codex_turn(resume: Option<ResumeHandle>, lines: &[&str]) -> TurnResult {
     let done =
         r#"{"method":"turn/completed","params":{"threadId":"t1","turn":{"status":"completed"}}}"#;
@@ -463,13 +441,7 @@ async fn codex_turn_ending(
     closing: &str,
 ) -> TurnResult {
     let dir = tempfile::tempdir().unwrap();
-    let host = Host {
-        guardian: Guardian::from_program("/none"),
-        env: Vec::new(),
-        temp_root: dir.path().to_owned(),
-        state_dir: dir.path().join("state"),
-        sandbox: SandboxSettings::default(),
-    };
+    let host = bare_host(dir.path());
     let definition = Definition::built_in(AgentKind::Codex);
     let mut turn_input = TurnInput::new("hello", dir.path());
     turn_input.resume = resume;
@@ -492,7 +464,7 @@ async fn a_resumed_turn_of_codex_counts_what_it_used_itself() {
     let input = |outcome: &TurnResult| outcome.usage.map(|usage| usage.input);
     let begun = codex_turn(None, &[first]).await;
     assert_eq!(input(&begun), Some(9060));
-    // A turn that says nothing of tokens does not make the next one count the whole session.
+    // A turn without token counts does not make the next one count the whole session.
     let silent = codex_turn(begun.resume, &[]).await;
     assert_eq!(input(&silent), None);
     // Earlier tokens are reported again when the thread is resumed.

@@ -1,4 +1,5 @@
-//! One trial turn, which shows whether an unmeasured version still accepts our flags and writes the expected events.
+//! A trial turn: shows whether an unmeasured version still accepts Convoke's flags and writes the expected
+//! events.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -22,9 +23,9 @@ use convoke_redact::Redactor;
 pub struct Trial {
     /// The arguments with which the program was started.
     pub arguments: Vec<String>,
-    /// The kinds of the events that it wrote.
+    /// The kinds of events that the program wrote.
     pub events: BTreeSet<String>,
-    /// The unknown ones among them.
+    /// The unknown kinds among them.
     pub unknown: BTreeSet<String>,
     /// The result of the turn.
     pub result: TurnResult,
@@ -32,11 +33,10 @@ pub struct Trial {
     pub session: Option<String>,
 }
 
-/// The maximum number of kinds of events that are kept.
+/// The maximum number of recorded kinds of events.
 const MOST_EVENTS: usize = 256;
 
-/// Runs one turn without some of the arguments that the program would be started with: each is left out together with
-/// its value.
+/// Runs one turn without some of the usual arguments. Each is left out together with its value.
 pub async fn trial(
     definition: Definition,
     host: Host,
@@ -44,7 +44,7 @@ pub async fn trial(
     without: &[String],
 ) -> Result<Trial, Failure> {
     let private = PrivateDir::create(&host.temp_root)
-        .map_err(|error| start_failure(format!("cannot make a private directory: {error}")))?;
+        .map_err(|error| start_failure(format!("cannot create a private directory: {error}")))?;
     let agent = CliAgent { definition: definition.into(), host: host.into() };
     let mut context = Context::new(&turn_input, &agent.definition, &agent.host, private.path());
     let program = program::find(&context)?;

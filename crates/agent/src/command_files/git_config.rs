@@ -1,4 +1,4 @@
-//! The settings of a repository's configuration that can name commands.
+//! Finds the settings of a repository's configuration that can name commands.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use convoke_files::{Disk, FileKind, Files as _};
 use super::location::{Location, locate};
 use crate::adapter::split_git_header;
 
-/// Settings that git changes in everyday work and that name no command, by section and key. `*` is any key.
+/// Settings that git changes in everyday use and that name no command, by section and key. `*` matches any key.
 const HARMLESS: &[(&str, &[&str])] = &[
     (
         "core",
@@ -35,24 +35,24 @@ const HARMLESS: &[(&str, &[&str])] = &[
     ("push", &["autosetupremote", "default"]),
 ];
 
-/// Settings with the address of another repository. A repository in the project has hooks of its own.
+/// Settings with the address of another repository. A repository in the project has its own hooks.
 const ADDRESSES: &[(&str, &[&str])] = &[
     ("branch", &["pushremote", "remote"]),
     ("remote", &["pushurl", "url"]),
     ("submodule", &["url"]),
 ];
 
-/// The maximum number of files that are read, included ones counted.
+/// The maximum number of files that are read, including included ones.
 const MOST_FILES: usize = 32;
 
-/// The settings of a configuration, of all files that it includes.
+/// The settings of a configuration and of all files that it includes.
 #[derive(Default)]
 pub(super) struct GitConfig {
     /// The lines of settings that can name commands.
     pub settings: String,
-    /// The directory of hooks, if it is another than the usual one.
+    /// The directory of hooks, if it is not the default.
     pub hooks: Option<PathBuf>,
-    /// Whether part of it could not be read, so that it cannot be trusted.
+    /// Whether part of the configuration could not be read, so that it cannot be trusted.
     pub is_unclear: bool,
     read: BTreeSet<PathBuf>,
 }
@@ -108,7 +108,7 @@ impl GitConfig {
     }
 }
 
-/// Returns whether an address is the name of a remote, or leads to another machine.
+/// Returns whether an address is the name of a remote, or is on another machine.
 fn is_elsewhere(address: &str) -> bool {
     const SCHEMES: &[&str] = &["https://", "http://", "ssh://", "git://"];
     let is_plain = |text: &str| {

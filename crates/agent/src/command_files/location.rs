@@ -1,4 +1,4 @@
-//! Locations of files, resolved without links whose meaning differs between processes.
+//! Resolves the locations of files, except through links that differ between processes.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -7,17 +7,17 @@ use std::path::{Component, Path, PathBuf};
 
 /// The maximum number of links on the way to a file.
 const MOST_LINKS: usize = 40;
-/// A directory whose links mean something else for every process, such as its own working directory.
+/// A directory whose links differ between processes, for example to the working directory.
 const PROCESSES: &str = "/proc";
 
 /// The location of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Location {
-    /// Its path without links.
+    /// The path without links.
     Found(PathBuf),
-    /// Nothing is there.
+    /// There is no file.
     Missing,
-    /// It cannot be told which file another process would find.
+    /// Another process might find another file.
     Unclear,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn locate(path: &Path) -> Location {
                     left.push_front(part);
                 }
             }
-            // It exists, and is no link.
+            // The path exists and is not a link.
             Err(error) if error.kind() == ErrorKind::InvalidInput => {}
             Err(error)
                 if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>

@@ -23,21 +23,22 @@ impl AgentKind {
         }
     }
 
-    /// Returns whether an agent of this kind can have team tools: from an MCP server, or as functions of its model.
+    /// Returns whether agents of this kind can have team tools, through an MCP server or as functions of the
+    /// model.
     pub const fn takes_tools(self) -> bool {
         matches!(self, Self::Claude | Self::Codex | Self::Gemini | Self::Acp | Self::Api)
     }
 
-    /// Returns why agents of this kind do not use a setting of a team file or of `agents.toml`; `None`
-    /// if they do.
+    /// Returns the reason why agents of this kind do not use a setting of a team file or of `agents.toml`;
+    /// `None` if they use it.
     pub fn unused(self, setting: &str) -> Option<Unused> {
         let (why, fix) = match (self, setting) {
             (Self::Acp, "client-files" | "client-terminal" | "mode") => return None,
             (_, "client-files" | "client-terminal") => {
-                ("which asks no client for files or terminals", "remove it".to_owned())
+                ("which does not use files or terminals of a client", "remove it".to_owned())
             }
             (_, "team-tools") if self.takes_tools() => return None,
-            (_, "team-tools") => ("which takes no MCP server", "remove it".to_owned()),
+            (_, "team-tools") => ("which supports no MCP server", "remove it".to_owned()),
             (Self::Claude | Self::Codex | Self::Gemini, _) => self.vendor()?.unused(setting)?,
             (Self::Plain, "model") => {
                 ("which runs a program of yours", "pass the model in `args`".to_owned())
@@ -72,9 +73,9 @@ impl AgentKind {
                 Self::StandIn,
                 "command" | "args" | "env" | "model" | "cwd" | "sandbox" | "permissions" | "readable"
                 | "writable" | "ports" | "unix-sockets" | "variables",
-            ) => ("which runs no program and asks no model", "remove it".to_owned()),
+            ) => ("which runs no program and calls no model", "remove it".to_owned()),
             (Self::StandIn, _) if is_of_models(setting) => {
-                ("which runs no program and asks no model", "remove it".to_owned())
+                ("which runs no program and calls no model", "remove it".to_owned())
             }
             (_, "mode") => ("which has no session modes", "remove it".to_owned()),
             (_, "protocol") => ("which has one protocol", "remove it".to_owned()),
@@ -104,7 +105,7 @@ impl Vendor {
                 "write `sandbox = \"read-only\"`, or a wider one".to_owned(),
             ),
             "context-window" => (
-                "which knows its model",
+                "which knows its model's window",
                 "remove it; `max-bytes` limits the size of a prompt".to_owned(),
             ),
             "wire" | "developer-role" => (

@@ -1,11 +1,11 @@
-//! The user's own file of agents, `agents.toml`: every setting, and every error at once.
+//! The user's own file of agents, `agents.toml`: reads every setting and reports all errors together.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use convoke_core::name::nearest;
-use convoke_team::{Elsewhere, Section, TeamFileCode, TeamFileErrors, Word, read_document};
+use convoke_team::{MisplacedSetting, Section, TeamFileErrors, Word, diagnostics, read_document};
 
 use super::{AgentKind, Api, Definition, Protocol, Unused};
 use crate::sandbox::SandboxAdditions;
@@ -66,7 +66,7 @@ const AGENT: &[&str] = &[
     "variables",
 ];
 
-/// Returns the agents with those that the file adds and changes.
+/// Returns the known agents with the file's additions and changes.
 pub(super) fn read(text: &str, known: &Agents) -> Result<Agents, TeamFileErrors> {
     read_document(text, |mut top, problems| {
         let mut agents = known.clone();
@@ -85,8 +85,8 @@ pub(super) fn read(text: &str, known: &Agents) -> Result<Agents, TeamFileErrors>
 }
 
 /// Explains a table such as `[claude]`, whose header lacks `agent.`.
-fn without_prefix(key: &str) -> Option<Elsewhere> {
-    (key != "agents").then(|| Elsewhere {
+fn without_prefix(key: &str) -> Option<MisplacedSetting> {
+    (key != "agents").then(|| MisplacedSetting {
         message: "is not a setting".to_owned(),
         fix: format!("write `[agent.{key}]`"),
         is_exact: false,
@@ -94,9 +94,9 @@ fn without_prefix(key: &str) -> Option<Elsewhere> {
 }
 
 /// Explains a setting of a team file.
-fn of_members(key: &str) -> Option<Elsewhere> {
+fn of_members(key: &str) -> Option<MisplacedSetting> {
     let fix = match key {
-        "sandbox" => "write `permissions`, the widest that a member may get",
+        "sandbox" => "write `permissions`, the widest that a member can have",
         "agent" => "write `kind`",
         "cwd" | "workspace" | "record" | "instructions" | "instructions-file" | "role-summary"
         | "window" | "max-bytes" | "display-name" | "human" => {
@@ -104,14 +104,14 @@ fn of_members(key: &str) -> Option<Elsewhere> {
         }
         _ => return None,
     };
-    Some(Elsewhere {
+    Some(MisplacedSetting {
         message: "is a setting of a team file".to_owned(),
         fix: fix.to_owned(),
         is_exact: true,
     })
 }
 
-/// Reads an agent; one of an unknown kind is a problem.
+/// Reads an agent. An unknown kind is an error.
 fn read_agent(
     name: &str,
     header: Range<usize>,
@@ -127,7 +127,7 @@ fn read_agent(
             if !section.has("kind") {
                 refuse_without_kind(name, header, section, known);
             }
-            // The other settings are read for their errors.
+            // The other settings are still read, to report their errors.
             Definition::built_in(AgentKind::StandIn)
         }
     };
@@ -205,7 +205,7 @@ fn refuse_without_kind(
         ),
     };
     let message = format!("`agent.{name}` is new and needs `kind`{hint}");
-    section.problem(header, TeamFileCode::Missing, message, fix);
+    section.problem(header, diagnostics::TEAM_MISSING_SETTING, message, fix);
 }
 
 /// Reads a program: a name or a path, without arguments.
@@ -218,7 +218,7 @@ fn read_command(section: &mut Section<'_>) -> Option<String> {
     Some(command)
 }
 
-/// Reads a list of paths that do not depend on the working directory.
+/// Reads a list of paths, none of them relative to the working directory.
 fn read_paths(section: &mut Section<'_>, key: &'static str) -> Option<Vec<PathBuf>> {
     let paths = section.arguments(key, &format!("{key} = [\"~/shared\"]"));
     let is_anchored =
@@ -230,12 +230,12 @@ fn read_paths(section: &mut Section<'_>, key: &'static str) -> Option<Vec<PathBu
     section.has(key).then(|| paths.into_iter().map(PathBuf::from).collect())
 }
 
-/// Refuses the settings that a kind does not use.
+/// Rejects settings that the kind does not use.
 fn refuse_unused(section: &mut Section<'_>, kind: AgentKind) {
     for (setting, place) in section.places.clone() {
         if let Some(Unused { problem, fix }) = kind.unused(setting) {
             let message = format!("`{}` {problem}", section.field(setting));
-            section.problem(place.key, TeamFileCode::UnusedSetting, message, fix);
+            section.problem(place.key, diagnostics::TEAM_UNUSED_SETTING, message, fix);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Starts a CLI so that it sends the same request as for its user.
+//! Starts a CLI so that it sends the same requests as it would for its user.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,23 +12,23 @@ use crate::vendor::Vendor;
 /// The conditions of a measured run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conditions {
-    /// Whether commands that settings name (hooks, MCP servers) are run.
+    /// Whether commands named in settings (hooks, MCP servers) are run.
     pub commands: Commands,
-    /// Whether the program treats the server as its vendor's. Claude Code then spends seconds on requests to the
-    /// vendor for settings.
+    /// Whether the program treats the server as its vendor's. Claude Code then spends seconds on requests for
+    /// the vendor's settings.
     pub as_vendors: bool,
 }
 
-/// Whether commands that settings name are run.
+/// Whether commands named in settings are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Commands {
-    /// As the program would.
+    /// Run, as the program would.
     Run,
-    /// Not run, where the program does not ask its user first.
+    /// Not run, where the program would not ask its user first.
     Withheld,
 }
 
-/// Returns the arguments of one turn whose prompt comes by standard input: ours, then the user's.
+/// Returns the arguments of one turn with the prompt on standard input: Convoke's, then the user's.
 pub fn arguments(
     vendor: Vendor,
     conditions: Conditions,
@@ -43,7 +43,7 @@ pub fn arguments(
             if conditions.commands == Commands::Withheld {
                 arguments.push("--strict-mcp-config".into());
             }
-            // One of the user's comes last and wins.
+            // The user's own value comes last and takes precedence.
             arguments.push("--settings".into());
             arguments.push(claude_settings(conditions, server, home)?);
             arguments.extend_from_slice(users);
@@ -58,14 +58,15 @@ pub fn arguments(
     Ok(arguments)
 }
 
-/// Returns the arguments with which Claude Code runs no commands of settings, to be put before the user's.
+/// Returns the arguments that keep Claude Code from running commands named in settings. They go before the
+/// user's.
 pub fn without_commands(home: &Path) -> Result<Vec<OsString>, EndpointError> {
     let path = home.join("withheld.json");
     std::fs::write(&path, json!({"disableAllHooks": true}).to_string()).map_err(at(&path))?;
     Ok(vec!["--strict-mcp-config".into(), "--settings".into(), path.into()])
 }
 
-/// Writes settings that override those of the user and of the project, which can name another server.
+/// Writes settings that override those of the user and the project, which could name another server.
 fn claude_settings(
     conditions: Conditions,
     server: ModelServer<'_>,
@@ -92,12 +93,12 @@ pub fn environment(
     let mut set = |name: &str, value: Option<OsString>| variables.push((name.into(), value));
     match vendor {
         Vendor::Claude if !conditions.as_vendors => {}
-        // Its request to a gateway of the user differs from the one to its vendor.
+        // Requests to the user's gateway differ from those to the vendor.
         Vendor::Claude if users.contains_key(OsStr::new(vendor.facts().address_variable)) => {}
         Vendor::Claude => set("_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL", Some("1".into())),
-        // The request lists the directories that commands may write to, this one included.
+        // The request lists the directories that commands may write to, including this one.
         Vendor::Codex => set("TMPDIR", users.get(OsStr::new("TMPDIR")).cloned()),
-        // Without commands, the program's own trust setting of the user applies.
+        // Without commands, the user's trust setting of the program applies.
         Vendor::Gemini if conditions.commands == Commands::Withheld => {
             const TRUST: &str = "GEMINI_CLI_TRUST_WORKSPACE";
             set(TRUST, users.get(OsStr::new(TRUST)).cloned());

@@ -19,10 +19,10 @@ use crate::verdict::Exit;
 
 /// The time limit for the start of the guardian.
 const START_LIMIT: Duration = Duration::from_mins(1);
-/// The number of rounds that search for processes left by a killed guardian.
+/// The maximum number of searches for processes left by a killed guardian.
 const MARKED_ROUNDS: usize = 200;
 
-/// A child could not be started.
+/// An error of starting a child.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -40,7 +40,7 @@ pub enum StartError {
     /// The guardian did not start.
     #[error("cannot start the guardian process: {0}")]
     Guardian(io::Error),
-    /// The guardian did not report in time, or ended.
+    /// The guardian ended, or did not report in time.
     #[error("the guardian process did not report")]
     Silent,
 }
@@ -71,11 +71,11 @@ pub struct Pipes {
 pub struct ChildEnd {
     /// The exit status.
     pub exit: Exit,
-    /// The number of processes that it left behind, which were terminated.
+    /// The number of processes that the child left behind and that were terminated.
     pub left: u64,
-    /// Whether the guardian ended it because its lease was over.
+    /// Whether the guardian ended the child because its lease expired.
     pub is_lease_over: bool,
-    /// The reason why it could not be started.
+    /// The reason why the child could not be started.
     pub problem: Option<String>,
 }
 
@@ -107,8 +107,8 @@ impl GuardedChild {
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
-        // If Convoke inherited an ignored SIGCHLD, so would the guardian, and could not wait for the agent. A signal
-        // with a handler is not inherited as ignored.
+        // If Convoke inherited an ignored SIGCHLD, the guardian would too, and could not wait for the agent. A
+        // signal with a handler is not inherited as ignored.
         let _ = signal(SignalKind::child());
         let mut guardian =
             tokio::process::Command::from(command).spawn().map_err(StartError::Guardian)?;
@@ -155,7 +155,8 @@ impl GuardedChild {
         let _ = self.control.write_all(&[KILL]).await;
     }
 
-    /// Has the guardian kill everything after a time, even if Convoke is stopped meanwhile. The next call replaces it.
+    /// Makes the guardian kill everything after a time, even if Convoke is stopped meanwhile. The next call
+    /// replaces the time.
     pub async fn allow(&mut self, time: Duration) {
         let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).to_be_bytes();
         let [a, b, c, d] = millis;
@@ -186,7 +187,7 @@ impl GuardedChild {
 }
 
 impl GuardedChild {
-    /// Kills the processes that have this turn's private directory in their environment.
+    /// Kills the processes whose environment contains this turn's private directory.
     async fn end_marked(&self) -> u64 {
         let mut ended = BTreeSet::new();
         for _ in 0..MARKED_ROUNDS {
@@ -194,7 +195,7 @@ impl GuardedChild {
             if marked.is_empty() {
                 break;
             }
-            // A keeper also ends processes without the mark, so it is left running.
+            // A keeper also kills processes without the mark, so it is left running.
             for pid in marked.into_iter().filter(|&pid| !platform::is_keeper(pid)) {
                 // The process may have ended already.
                 let _ = kill(pid, Signal::SIGKILL);
@@ -208,7 +209,7 @@ impl GuardedChild {
 
 /// Returns the connection of a guardian that connected, reported and exited before it was accepted.
 fn left_connection(listener: UnixListener) -> io::Result<UnixStream> {
-    // Does not block: a connection that is not queued by now will not come.
+    // Does not block: a connection that is not queued yet will not come.
     let (stream, _) = listener.into_std()?.accept()?;
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)

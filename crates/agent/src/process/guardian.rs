@@ -1,15 +1,15 @@
 //! The guardian: a process between Convoke and an agent that terminates the agent with everything it started.
 //!
-//! The guardian is the same binary in another mode, which [`run_if_asked`] enters. It is the subreaper of everything
-//! that the agent leaves behind, tool shells in other sessions included. Over a socket it receives commands to
-//! interrupt, to terminate or to kill the agent, and reports the exit status. When the socket closes, Convoke is gone, and the
-//! guardian kills everything.
+//! The guardian is the same binary in another mode, which [`run_if_asked`] enters. It is the subreaper of
+//! everything that the agent leaves behind, including tool shells in other sessions. Over a socket, it receives
+//! commands to interrupt, terminate or kill the agent, and reports the exit status. When the socket closes,
+//! Convoke is gone, and the guardian kills everything.
 //!
 //! Between guardian and agent is a keeper: a third process of the same binary, in its own session. It is a subreaper
 //! too, and kills everything when the guardian is killed, even together with Convoke.
 //!
-//! The agent is started by a last step of the same binary, which creates a session, ties its life to the keeper's, and
-//! then executes the agent.
+//! The keeper starts the agent through one more step of the same binary, which creates a session, arranges to
+//! be killed with the keeper, and then executes the agent.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -42,13 +42,13 @@ pub(super) const INTERRUPT: u8 = b'i';
 pub(super) const TERMINATE: u8 = b't';
 /// The command to kill everything.
 pub(super) const KILL: u8 = b'k';
-/// The command to kill everything after a time, which follows in milliseconds as four bytes, the highest first. A later
-/// one replaces it.
+/// The command to kill everything after a time, which follows as four bytes of milliseconds, big-endian. A
+/// later command replaces it.
 pub(super) const ALLOW: u8 = b'a';
-/// The report that everything was killed because that time was over.
+/// The report that everything was killed because that time expired.
 pub(super) const LEASE_OVER: &str = "lease-over";
 
-/// The exit code of an agent that could not be started, and the beginning of its error output.
+/// The exit code of an agent that could not be started, and the start of its error output.
 pub(crate) const CANNOT_START: u8 = 127;
 pub(crate) const CANNOT_START_WORDS: &str = "cannot start the program";
 
@@ -72,7 +72,7 @@ impl Guardian {
         Self { program: program.into() }
     }
 
-    /// Returns the path of the program, as other processes can start it.
+    /// Returns a path of the program that other processes can start.
     pub(crate) fn program(&self) -> io::Result<PathBuf> {
         self.program.canonicalize()
     }
@@ -112,18 +112,18 @@ pub fn run_if_asked() -> Option<ExitCode> {
 
 #[derive(Debug)]
 enum GuardianEvent {
-    /// One byte from Convoke.
+    /// A command byte from Convoke.
     Command(u8),
-    /// The agent may run for this time, unless Convoke extends it.
+    /// The time for which the agent may run, unless Convoke extends it.
     Allowed(Duration),
     ConvokeIsGone,
-    /// The agent has ended; the exit status, if it was reaped.
+    /// The agent has ended; with its exit status, if it was reaped.
     Ended(Option<ExitStatus>),
     KeeperIsGone,
 }
 
 fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
-    // Signals of a terminal must not end the guardian.
+    // Terminal signals must not end the guardian.
     let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let blocked = stray.into_iter().collect::<SigSet>().thread_block();
     let adopting = platform::adopt_orphans();
@@ -209,14 +209,14 @@ fn send_line(convoke: &mut UnixStream, line: &str) {
 struct KeptAgent {
     keeper: Pid,
     agent: Pid,
-    /// The keeper's reports. The keeper sees that the guardian is gone when it is closed.
+    /// The connection to the keeper. The keeper sees that the guardian is gone when it closes.
     connection: UnixStream,
 }
 
 /// Waits for the keeper to report that the agent has ended, or to end itself.
 fn end_of_agent(mut connection: UnixStream) -> GuardianEvent {
     match read_line(&mut connection) {
-        // Where the keeper does not reap the agent, it reports the end without a status.
+        // A keeper that does not reap the agent reports the end without a status.
         Ok(line) if !line.is_empty() => {
             GuardianEvent::Ended(line.parse().ok().map(ExitStatus::from_raw))
         }
@@ -342,12 +342,12 @@ fn listen(mut commands: UnixStream, sender: &mpsc::SyncSender<GuardianEvent>) {
     let _ = sender.send(GuardianEvent::ConvokeIsGone);
 }
 
-/// Kills and reaps all descendants of this process, and returns the number of unexpected ones. Stores the agent's
-/// exit status in `exit`.
+/// Kills and reaps all descendants of this process, and returns the number of unexpected ones. Stores the
+/// agent's exit status in `exit`.
 ///
-/// Processes that fork meanwhile are found in the next round. Only `wait` knows whether any is left: a list of
-/// processes can miss one that changes its parent. The keeper is killed last: it still kills the others if this
-/// process is killed meanwhile.
+/// Processes that fork meanwhile are found in the next round. Only `wait` can tell whether any is left: a list
+/// of processes can miss one that changes its parent. The keeper is killed last, because it kills the others if
+/// this process is killed meanwhile.
 fn sweep(agent: Pid, keeper: Option<Pid>, exit: &mut Option<ExitStatus>) -> usize {
     let begin = Instant::now();
     let mut ended = BTreeSet::new();
@@ -382,7 +382,7 @@ fn sweep(agent: Pid, keeper: Option<Pid>, exit: &mut Option<ExitStatus>) -> usiz
     }
 }
 
-/// Removes the turn's directory, and the private home that it names, if Convoke is gone and cannot.
+/// Removes the turn's directory and the private home that it names, if Convoke is gone.
 fn remove_private_dir(socket: &Path) {
     let Some(dir) = socket.parent().filter(|dir| private_dir::is_private_dir(dir)) else { return };
     let home = dir.join(private_dir::HOME).read_link().ok();
@@ -403,7 +403,7 @@ fn is_abandoned_soon(socket: &Path) -> bool {
     socket.parent().is_some_and(|dir| abandoned_within(ABANDON_TIMEOUT, dir).is_some())
 }
 
-/// Waits until a directory is abandoned; `None` if it is removed, or stays in use.
+/// Waits until a directory is abandoned; `None` if it is removed or stays in use.
 fn abandoned_within(timeout: Duration, dir: &Path) -> Option<Abandoned> {
     let begin = Instant::now();
     while dir.exists() && begin.elapsed() < timeout {
@@ -415,11 +415,12 @@ fn abandoned_within(timeout: Duration, dir: &Path) -> Option<Abandoned> {
     None
 }
 
-/// The first file descriptor after those of standard input, output and error.
+/// The first file descriptor after standard input, output and error.
 const AFTER_STANDARD: i32 = 3;
 
-/// Executes the agent in a new session, with a parent-death signal from the keeper. It gets the standard pipes and no
-/// other open file: a sandbox does not concern files that are open, and Convoke may have inherited some.
+/// Executes the agent in a new session, with a parent-death signal from the keeper. The agent gets only the
+/// standard pipes: a sandbox does not restrict files that are already open, and Convoke may have inherited
+/// some.
 fn become_agent(
     parent: &OsStr,
     program: &OsStr,
@@ -433,7 +434,7 @@ fn become_agent(
         return ExitCode::FAILURE;
     }
     close_fds::set_fds_cloexec(AFTER_STANDARD, &[]);
-    // The path of a program has a slash.
+    // The path of a program contains a slash.
     if program == CONFINE {
         let (Some(policy), Some(program)) = (args.next(), args.next()) else {
             return ExitCode::FAILURE;
@@ -450,7 +451,7 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> ExitCode {
     let program = program.display();
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is a child, whose stderr is a pipe of ours"
+        reason = "a child process, whose stderr is a pipe to Convoke"
     )]
     let mut stderr = io::stderr();
     let _ = writeln!(stderr, "{CANNOT_START_WORDS} `{program}`: {error}");
@@ -475,7 +476,7 @@ mod tests {
             std::os::unix::fs::symlink(&home, turn.join(private_dir::HOME)).unwrap();
             remove_private_dir(&turn.join("guardian"));
             assert!(!turn.exists());
-            // One that is in use is another turn's.
+            // A home that is in use belongs to another turn.
             assert_eq!(home.exists(), is_held);
         }
         let foreign = tempfile::tempdir().unwrap();
@@ -486,7 +487,7 @@ mod tests {
         assert!(foreign.path().exists() && !turn.exists());
     }
 
-    /// A turn must not wait for what follows the end of a keeper.
+    /// A turn must not wait for the keeper after its agent has ended.
     #[test]
     fn the_end_of_an_agent_is_not_the_end_of_its_keeper() {
         let reported = |line: &str| {

@@ -18,13 +18,14 @@ use nix::unistd::Pid;
 
 use super::guardian::KEEPER;
 
-/// Returns the running program, even if another file was installed over it.
-#[expect(clippy::unnecessary_wraps, reason = "other systems may not know")]
+/// Returns the running program, even if its file was replaced.
+#[expect(clippy::unnecessary_wraps, reason = "other systems can fail")]
 pub fn this_program() -> io::Result<PathBuf> {
     Ok(PathBuf::from("/proc/self/exe"))
 }
 
-/// Enlarges the buffer of a pipe: a program that exits without flushing loses less output to a slow reader.
+/// Enlarges the buffer of a pipe, so that a program that exits without flushing loses less output to a slow
+/// reader.
 pub fn widen(pipe: impl AsFd) {
     // If the system refuses, the default size works too.
     let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(1 << 20));
@@ -33,8 +34,8 @@ pub fn widen(pipe: impl AsFd) {
 /// The maximum length of a socket path.
 const SOCKET_PATH: usize = 107;
 
-/// Calls a function with a short path to a file: the path of a temporary directory may be too long for a socket
-/// address.
+/// Calls a function with a short path to a file, because the path of a temporary directory may be too long for
+/// a socket address.
 pub fn at_short_path<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     // Not every sandbox has /proc, so it is used only for long paths.
     if path.as_os_str().len() <= SOCKET_PATH {
@@ -81,7 +82,7 @@ pub fn wait_for_end(child: Pid) -> Option<ExitStatus> {
     }
 }
 
-/// Returns the processes of this user whose temporary directory is this one or below it: those that a killed
+/// Returns this user's processes whose temporary directory is this one or below it: those that a killed
 /// guardian left behind.
 pub fn using(private_dir: &Path) -> Vec<Pid> {
     let is_within = |variable: &[u8]| {
@@ -89,10 +90,7 @@ pub fn using(private_dir: &Path) -> Vec<Pid> {
         value.is_some_and(|value| Path::new(value).starts_with(private_dir))
     };
     let uses = |pid: &i32| {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the kernel bounds what it says of a process"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "the kernel limits the size")]
         let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environ.split(|&byte| byte == 0).any(is_within)
     };
@@ -101,7 +99,7 @@ pub fn using(private_dir: &Path) -> Vec<Pid> {
 
 /// Returns whether a process is a keeper.
 pub fn is_keeper(pid: Pid) -> bool {
-    #[expect(clippy::disallowed_methods, reason = "the kernel bounds what it says of a process")]
+    #[expect(clippy::disallowed_methods, reason = "the kernel limits the size")]
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     command.split(|&byte| byte == 0).nth(1) == Some(KEEPER.as_bytes())
 }
@@ -115,10 +113,7 @@ fn all_pids() -> impl Iterator<Item = i32> {
 pub fn descendants(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for pid in all_pids() {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the kernel bounds what it says of a process"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "the kernel limits the size")]
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
             continue;
         };
@@ -139,7 +134,7 @@ pub fn descendants(ancestor: Pid) -> Vec<Pid> {
 
 /// Parses the parent of a process from a `stat` line, and whether it is alive.
 fn parent_and_alive(stat: &str) -> Option<(i32, bool)> {
-    // The name is in parentheses and may itself contain some.
+    // The name is in parentheses and may itself contain parentheses.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let state = fields.next()?;

@@ -1,7 +1,7 @@
 //! Supervision: the only module that starts, feeds, drains, times out, cancels and reaps child processes.
 //!
-//! Every child runs under a guardian (the same binary, see [`guardian`]), which kills it and everything that it started
-//! when the turn is over or Convoke is gone.
+//! Every child runs under a guardian (the same binary, see [`guardian`]), which kills the child and everything
+//! that it started when the turn is over or Convoke is gone.
 
 mod event_budget;
 mod guarded_child;
@@ -43,14 +43,14 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The turn's private directory, for temporary files and the control socket.
     pub private_dir: PathBuf,
-    /// The policy of the program, as a file for the confine step; `None` if nothing is enforced.
+    /// The file with the program's policy, for the confine step; `None` if nothing is enforced.
     pub policy: Option<PathBuf>,
 }
 
 /// Access to the host, for reading files and running commands on behalf of an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct HostAccess<'a> {
-    /// The agent's program, whose commands run in the same environment.
+    /// The launch of the agent's program; its commands run in the same environment.
     pub launch: &'a Launch,
     /// The guardian of commands.
     pub guardian: &'a guardian::Guardian,
@@ -60,7 +60,7 @@ pub struct HostAccess<'a> {
 
 /// The dialogue with a child over standard input and output.
 pub trait Dialogue: Send {
-    /// Receives the access to the host for client requests. Called once, before the program starts.
+    /// Provides access to the host for client requests. Called once, before the program starts.
     fn equip(&mut self, _access: HostAccess<'_>) -> std::io::Result<()> {
         Ok(())
     }
@@ -74,7 +74,7 @@ pub trait Dialogue: Send {
     /// Returns the reader of the output.
     fn reader(&self) -> &dyn Reader;
 
-    /// Returns the reader of the output, to change it.
+    /// Returns the reader of the output, mutably.
     fn reader_mut(&mut self) -> &mut dyn Reader;
 
     /// Reads a line of the error output, for agents that report retries there.
@@ -82,7 +82,7 @@ pub trait Dialogue: Send {
         self.reader_mut().error_line(line, sink);
     }
 
-    /// Returns the input that asks the agent to stop, if there is one.
+    /// Returns the input that asks the agent to stop, if it can be asked.
     fn interrupt(&mut self) -> Option<Input> {
         None
     }
@@ -92,7 +92,7 @@ pub trait Dialogue: Send {
         Input::nothing()
     }
 
-    /// Waits for something other than the agent's output, which [`Self::wake`] handles.
+    /// Waits for an event other than the agent's output, which [`Self::wake`] handles.
     fn poll_wake(&mut self, _context: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
@@ -102,12 +102,12 @@ pub trait Dialogue: Send {
         Input::nothing()
     }
 
-    /// Ends what the dialogue has started for the agent.
+    /// Ends the commands that the dialogue started for the agent.
     fn end_commands(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Returns the longest silence in the current step of the dialogue, where it is shorter than the turn's.
+    /// Returns the longest silence in the current step of the dialogue, if it is shorter than the turn's.
     fn silence_limit(&self) -> Option<Duration> {
         None
     }
@@ -117,7 +117,7 @@ pub trait Dialogue: Send {
         None
     }
 
-    /// Returns the time for the program to exit after its turn, where it is not the usual one.
+    /// Returns the time limit for the program to exit after its turn, if it is not the default.
     fn exit_limit(&self) -> Option<Duration> {
         None
     }
@@ -140,7 +140,7 @@ pub enum Decision {
     Allowed,
     /// The action is refused, and the turn continues.
     Refused,
-    /// The turn ends, and with it the question.
+    /// The question ends with the turn.
     Withdrawn,
 }
 
@@ -154,12 +154,12 @@ pub struct Input {
 }
 
 impl Input {
-    /// Creates an input without bytes; more may follow.
+    /// Creates an empty input; more may follow.
     pub fn nothing() -> Self {
         Self::default()
     }
 
-    /// Creates an input of these bytes; more may follow.
+    /// Creates an input with these bytes; more may follow.
     pub fn more(bytes: Vec<u8>) -> Self {
         Self { bytes, last: false }
     }

@@ -1,14 +1,14 @@
-//! Tool calls that have not finished, so that every call has an end.
+//! Tracks unfinished tool calls, so that every call gets an end.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::event::{Event, EventKind};
 
-/// The maximum number of calls that are known.
+/// The maximum number of tracked calls.
 const MOST: usize = 1 << 12;
 
-/// The tool calls of a turn: those that are open, in order, and the ids of those that have finished.
+/// The tool calls of a turn: the open ones in order, and the ids of the finished ones.
 #[derive(Debug, Default)]
 pub(super) struct OpenTools {
     open: Vec<OpenTool>,
@@ -22,7 +22,7 @@ struct OpenTool {
 }
 
 impl OpenTools {
-    /// Records an event. Returns false for a duplicate: some programs report the end of a refused call twice.
+    /// Records an event. Returns `false` for a duplicate: some programs report the end of a refused call twice.
     pub(super) fn note(&mut self, event: &Event<'_>) -> bool {
         match &event.kind {
             EventKind::ToolStarted { id, .. } if self.open.len() < MOST => {
@@ -48,7 +48,7 @@ impl OpenTools {
 
 impl OpenTool {
     fn end(self) -> Event<'static> {
-        let output = Cow::Borrowed("the turn ended before the tool");
+        let output = Cow::Borrowed("the turn ended before the tool finished");
         let kind = EventKind::ToolFinished { id: Cow::Owned(self.id), ok: false, output };
         Event::new(self.sub_agent.map(Cow::Owned), kind)
     }

@@ -19,9 +19,11 @@ use super::platform;
 
 const PREFIX: &str = "convoke-";
 const LOCK: &str = "lock";
-/// The link in a turn's directory to the program's private home, which the guardian removes if Convoke is killed.
+/// The link in a turn's directory to the program's private home, which the guardian removes if Convoke is
+/// killed.
 pub(crate) const HOME: &str = "home";
-/// The age after which a directory without a lock file is removed: its creator was killed, or is an older version.
+/// The age after which a directory without a lock file is removed. Its creator was killed, or is an older
+/// version.
 const UNLOCKED_AGE: Duration = Duration::from_hours(24);
 /// The number of characters after the prefix, in random names and in names derived from a key.
 const RANDOM_LENGTH: usize = 6;
@@ -43,10 +45,10 @@ impl PrivateDir {
         created
     }
 
-    /// Creates a directory whose path is the same for the same key: a program that tells its model the path of its
-    /// home would change a prefix that its provider has cached.
+    /// Creates a directory with the same path for the same key. A program may tell its model the path of its
+    /// home, and another path would change a prefix that the provider has cached.
     ///
-    /// If another process or user has that path, the name is random.
+    /// If the path is in use by another process or user, the name is random.
     pub fn create_for(root: &Path, key: &str) -> io::Result<Self> {
         let created = Self::keyed(root, key);
         sweep_in_background(root);
@@ -83,7 +85,8 @@ impl PrivateDir {
     }
 }
 
-/// Creates the lock file. It is locked before it gets its name, so that no directory in use looks abandoned.
+/// Creates the lock file. It is locked before it gets its name, so that a directory in use never looks
+/// abandoned.
 fn locked_file(dir: &Path) -> io::Result<File> {
     let draft = dir.join(".lock");
     let file = File::create_new(&draft)?;
@@ -97,7 +100,7 @@ pub(super) fn is_private_dir(dir: &Path) -> bool {
     dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX))
 }
 
-/// Returns whether a path of a text lies in a private directory, of this turn or another.
+/// Returns whether a path in a text is in a private directory, of this turn or another.
 pub(crate) fn is_private_path(path: &str) -> bool {
     let is_name = |component: &str| {
         let name = component.strip_prefix(PREFIX).unwrap_or_default();
@@ -129,8 +132,8 @@ fn entries(root: &Path) -> impl Iterator<Item = PathBuf> {
     entries.map(|entry| entry.path())
 }
 
-/// A private directory that its creator left behind. Its lock is held, so that no other process removes it or takes its
-/// path meanwhile.
+/// A private directory that its creator left behind. Holds the lock, so that no other process removes the
+/// directory or takes its path.
 pub(super) struct Abandoned {
     dir: PathBuf,
     _lock: Option<File>,
@@ -144,11 +147,11 @@ impl Abandoned {
             return None;
         }
         let path = dir.join(LOCK);
-        // An agent may have put anything in its place.
+        // An agent may have replaced the file by anything.
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
         if let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(&path) {
             file.try_lock().ok()?;
-            // Since it was opened, the directory may have been removed, and created again by another process.
+            // Since the file was opened, another process may have removed the directory and created it again.
             let (held, there) = (file.metadata().ok()?, path.symlink_metadata().ok()?);
             let is_same = (held.dev(), held.ino()) == (there.dev(), there.ino());
             return is_same.then_some(Self { dir, _lock: Some(file) });
@@ -220,14 +223,15 @@ mod tests {
         assert!(!path.exists());
         assert_eq!(create("session-ana").path(), path);
 
-        // What a killed process left there goes first.
+        // A directory left by a killed process is removed first.
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("left"), "").unwrap();
         std::fs::write(path.join(LOCK), "").unwrap();
         let again = create("session-ana");
         assert!(again.path() == path && !path.join("left").exists());
         drop(again);
-        // Something that is no directory of ours stays, and so does one that is being made or removed.
+        // A path that is not a private directory is left alone, and so is a directory that is being created or
+        // removed.
         std::os::unix::fs::symlink(root.path(), &path).unwrap();
         assert_ne!(create("session-ana").path(), path);
         std::fs::remove_file(&path).unwrap();
@@ -246,7 +250,7 @@ mod tests {
         assert!(Abandoned::claim(dir.clone()).is_none());
         claimed.remove();
         assert!(!dir.exists());
-        // A lock that cannot be opened without waiting is none.
+        // A lock file that cannot be opened without waiting does not count as a lock.
         std::fs::create_dir(&dir).unwrap();
         nix::unistd::mkfifo(&dir.join(LOCK), nix::sys::stat::Mode::S_IRWXU).unwrap();
         Abandoned::claim(dir).unwrap().remove();

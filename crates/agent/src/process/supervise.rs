@@ -1,4 +1,6 @@
-//! The supervision of one turn: reads output, applies time limits, and always ends.
+//! Supervises one turn: reads output, applies time limits, and always ends.
+
+mod question;
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,11 +15,12 @@ use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use self::question::OpenQuestion;
 use super::event_budget::EventBudget;
 use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
 use super::open_tools::OpenTools;
-use super::{Decision, Dialogue, Input, Launch};
+use super::{Dialogue, Input, Launch};
 use convoke_redact::Redactor;
 
 use crate::diagnostics;
@@ -31,25 +34,25 @@ use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::{Lease, Limits};
 use crate::verdict::{Ending, Exit, FailureReason, TerminationCause, Verdict};
 
-/// The size of the tail of the error output that is kept.
+/// The size of the kept tail of the error output.
 const STDERR_KEPT: usize = 16 << 10;
 /// The maximum size of a line of error output.
 const ERROR_LINE: usize = 4 << 10;
-/// The maximum number of queued events; beyond it the child waits for the reader.
+/// The maximum number of queued events. Beyond it, the child waits for the reader.
 const WAITING_EVENTS: usize = 16 << 10;
-/// The maximum size of the answers that a child has asked for and not read.
+/// The maximum size of answers that the child has not read yet.
 const UNREAD_BYTES: usize = 64 << 20;
-/// The time for a process to exit after the end of the turn.
+/// The time limit for a process to exit after the turn.
 const LINGER: Duration = Duration::from_secs(10);
-/// The longest wait before a retry. The turn fails if a server asks for more.
+/// The longest wait before a retry. If a server asks for more, the turn fails.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 /// The time limit for a guardian to kill everything; longer than its own limit.
 const END_LIMIT: Duration = Duration::from_secs(45);
 /// The time limit for remaining output after all processes have ended.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
-/// Starts a program, runs the dialogue, and returns when it and all that it started have ended. Nothing is started for a
-/// turn that is cancelled already.
+/// Starts a program, runs the dialogue, and returns when the program and everything that it started have ended.
+/// If the turn is already cancelled, nothing is started.
 pub async fn supervise(
     launch: &Launch,
     guardian: &Guardian,
@@ -64,60 +67,60 @@ pub async fn supervise(
     }
     let (held, pipes) = GuardedChild::start(launch, guardian).await?;
     let Pipes { stdin, mut stdout, mut stderr } = pipes;
-    let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
-    watch.approvals = approvals.clone();
+    let mut supervisor = Supervisor::new(held, stdin, dialogue, side.redactor(), *limits);
+    supervisor.approvals = approvals.clone();
     let (mut lease, held_lease) = (lease.clone(), lease);
     if let Some(lease) = &mut lease {
-        watch.held.allow(lease.left()).await;
+        supervisor.held.allow(lease.left()).await;
     }
     let mut out = vec![0; 64 << 10];
     let mut err = vec![0; 8 << 10];
     let mut err_open = true;
 
-    let opening = watch.dialogue.open();
-    watch.say(opening);
-    watch.go_on();
+    let opening = supervisor.dialogue.open();
+    supervisor.send_input(opening);
+    supervisor.reset_deadline();
     let mut report = None;
-    while report.is_none() || watch.out_open {
-        let room = watch.waiting.len() < WAITING_EVENTS;
+    while report.is_none() || supervisor.out_open {
+        let room = supervisor.waiting.len() < WAITING_EVENTS;
         tokio::select! {
             biased;
-            () = side.cancelled(), if watch.stop.is_none() && report.is_none() => watch.stop(TerminationCause::Cancelled).await,
-            left = extended(&mut lease), if report.is_none() => watch.held.allow(left).await,
+            () = side.cancelled(), if supervisor.stop.is_none() && report.is_none() => supervisor.stop(TerminationCause::Cancelled).await,
+            left = extended(&mut lease), if report.is_none() => supervisor.held.allow(left).await,
             // A slow reader does not shorten the time for remaining output.
-            () = sleep_until(watch.deadline), if room || report.is_none() => {
+            () = sleep_until(supervisor.deadline), if room || report.is_none() => {
                 if report.is_some() {
                     // A process escaped; its output belongs to no turn.
                     break;
                 }
-                report = watch.late().await;
+                report = supervisor.late().await;
             }
-            // Taken before any question too, so that an answer in advance is not one to a later question.
+            // Also read while no question is open, so that an early answer is not applied to a later question.
             (question, answer) = side.answer() => {
-                watch.person_answers(&question, answer);
+                supervisor.person_answers(&question, answer);
             }
-            () = approvals.unattended(), if !watch.questions.is_empty() => watch.abandon_questions(),
-            () = side.has_room(), if !watch.waiting.is_empty() => {
-                side.send_waiting(&mut watch.waiting);
-                watch.listen_on();
+            () = approvals.unattended(), if !supervisor.questions.is_empty() => supervisor.abandon_questions(),
+            () = side.has_room(), if !supervisor.waiting.is_empty() => {
+                side.send_waiting(&mut supervisor.waiting);
+                supervisor.extend_drain();
             }
-            () = poll_fn(|context| watch.dialogue.poll_wake(context)), if room => {
-                let input = watch.read(|dialogue, sink| dialogue.wake(sink));
-                watch.say(input);
-                watch.after_lines().await;
+            () = poll_fn(|context| supervisor.dialogue.poll_wake(context)), if room => {
+                let input = supervisor.read(|dialogue, sink| dialogue.wake(sink));
+                supervisor.send_input(input);
+                supervisor.after_lines().await;
             }
-            count = read(&mut stdout, &mut out), if watch.out_open && room => {
-                watch.output(&out[..count]).await;
+            count = read(&mut stdout, &mut out), if supervisor.out_open && room => {
+                supervisor.output(&out[..count]).await;
             }
             count = read(&mut stderr, &mut err), if err_open => {
                 err_open = count > 0;
-                watch.error_output(&err[..count]).await;
+                supervisor.error_output(&err[..count]).await;
             }
-            ended = watch.held.ended(), if report.is_none() => {
+            ended = supervisor.held.ended(), if report.is_none() => {
                 report = Some(ended);
                 // Read the output that was written before the end.
-                watch.stop_step = StopStep::Ended;
-                watch.listen_on();
+                supervisor.stop_step = StopStep::Ended;
+                supervisor.extend_drain();
             }
         }
     }
@@ -125,19 +128,19 @@ pub async fn supervise(
     if let Some(lease) = held_lease.filter(|_| report.is_lease_over) {
         lease.end();
     }
-    watch.dialogue.end_commands().await;
-    watch.drain(&mut stderr, &mut err).await;
-    Ok(watch.close(report, side).await)
+    supervisor.dialogue.end_commands().await;
+    supervisor.drain(&mut stderr, &mut err).await;
+    Ok(supervisor.close(report, side).await)
 }
 
-/// Waits until a lease is extended, and returns the time that is left; for ever without one.
+/// Waits until a lease is extended, and returns the remaining time. Waits forever without a lease.
 async fn extended(lease: &mut Option<Lease>) -> Duration {
     if let Some(held) = lease
         && let Some(left) = held.extended().await
     {
         return left;
     }
-    // The lease was released or lost: no extension follows.
+    // The lease was released or lost, so no extension follows.
     *lease = None;
     std::future::pending().await
 }
@@ -153,7 +156,8 @@ fn in_time(time: Duration) -> Instant {
     Instant::now() + time.min(LONGEST)
 }
 
-/// The steps of stopping an agent: ask, interrupt, kill. One that stays after its turn is terminated, then killed.
+/// The steps of stopping an agent: ask, interrupt, kill. An agent that stays after its turn is terminated, then
+/// killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopStep {
     Running,
@@ -165,20 +169,20 @@ enum StopStep {
     Ended,
 }
 
-struct Watch<'d> {
+struct Supervisor<'d> {
     held: GuardedChild,
     input: Option<mpsc::UnboundedSender<Input>>,
-    /// The bytes that were written to the child and that it has not read.
+    /// The number of bytes written to the child that it has not read.
     unread: Arc<AtomicUsize>,
     dialogue: &'d mut dyn Dialogue,
     redactor: &'d Redactor,
     limits: Limits,
     approvals: Approvals,
-    /// Questions that the dialogue has just read.
+    /// The questions that the dialogue has just read.
     asked: Vec<PermissionQuestion>,
-    /// Questions that the agent has withdrawn.
+    /// The questions that the agent has withdrawn.
     withdrawn: Vec<String>,
-    /// Questions that wait for a person.
+    /// The questions that wait for a person.
     questions: Vec<OpenQuestion>,
     lines: Lines,
     error_lines: Lines,
@@ -194,11 +198,11 @@ struct Watch<'d> {
     out_open: bool,
     stop_step: StopStep,
     stop: Option<TerminationCause>,
-    /// Whether the program stayed after its turn, or after it had closed its output, and was ended.
+    /// Whether the program stayed after its turn, or after closing its output, and was terminated.
     is_dismissed: bool,
 }
 
-impl<'d> Watch<'d> {
+impl<'d> Supervisor<'d> {
     fn new(
         held: GuardedChild,
         stdin: ChildStdin,
@@ -208,7 +212,7 @@ impl<'d> Watch<'d> {
     ) -> Self {
         let (input, inputs) = mpsc::unbounded_channel();
         let unread = Arc::new(AtomicUsize::new(0));
-        // A separate task, so that a child that does not read cannot block reading from it.
+        // A separate task, so that a child that does not read cannot block reading its output.
         tokio::spawn(feed(stdin, inputs, unread.clone()));
         let turn_end = in_time(limits.turn);
         let lines = if dialogue.reader().is_text() { Lines::text } else { Lines::json };
@@ -241,7 +245,7 @@ impl<'d> Watch<'d> {
         }
     }
 
-    fn say(&mut self, input: Input) {
+    fn send_input(&mut self, input: Input) {
         let last = input.last;
         if !input.bytes.is_empty() || last {
             let unread = self.unread.fetch_add(input.bytes.len(), Ordering::Relaxed);
@@ -257,7 +261,7 @@ impl<'d> Watch<'d> {
         }
     }
 
-    /// Reads a chunk of output; an empty one is its end.
+    /// Reads a chunk of output; an empty chunk is the end.
     async fn output(&mut self, chunk: &[u8]) {
         // The end of the output is handled even over the limit.
         if self.count(chunk.len()).await && !chunk.is_empty() {
@@ -274,7 +278,7 @@ impl<'d> Watch<'d> {
         if chunk.is_empty() {
             // The child has closed its output.
             self.out_open = false;
-            self.leave();
+            self.wait_for_exit();
         }
     }
 
@@ -284,7 +288,7 @@ impl<'d> Watch<'d> {
         }
         self.dialogue.reader_mut().line_lacks(line.left_out);
         let input = self.read(|dialogue, sink| dialogue.line(line.bytes, sink));
-        self.say(input);
+        self.send_input(input);
     }
 
     /// Passes output to the dialogue, and queues its events.
@@ -302,11 +306,11 @@ impl<'d> Watch<'d> {
                     self.approvals.simplify(question);
                     let decided = self.approvals.decide(question);
                     if let Some((_, AnsweredBy::Sandbox)) = decided {
-                        // It may show a file that the agent cannot read.
+                        // The diff may show a file that the agent cannot read.
                         question.diff = None;
                     }
                     self.asked.push(question.clone());
-                    // A question that is answered without a person never expires.
+                    // A question that is answered without a person does not expire.
                     *expires_at = if decided.is_some() { 0 } else { now().0.saturating_add(wait) };
                 }
                 EventKind::PermissionAnswered { id, .. } => self.withdrawn.push(id.clone()),
@@ -325,22 +329,22 @@ impl<'d> Watch<'d> {
         match (self.stop_step, self.stop) {
             (StopStep::Running, Some(TerminationCause::OutputLimit)) => self.kill().await,
             (StopStep::Running, Some(stop)) => self.stop(stop).await,
-            (StopStep::Running, None) => self.go_on(),
+            (StopStep::Running, None) => self.reset_deadline(),
             // The program has started another turn instead of exiting.
             (StopStep::Leaving, None)
                 if self.dialogue.reader().phase() == TurnPhase::Running && self.out_open =>
             {
                 self.stop_step = StopStep::Running;
-                self.go_on();
+                self.reset_deadline();
             }
-            _ => self.listen_on(),
+            _ => self.extend_drain(),
         }
     }
 
     /// Resets the deadline for output.
-    fn go_on(&mut self) {
+    fn reset_deadline(&mut self) {
         let silence = self.turn_end.min(in_time(self.limits.silence));
-        // An agent that waits for a person is silent, and its time limits are suspended.
+        // An agent that waits for a person is silent, so its time limits are suspended.
         if let Some(expires) = self.questions.iter().map(|open| open.expires).min() {
             self.deadline = expires;
             return;
@@ -358,26 +362,26 @@ impl<'d> Watch<'d> {
                 let end = *self.answered.get_or_insert_with(|| in_time(background));
                 self.deadline = silence.min(end);
             }
-            TurnPhase::Over => self.leave(),
+            TurnPhase::Over => self.wait_for_exit(),
         }
     }
 
     /// Terminates the background tasks of an agent that has replied.
     fn dismiss(&mut self) {
         let input = self.read(|dialogue, sink| dialogue.dismiss(sink));
-        self.say(input);
-        self.leave();
+        self.send_input(input);
+        self.wait_for_exit();
     }
 
     /// Extends the deadline for remaining output.
-    fn listen_on(&mut self) {
+    fn extend_drain(&mut self) {
         if self.stop_step == StopStep::Ended {
             self.deadline = in_time(DRAIN_LIMIT);
         }
     }
 
     /// Waits for the process to exit by itself.
-    fn leave(&mut self) {
+    fn wait_for_exit(&mut self) {
         if self.stop_step == StopStep::Running {
             self.stop_step = StopStep::Leaving;
             self.input = None;
@@ -421,7 +425,7 @@ impl<'d> Watch<'d> {
         }
         match self.dialogue.interrupt() {
             Some(input) if self.input.is_some() => {
-                self.say(input);
+                self.send_input(input);
                 self.stop_step = StopStep::Asked;
                 self.deadline = in_time(self.limits.grace);
             }
@@ -429,7 +433,7 @@ impl<'d> Watch<'d> {
         }
     }
 
-    /// Ends a program that stays after its turn.
+    /// Terminates a program that stays after its turn.
     async fn terminate(&mut self) {
         self.is_dismissed = true;
         self.held.terminate().await;
@@ -459,15 +463,15 @@ impl<'d> Watch<'d> {
             }
             StopStep::Running => match self.dialogue.on_silence() {
                 Some(input) if Instant::now() < self.turn_end => {
-                    self.say(input);
-                    self.go_on();
+                    self.send_input(input);
+                    self.reset_deadline();
                 }
                 _ => self.stop(TerminationCause::TimedOut).await,
             },
             StopStep::Asked => self.interrupt().await,
             StopStep::Leaving => self.terminate().await,
             StopStep::Terminated | StopStep::Interrupted => self.kill().await,
-            // The guardian does not answer; closing the socket is the last resort.
+            // The guardian does not respond; closing the socket is the last resort.
             StopStep::Killed | StopStep::Ended => {
                 return Some(ChildEnd::unknown());
             }
@@ -533,82 +537,7 @@ impl<'d> Watch<'d> {
     }
 }
 
-/// A question that waits for a person.
-struct OpenQuestion {
-    question: PermissionQuestion,
-    asked: Instant,
-    expires: Instant,
-}
-
-impl Watch<'_> {
-    /// Answers new questions that need no person, and queues the others.
-    fn take_questions(&mut self) {
-        for id in std::mem::take(&mut self.withdrawn) {
-            self.close_question(&id);
-        }
-        for question in std::mem::take(&mut self.asked) {
-            if let Some((answer, by)) = self.approvals.decide(&question) {
-                self.answer(&question, answer, by);
-            } else {
-                let (asked, expires) = (Instant::now(), in_time(self.limits.ask));
-                self.questions.push(OpenQuestion { question, asked, expires });
-            }
-        }
-    }
-
-    fn person_answers(&mut self, id: &str, answer: PermissionAnswer) {
-        if let Some(question) = self.close_question(id) {
-            self.approvals.remember(&question, answer);
-            self.answer(&question, answer, AnsweredBy::Person);
-            self.go_on();
-        }
-    }
-
-    /// Refuses the questions that no person can answer.
-    fn abandon_questions(&mut self) {
-        for open in std::mem::take(&mut self.questions) {
-            self.turn_end += open.asked.elapsed();
-            self.answer(&open.question, PermissionAnswer::Never, AnsweredBy::Nobody);
-        }
-        self.go_on();
-    }
-
-    /// Refuses the questions whose time is over.
-    fn expire_questions(&mut self) {
-        let now = Instant::now();
-        let open = std::mem::take(&mut self.questions).into_iter();
-        let (late, waiting) = open.partition(|open| open.expires <= now);
-        self.questions = waiting;
-        let late: Vec<OpenQuestion> = late;
-        for open in late {
-            self.turn_end += open.asked.elapsed();
-            self.answer(&open.question, PermissionAnswer::Never, AnsweredBy::Timeout);
-        }
-        self.go_on();
-    }
-
-    /// Removes a question, and extends the time limits that it suspended.
-    fn close_question(&mut self, id: &str) -> Option<PermissionQuestion> {
-        let at = self.questions.iter().position(|open| open.question.id == id)?;
-        let open = self.questions.remove(at);
-        self.turn_end += open.asked.elapsed();
-        Some(open.question)
-    }
-
-    fn answer(&mut self, question: &PermissionQuestion, answer: PermissionAnswer, by: AnsweredBy) {
-        let decision = match by {
-            AnsweredBy::Withdrawn => Decision::Withdrawn,
-            _ if answer.allows() => Decision::Allowed,
-            _ => Decision::Refused,
-        };
-        let kind = EventKind::PermissionAnswered { id: question.id.clone(), answer, by };
-        self.waiting.push_back(Event::own(kind));
-        let input = self.read(|dialogue, sink| dialogue.answer(&question.id, decision, sink));
-        self.say(input);
-    }
-}
-
-/// Returns the reason to stop a turn whose agent is about to retry a request.
+/// Returns the reason to stop a turn whose agent is about to retry a request, if retrying is pointless.
 fn hopeless_retry(
     event: &EventKind<'_>,
     retries: u64,
@@ -640,7 +569,7 @@ fn hopeless_retry(
     }
 }
 
-/// Writes inputs in order, until the child closes its input or there are no more.
+/// Writes inputs in order, until the child closes its input or no more follow.
 async fn feed(
     mut stdin: ChildStdin,
     mut inputs: mpsc::UnboundedReceiver<Input>,

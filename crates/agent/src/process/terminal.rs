@@ -1,4 +1,4 @@
-//! Commands that an agent has Convoke run, each under a guardian of its own.
+//! Commands that Convoke runs for an agent, each under its own guardian.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,7 +26,7 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct Terminal {
     state: Arc<Mutex<State>>,
     killed: Arc<Notify>,
-    /// `None` once a caller waits for it.
+    /// `None` once a caller waits for the task.
     task: Option<JoinHandle<()>>,
 }
 
@@ -36,17 +36,17 @@ struct State {
     exit: Option<Exit>,
 }
 
-/// The bounds of a command's output.
+/// The limits on a command's output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputBounds {
-    /// The bytes at the end of the output that are kept.
+    /// The number of bytes kept from the end of the output.
     pub kept: usize,
-    /// The bytes after which the command is killed.
+    /// The number of bytes at which the command is killed.
     pub most: u64,
 }
 
 impl Terminal {
-    /// Starts a command; `ended` is called when it and all that it started have ended.
+    /// Starts a command. `ended` is called when the command and everything that it started have ended.
     pub fn start(
         mut launch: Launch,
         policy: Option<&Policy>,
@@ -54,7 +54,7 @@ impl Terminal {
         bounds: OutputBounds,
         ended: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
-        // Not in the directory of the turn, which the agent can write to: it could exchange the policy.
+        // Not in the turn's directory, where the agent could replace the policy.
         let root = launch.private_dir.parent().unwrap_or_else(|| Path::new("/"));
         let private = PrivateDir::create(root)?;
         let file = private.path().join("confine.json");
@@ -79,12 +79,12 @@ impl Terminal {
         self.killed.notify_one();
     }
 
-    /// Returns the end of the output, and whether there was more.
+    /// Returns the end of the output, and whether earlier output was dropped.
     pub fn output(&self) -> (String, bool) {
         lock(&self.state).output.text()
     }
 
-    /// Returns how the command ended; `None` while it runs.
+    /// Returns the exit status of the command; `None` while it runs.
     pub fn exit(&self) -> Option<Exit> {
         lock(&self.state).exit
     }
@@ -123,7 +123,7 @@ struct Running {
 impl Running {
     async fn run(&self, launch: &Launch, guardian: &Guardian) {
         let exit = match GuardedChild::start(launch, guardian).await {
-            Ok((child, pipes)) => self.attend(child, pipes).await,
+            Ok((child, pipes)) => self.run(child, pipes).await,
             Err(error) => {
                 lock(&self.state).output.push(0, format!("{error}\n").as_bytes());
                 Exit::Unknown
@@ -132,7 +132,7 @@ impl Running {
         lock(&self.state).exit = Some(exit);
     }
 
-    async fn attend(&self, mut child: GuardedChild, pipes: Pipes) -> Exit {
+    async fn run(&self, mut child: GuardedChild, pipes: Pipes) -> Exit {
         let Pipes { stdin, mut stdout, mut stderr } = pipes;
         drop(stdin);
         let (mut out, mut err) = (vec![0; 32 << 10], vec![0; 32 << 10]);
@@ -172,7 +172,7 @@ impl Running {
     }
 }
 
-/// Reads bytes; zero means the end, an error, or that the time is over.
+/// Reads bytes; zero means the end, an error, or a timeout.
 async fn read(
     pipe: &mut (impl AsyncRead + Unpin),
     buffer: &mut [u8],
@@ -185,13 +185,13 @@ async fn read(
     }
 }
 
-/// The end of an output of two streams, as text.
+/// The end of the output of two streams, as text.
 #[derive(Debug)]
 struct Output {
     kept: usize,
     text: VecDeque<u8>,
     is_cut: bool,
-    /// The bytes of a character whose rest has not arrived, by stream.
+    /// The bytes of an incomplete character, by stream.
     partial: [Vec<u8>; 2],
 }
 
@@ -213,7 +213,7 @@ impl Output {
                 self.text.extend("\u{fffd}".as_bytes());
             }
         }
-        // Drops the beginning, including a partial character.
+        // Drop the beginning, including a partial character.
         let over = self.text.len().saturating_sub(self.kept);
         let is_rest = |byte: &u8| (0x80..0xc0).contains(byte);
         let over = over + self.text.iter().skip(over).take_while(|byte| is_rest(byte)).count();
@@ -229,12 +229,12 @@ impl Output {
     }
 }
 
-/// Returns where a part of a text ends.
+/// Returns the end of a part within a text.
 fn chunk_end(all: &[u8], part: &[u8]) -> usize {
     (part.as_ptr() as usize - all.as_ptr() as usize) + part.len()
 }
 
-/// Returns whether bytes are the beginning of a character.
+/// Returns whether bytes are the start of an incomplete character.
 fn is_incomplete(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }

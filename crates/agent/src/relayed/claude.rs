@@ -1,8 +1,8 @@
-//! Claude Code: a settings file names the base URL, and says that the vendor's own endpoint is behind it.
+//! Claude Code: a settings file sets the base URL and marks it as the vendor's own endpoint.
 //!
-//! The `env` of settings files overrides the environment, so the endpoint is looked up in both and the new address goes
-//! into a settings file. Without the second variable the program would send another request to an address that is not
-//! the vendor's: other betas, other cache marks, and in some versions all tools at once.
+//! The `env` of settings files overrides the environment, so the endpoint is looked up in both, and the new
+//! address goes into a settings file. Without the mark, the program would send different requests to an address
+//! that is not the vendor's: other betas, other cache marks, and in some versions all tools at once.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,16 @@ use convoke_files::{Disk, FileKind, Files};
 use serde_json::{Value, json};
 
 use super::gemini::GOOGLE_SIGN_IN;
-use super::{CannotRelay, ModelEndpoint, Pointed, Pointer, Started, is_on, write};
+use super::{CannotRelay, CliStart, EndpointSetting, ModelEndpoint, RedirectedStart, is_on, write};
 use crate::claude_settings;
 use crate::turn_input::Trust;
 
 const FIRST_PARTY: &str = "https://api.anthropic.com";
-/// The first renews a sign-in; the second has the settings of an organisation.
+/// The hosts for renewing a sign-in, and for the settings of an organisation.
 const SIGN_IN_HOSTS: &[&str] = &["platform.claude.com", "api.anthropic.com"];
 pub(super) const ASSUME: &str = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL";
 
-pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRelay> {
+pub(super) fn endpoint(started: &CliStart<'_>) -> Result<ModelEndpoint, CannotRelay> {
     let settings = Settings::read(started)?;
     let is_on = |name: &str| settings.variable(name).is_some_and(|value| is_on(&value));
     if is_on("CLAUDE_CODE_USE_BEDROCK") || is_on("CLAUDE_CODE_USE_MANTLE") {
@@ -30,7 +30,7 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
         return Err(CannotRelay::Unsupported(why));
     }
     if settings.variable("ANTHROPIC_UNIX_SOCKET").is_some() {
-        let why = "ANTHROPIC_UNIX_SOCKET leads past every base URL".to_owned();
+        let why = "ANTHROPIC_UNIX_SOCKET overrides every base URL".to_owned();
         return Err(CannotRelay::Unsupported(why));
     }
     let endpoint = |base_url: String, variable, is_first_party, sign_in_hosts| ModelEndpoint {
@@ -38,7 +38,7 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
         may_be_bound: false,
         key_is_unselected: false,
         sign_in_hosts,
-        pointer: Pointer::ClaudeSettings { variable, is_first_party },
+        pointer: EndpointSetting::ClaudeSettings { variable, is_first_party },
     };
     if is_on("CLAUDE_CODE_USE_VERTEX") {
         let region = settings.variable("CLOUD_ML_REGION").unwrap_or_else(|| "us-east5".to_owned());
@@ -62,10 +62,10 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
 }
 
 pub(super) fn point(
-    started: &Started<'_>,
+    started: &CliStart<'_>,
     variables: &[(&str, &str)],
     private_dir: &Path,
-) -> Result<Pointed, CannotRelay> {
+) -> Result<RedirectedStart, CannotRelay> {
     let (mut arguments, given) = claude_settings::split(started.arguments);
     let mut settings = match given {
         Some(given) => claude_settings::read(&given, started.cwd)?,
@@ -79,17 +79,17 @@ pub(super) fn point(
     }
     let path = write(private_dir.join("relay-settings.json"), &settings.to_string())?;
     arguments.extend([claude_settings::FLAG.to_owned(), path.display().to_string()]);
-    Ok(Pointed { arguments, env: Vec::new() })
+    Ok(RedirectedStart { arguments, env: Vec::new() })
 }
 
-/// The variables that settings files set, the strongest first, and the environment below them.
+/// The variables that settings files set, in order of precedence, and the environment below them.
 struct Settings<'a> {
-    started: &'a Started<'a>,
+    started: &'a CliStart<'a>,
     files: Vec<Value>,
 }
 
 impl<'a> Settings<'a> {
-    fn read(started: &'a Started<'a>) -> Result<Self, CannotRelay> {
+    fn read(started: &'a CliStart<'a>) -> Result<Self, CannotRelay> {
         let mut files = Vec::new();
         if let (_, Some(given)) = claude_settings::split(started.arguments) {
             files.push(claude_settings::read(&given, started.cwd)?);

@@ -1,6 +1,7 @@
-//! Codex: a setting of the command line names the base URL of its provider. Its adapter takes settings from a variable.
+//! Codex: a setting on the command line sets the base URL of its provider. Its ACP adapter takes settings from
+//! a variable.
 //!
-//! A provider of our own would change the request: the built-in one gets other items, tools and headers.
+//! A custom provider would change the requests: the built-in one gets other items, tools and headers.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,17 +11,17 @@ use convoke_files::limit::read_named_text;
 use serde_json::{Map, Value};
 use toml::Table;
 
-use super::{CannotRelay, CodexSignIn, ModelEndpoint, Pointed, Pointer, Started};
+use super::{CannotRelay, CliStart, CodexSignIn, EndpointSetting, ModelEndpoint, RedirectedStart};
 use crate::adapter::codex_provider::{args_setting, provider};
 
 const API: &str = "https://api.openai.com/v1";
 const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
 
-/// The first renews a sign-in; the second has the settings of a workspace.
+/// The hosts for renewing a sign-in, and for the settings of a workspace.
 const SIGN_IN_HOSTS: &[&str] = &["auth.openai.com", "chatgpt.com"];
 
 pub(super) fn endpoint(
-    started: &Started<'_>,
+    started: &CliStart<'_>,
     sign_in: impl FnOnce() -> Option<CodexSignIn>,
 ) -> Result<ModelEndpoint, CannotRelay> {
     let arguments: Vec<OsString> = started.arguments.iter().map(OsString::from).collect();
@@ -56,19 +57,23 @@ pub(super) fn endpoint(
                     may_be_bound: false,
                     key_is_unselected: false,
                     sign_in_hosts: if signs_in { SIGN_IN_HOSTS } else { &[] },
-                    pointer: Pointer::CodexSettings {
+                    pointer: EndpointSetting::CodexSettings {
                         names: vec![setting],
                         without_sockets: Some(format!(
                             "model_providers.{name}.supports_websockets"
                         )),
                     },
                 }),
-                _ => unsupported(format!("the provider `{name}` of Codex has no base URL here")),
+                _ => unsupported(format!(
+                    "the provider `{name}` of Codex has no base URL in its configuration"
+                )),
             };
         }
     }
-    let pointer =
-        Pointer::CodexSettings { names: vec!["openai_base_url".to_owned()], without_sockets: None };
+    let pointer = EndpointSetting::CodexSettings {
+        names: vec!["openai_base_url".to_owned()],
+        without_sockets: None,
+    };
     let own = of_adapter("openai_base_url")
         .or_else(|| args_setting(&arguments, "openai_base_url"))
         .or_else(|| Some(config.get("openai_base_url")?.as_str()?.to_owned()))
@@ -98,18 +103,18 @@ pub(super) fn endpoint(
 }
 
 pub(super) fn point(
-    started: &Started<'_>,
+    started: &CliStart<'_>,
     names: &[String],
     without_sockets: Option<&str>,
     base_url: &str,
-) -> Pointed {
+) -> RedirectedStart {
     let mut arguments = started.arguments.to_vec();
     if started.is_adapter {
         let mut config = adapter_config(started);
         config.extend(names.iter().map(|name| (name.clone(), base_url.into())));
         config.extend(without_sockets.map(|name| (name.to_owned(), false.into())));
         let config = Value::Object(config).to_string();
-        return Pointed { arguments, env: vec![(ADAPTER_CONFIG.into(), config.into())] };
+        return RedirectedStart { arguments, env: vec![(ADAPTER_CONFIG.into(), config.into())] };
     }
     for name in names {
         arguments.extend(["-c".to_owned(), format!("{name}=\"{base_url}\"")]);
@@ -117,20 +122,20 @@ pub(super) fn point(
     if let Some(name) = without_sockets {
         arguments.extend(["-c".to_owned(), format!("{name}=false")]);
     }
-    // 0.98 reads the variable, and later versions the setting.
+    // 0.98 reads the variable, later versions the setting.
     let env = vec![("OPENAI_BASE_URL".into(), base_url.into())];
-    Pointed { arguments, env }
+    RedirectedStart { arguments, env }
 }
 
 /// The variable with the settings of the adapter's sessions, as JSON.
 const ADAPTER_CONFIG: &str = "CODEX_CONFIG";
 
-fn adapter_config(started: &Started<'_>) -> Map<String, Value> {
+fn adapter_config(started: &CliStart<'_>) -> Map<String, Value> {
     let text = started.text(ADAPTER_CONFIG).filter(|_| started.is_adapter);
     text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-fn config(started: &Started<'_>) -> Table {
+fn config(started: &CliStart<'_>) -> Table {
     let home = started.variable("CODEX_HOME").map(PathBuf::from);
     let home = home.unwrap_or_else(|| started.home().join(".codex"));
     let text = read_named_text(&home.join("config.toml"), FileKind::Configuration);

@@ -1,4 +1,4 @@
-//! Gemini CLI: one of three variables, by the way of signing in.
+//! Gemini CLI: one of three variables sets the base URL, depending on the way of signing in.
 
 use std::path::PathBuf;
 
@@ -6,18 +6,18 @@ use convoke_files::json::without_comments;
 use convoke_files::{Disk, FileKind, Files};
 use serde_json::Value;
 
-use super::{CannotRelay, ModelEndpoint, Pointer, Started};
+use super::{CannotRelay, CliStart, EndpointSetting, ModelEndpoint};
 
-/// A way of signing in: its variable, and the endpoint that it uses without it.
+/// A way of signing in: its variable, and the default endpoint.
 const KEY: (&str, &str) = ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com");
 const LOGIN: (&str, &str) = ("CODE_ASSIST_ENDPOINT", "https://cloudcode-pa.googleapis.com");
 const VERTEX: (&str, &str) = ("GOOGLE_VERTEX_BASE_URL", "https://aiplatform.googleapis.com");
 
-/// The hosts that a sign-in at Google is renewed with, by a person's, a service's or a workload's account.
+/// The hosts that renew a Google sign-in, for the account of a person, a service or a workload.
 pub(super) const GOOGLE_SIGN_IN: &[&str] =
     &["oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com"];
 
-pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRelay> {
+pub(super) fn endpoint(started: &CliStart<'_>) -> Result<ModelEndpoint, CannotRelay> {
     let home = started.variable("GEMINI_CLI_HOME").map(PathBuf::from);
     let home = home.unwrap_or_else(|| started.home());
     let path = home.join(".gemini/settings.json");
@@ -31,7 +31,7 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
         Some("vertex-ai") => VERTEX,
         Some("gemini-api-key") => KEY,
         Some(other) => {
-            let why = format!("Gemini CLI signs in by `{other}`, which is not relayed");
+            let why = format!("Gemini CLI signs in with `{other}`, which is not relayed");
             return Err(CannotRelay::Unsupported(why));
         }
         None if started.is_on("GOOGLE_GENAI_USE_GCA") => LOGIN,
@@ -49,12 +49,12 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
         may_be_bound: false,
         key_is_unselected: selected.is_none() && variable == KEY.0,
         sign_in_hosts: if variable == KEY.0 { &[] } else { GOOGLE_SIGN_IN },
-        pointer: Pointer::Variable(variable),
+        pointer: EndpointSetting::Variable(variable),
     })
 }
 
-/// A location of Vertex has a host of its own; a key has none.
-fn vertex(started: &Started<'_>, usual: &str) -> String {
+/// Returns the host of Vertex: each location has its own; with a key there is no location.
+fn vertex(started: &CliStart<'_>, usual: &str) -> String {
     let location = started.text("GOOGLE_CLOUD_LOCATION");
     match location.filter(|location| location != "global") {
         Some(location) if matches!(&*location, "us" | "eu") => {

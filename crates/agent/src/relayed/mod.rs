@@ -1,5 +1,4 @@
-//! The endpoint that a CLI would use, by its way of signing in, and the settings that point it to a relay without
-//! changing its requests.
+//! Determines the endpoint that a CLI would use, and points the CLI to a relay without changing its requests.
 
 mod claude;
 mod codex;
@@ -15,42 +14,44 @@ use crate::vendor::Vendor;
 
 /// A CLI as it would be started.
 #[derive(Debug, Clone, Copy)]
-pub struct Started<'a> {
+pub struct CliStart<'a> {
     /// The CLI.
     pub vendor: Vendor,
     /// Whether it is an adapter that runs the CLI and speaks the Agent Client Protocol.
     pub is_adapter: bool,
     /// The arguments that the user configured.
     pub arguments: &'a [String],
-    /// Its environment.
+    /// The environment.
     pub env: &'a [(OsString, OsString)],
-    /// The directory that it works in.
+    /// The working directory.
     pub cwd: &'a Path,
-    /// Whether it reads the settings of that directory.
+    /// Whether the CLI reads the settings of that directory.
     pub trust: Trust,
 }
 
 /// The endpoint of a CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelEndpoint {
-    /// Its base URL.
+    /// The base URL.
     pub base_url: String,
-    /// Whether a `ChatGPT` workspace may be bound to a region, which a relay would ignore: to be checked first.
+    /// Whether a `ChatGPT` workspace may be bound to a region, which a relay would ignore. This must be checked
+    /// first.
     pub may_be_bound: bool,
-    /// Whether Gemini CLI has a key that its settings do not select, which it rejects together with a base URL.
+    /// Whether Gemini CLI has a key that its settings do not select. It rejects such a key together with a base
+    /// URL.
     pub key_is_unselected: bool,
-    /// The hosts that the CLI contacts itself: to sign in, to renew its sign-in, and to read an organisation's
+    /// The hosts that the CLI contacts itself, to sign in, to renew its sign-in, and to read an organisation's
     /// policy.
     pub sign_in_hosts: &'static [&'static str],
-    pointer: Pointer,
+    pointer: EndpointSetting,
 }
 
 /// The addresses of a relay.
 #[derive(Debug, Clone, Copy)]
 pub struct RelayAddress<'a> {
-    /// The base URL in place of the endpoint's own.
+    /// The base URL that replaces the endpoint's own.
     pub base_url: &'a str,
-    /// The proxy that leads to the sign-in hosts, for a CLI that can reach nothing but the relay.
+    /// The proxy to the sign-in hosts, for a CLI that can reach only the relay.
     pub proxy: Option<&'a str>,
 }
 
@@ -62,36 +63,36 @@ const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// The settings that point a CLI to another endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Pointer {
-    /// By variables in a settings file of Claude Code, which override its environment.
+enum EndpointSetting {
+    /// Variables in a settings file of Claude Code, which override its environment.
     ClaudeSettings { variable: &'static str, is_first_party: bool },
-    /// By settings of Codex, and the variable that its early versions read.
+    /// Settings of Codex, and the variable that its early versions read.
     CodexSettings { names: Vec<String>, without_sockets: Option<String> },
-    /// By a variable.
+    /// A variable.
     Variable(&'static str),
 }
 
 /// A CLI that is pointed to another base URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pointed {
-    /// The arguments in place of those that the user configured.
+pub struct RedirectedStart {
+    /// The arguments that replace the configured ones.
     pub arguments: Vec<String>,
-    /// The variables beside its own.
+    /// The additional variables.
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// A CLI that cannot be pointed to a relay.
+/// The reason why a CLI cannot be pointed to a relay.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CannotRelay {
-    /// Its requests carry a signature of their host.
+    /// The requests are signed for their host.
     #[error("{0} signs its requests for their host, which a relay cannot forward")]
     Signed(&'static str),
-    /// Its protocol cannot be relayed.
+    /// The protocol cannot be relayed.
     #[error("{0}")]
     Unsupported(String),
-    /// Its way of signing in is unknown.
-    #[error("cannot determine how {0} is signed in, and so which endpoint it uses")]
+    /// The way of signing in is unknown.
+    #[error("cannot determine how {0} is signed in, and therefore which endpoint it uses")]
     SignIn(&'static str),
     /// A file cannot be read or written.
     #[error("cannot read or write {path}", path = path.display())]
@@ -112,18 +113,18 @@ impl From<SettingsError> for CannotRelay {
     }
 }
 
-/// The way in which Codex is signed in.
+/// How Codex is signed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CodexSignIn {
-    /// With a key of the API.
+    /// With an API key.
     Key,
     /// With a `ChatGPT` account.
     ChatGpt,
 }
 
 impl CodexSignIn {
-    /// Parses the answer to `codex login status`.
+    /// Parses the output of `codex login status`.
     pub fn parse(answer: &str) -> Option<Self> {
         if answer.contains("ChatGPT") {
             Some(Self::ChatGpt)
@@ -133,9 +134,9 @@ impl CodexSignIn {
     }
 }
 
-/// Returns the endpoint that a CLI would use. `sign_in` is asked only where the endpoint depends on it.
+/// Returns the endpoint that a CLI would use. `sign_in` is called only if the endpoint depends on it.
 pub fn endpoint(
-    started: &Started<'_>,
+    started: &CliStart<'_>,
     sign_in: impl FnOnce() -> Option<CodexSignIn>,
 ) -> Result<ModelEndpoint, CannotRelay> {
     match started.vendor {
@@ -149,14 +150,14 @@ impl ModelEndpoint {
     /// Points a CLI to a relay. Files are written into a directory that only this user can read.
     pub fn point(
         &self,
-        started: &Started<'_>,
+        started: &CliStart<'_>,
         relay: RelayAddress<'_>,
         private_dir: &Path,
-    ) -> Result<Pointed, CannotRelay> {
+    ) -> Result<RedirectedStart, CannotRelay> {
         let base_url = relay.base_url;
         let proxies = proxies(started, relay);
         let mut pointed = match &self.pointer {
-            Pointer::ClaudeSettings { variable, is_first_party } => {
+            EndpointSetting::ClaudeSettings { variable, is_first_party } => {
                 let mut variables = vec![(*variable, base_url)];
                 if *is_first_party {
                     variables.push((claude::ASSUME, "1"));
@@ -167,10 +168,10 @@ impl ModelEndpoint {
                 }
                 claude::point(started, &variables, private_dir)?
             }
-            Pointer::CodexSettings { names, without_sockets } => {
+            EndpointSetting::CodexSettings { names, without_sockets } => {
                 codex::point(started, names, without_sockets.as_deref(), base_url)
             }
-            Pointer::Variable(name) => Pointed {
+            EndpointSetting::Variable(name) => RedirectedStart {
                 arguments: started.arguments.to_vec(),
                 env: vec![((*name).into(), base_url.into())],
             },
@@ -179,25 +180,26 @@ impl ModelEndpoint {
         Ok(pointed)
     }
 
-    /// Returns whether the CLI takes it for its vendor's own server, and sends it another request than to a gateway.
+    /// Returns whether the CLI treats the endpoint as its vendor's own, to which it sends other requests than
+    /// to a gateway.
     pub fn is_first_party(&self) -> bool {
-        !matches!(self.pointer, Pointer::ClaudeSettings { is_first_party: false, .. })
+        !matches!(self.pointer, EndpointSetting::ClaudeSettings { is_first_party: false, .. })
     }
 
-    /// Returns the beginnings of the user agents of the CLI's own requests; empty if all are its own.
+    /// Returns the prefixes of the user agents of the CLI's own requests; empty if all requests are its own.
     ///
-    /// Claude Code passes the address to the shells of its tools.
+    /// Claude Code passes the address on to the shells of its tools.
     pub fn own_user_agents(&self) -> Vec<String> {
         match self.pointer {
-            Pointer::ClaudeSettings { .. } => vec!["claude-cli/".to_owned()],
-            Pointer::CodexSettings { .. } | Pointer::Variable(_) => Vec::new(),
+            EndpointSetting::ClaudeSettings { .. } => vec!["claude-cli/".to_owned()],
+            EndpointSetting::CodexSettings { .. } | EndpointSetting::Variable(_) => Vec::new(),
         }
     }
 }
 
 /// Returns the variables with which a CLI connects directly to a relay on this machine, and to all other hosts
-/// through the relay's proxy, if it has one.
-fn proxies(started: &Started<'_>, relay: RelayAddress<'_>) -> Vec<(&'static str, OsString)> {
+/// through the relay's proxy, if there is one.
+fn proxies(started: &CliStart<'_>, relay: RelayAddress<'_>) -> Vec<(&'static str, OsString)> {
     if let Some(proxy) = relay.proxy {
         // The relay itself uses the user's proxy and its exceptions.
         let to_relay = PROXIES.map(|name| (name, proxy.into()));
@@ -217,7 +219,7 @@ fn proxies(started: &Started<'_>, relay: RelayAddress<'_>) -> Vec<(&'static str,
     beside.into()
 }
 
-impl Started<'_> {
+impl CliStart<'_> {
     fn variable(&self, name: &str) -> Option<&OsStr> {
         let found = self.env.iter().rev().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())

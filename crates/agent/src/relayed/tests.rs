@@ -30,14 +30,14 @@ impl Machine {
         vendor: Vendor,
         arguments: &[&str],
         variables: &[(&str, &str)],
-        check: impl FnOnce(&Started<'_>) -> T,
+        check: impl FnOnce(&CliStart<'_>) -> T,
     ) -> T {
         let mut all = env(variables);
         all.push(("HOME".into(), self.home.path().into()));
         let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
         let (env, cwd) = (&all[..], self.project.path());
         let (is_adapter, trust) = (false, Trust::Untrusted);
-        check(&Started { vendor, is_adapter, arguments: &arguments, env, cwd, trust })
+        check(&CliStart { vendor, is_adapter, arguments: &arguments, env, cwd, trust })
     }
 
     fn base_url(
@@ -105,7 +105,7 @@ fn claude_is_pointed_by_a_settings_file_that_keeps_the_users() {
     let local = "http://127.0.0.1:1/s/gate.example";
     machine.with(Vendor::Claude, &["--settings", given, "-x"], &[("NO_PROXY", "h")], |started| {
         let endpoint = endpoint(started, || None).unwrap();
-        // Settings beat the environment, and a gateway is not the vendor's own endpoint.
+        // Settings take precedence over the environment, and a gateway is not the vendor's own endpoint.
         assert_eq!(endpoint.base_url, "https://gate.example");
         let pointed = endpoint.point(started, at(local), private.path()).unwrap();
         assert_eq!(pointed.arguments[..2], ["-x", "--settings"]);
@@ -174,7 +174,7 @@ fn each_way_of_signing_in_has_its_hosts() {
     let own = ["platform.claude.com", "api.anthropic.com"];
     let gate = ("ANTHROPIC_BASE_URL", "https://gate.example");
     assert_eq!(hosts(&bare, Vendor::Claude, &[]), own);
-    // An organisation limits keys too.
+    // An organisation's policy applies to keys too.
     assert_eq!(hosts(&bare, Vendor::Claude, &[("ANTHROPIC_API_KEY", "k")]), own);
     assert_eq!(hosts(&bare, Vendor::Claude, &[gate]), own);
     assert_eq!(hosts(&bare, Vendor::Claude, &[gate, ("ANTHROPIC_AUTH_TOKEN", "k")]), [""; 0]);

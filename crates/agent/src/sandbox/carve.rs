@@ -1,20 +1,20 @@
-//! "Everything but": Landlock knows no exceptions, so a directory that holds one is replaced by what
-//! else is in it.
+//! Covers a directory except some paths. Landlock supports no exceptions, so a directory that contains one is
+//! replaced by its other entries.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-/// The maximum number of directories to list: a ruleset has to be built before every turn.
+/// The maximum number of directories to list, because the ruleset is built before every turn.
 const MOST_DIRECTORIES: usize = 256;
 
-/// A part of what covers a root.
+/// A part of the cover of a root.
 #[derive(Debug)]
 pub enum Covered {
-    /// The root itself, with all that is in it.
+    /// The root itself, with everything in it.
     Root(PathBuf),
-    /// Some entries of a directory, each with all that is in it.
+    /// Some entries of a directory, each with everything in it.
     Entries {
         /// The directory.
         directory: PathBuf,
@@ -23,19 +23,19 @@ pub enum Covered {
     },
 }
 
-/// The effect of the exceptions on an entry of a directory.
+/// The relation of a directory entry to the exceptions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Exception {
-    /// It is one.
+    /// The entry is an exception.
     Entry,
-    /// It holds one.
+    /// The entry contains an exception.
     Holder,
 }
 
-/// Returns parts that together cover `root`, without the excepted paths.
+/// Returns parts that together cover `root`, except the given paths.
 ///
-/// Symbolic links are left out, because a rule would hold for what they lead to; what is there is
-/// covered, or excepted, by its own path. An exception that contains `root` is ignored.
+/// Symbolic links are left out, because a rule would apply to their targets; a target is covered or excepted by
+/// its own path. An exception that contains `root` is ignored.
 pub fn carve(root: &Path, except: &[PathBuf]) -> Vec<Covered> {
     if exceptions_in(root, except).is_empty() {
         return vec![Covered::Root(root.to_owned())];
@@ -45,7 +45,7 @@ pub fn carve(root: &Path, except: &[PathBuf]) -> Vec<Covered> {
     let mut looked_into = 0;
     while let Some(directory) = open.pop() {
         looked_into += 1;
-        // A directory that cannot be listed, or one too many, stays closed.
+        // A directory that cannot be listed, or is beyond the limit, stays closed.
         if looked_into > MOST_DIRECTORIES {
             break;
         }
@@ -67,7 +67,7 @@ pub fn carve(root: &Path, except: &[PathBuf]) -> Vec<Covered> {
     covered
 }
 
-/// Returns the entries of a directory that are excepted or hold an exception, whether or not they exist.
+/// Returns the entries of a directory that are excepted or contain an exception, whether or not they exist.
 fn exceptions_in<'a>(directory: &Path, except: &'a [PathBuf]) -> HashMap<&'a OsStr, Exception> {
     let mut found = HashMap::new();
     for path in except {
@@ -83,10 +83,10 @@ fn exceptions_in<'a>(directory: &Path, except: &'a [PathBuf]) -> HashMap<&'a OsS
     found
 }
 
-/// Paths without symbolic links, also when their ends do not exist. Each directory is looked up once.
+/// Resolves symbolic links, also in paths whose ends do not exist. Each directory is looked up once.
 #[derive(Debug, Default)]
 pub struct RealPaths {
-    /// The real path of each directory, and whether something is there.
+    /// The real path of each directory, and whether it exists.
     directories: HashMap<PathBuf, (PathBuf, bool)>,
 }
 
@@ -116,7 +116,7 @@ impl RealPaths {
                 Ok(target) => (target, true),
                 Err(_) => (path, false),
             },
-            // It exists and is not a link.
+            // The path exists and is not a link.
             Err(error) if error.kind() == ErrorKind::InvalidInput => (path, true),
             Err(error) => {
                 let is_there = error.kind() != ErrorKind::NotFound;
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(carved(dir.path(), &[]), [""]);
         let covered = carved(dir.path(), &[".ssh", ".config/gh"]);
         assert_eq!(covered, [".config/git", "project"]);
-        // One exception within another, in either order.
+        // One exception inside another, in either order.
         for except in [[".config", ".config/gh"], [".config/gh", ".config"]] {
             assert_eq!(carved(dir.path(), &except), [".ssh", "project"]);
         }

@@ -1,8 +1,8 @@
 //! The sandbox: what an agent may do, enforced by the kernel.
 //!
-//! Every program has one enforcer. Where the kernel has Landlock it is Convoke's own: a policy, made
-//! here, that a confine step enforces on itself before it becomes the program. Elsewhere it is the
-//! program's own sandbox. What nothing enforces is a [`Gap`], and is reported.
+//! Every program has one enforcer. If the kernel has Landlock, the enforcer is Convoke: it creates a policy,
+//! and a confine step enforces the policy on itself before it becomes the program. Otherwise it is the
+//! program's own sandbox. Whatever is not enforced is a [`Gap`], and is reported.
 
 mod carve;
 mod confine;
@@ -37,7 +37,7 @@ use crate::permission::PermissionQuestion;
 use crate::turn_input::Permissions;
 use crate::vendor::Vendor;
 
-/// The oldest Landlock under which a file that may only be read stays as it is.
+/// The oldest Landlock version that protects read-only files completely.
 const COMPLETE_FILES: u8 = 3;
 /// The ports of model servers and of name servers.
 const USUAL_PORTS: [u16; 2] = [53, 443];
@@ -45,11 +45,11 @@ const USUAL_PORTS: [u16; 2] = [53, 443];
 /// The sandbox settings of all agents of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SandboxSettings {
-    /// Directories that no agent can read: Convoke's own.
+    /// Convoke's own directories, which no agent can read.
     pub private: Vec<PathBuf>,
     /// The route of the agent's program to its model.
     pub route: Route,
-    /// Whether a turn is refused where something is not enforced.
+    /// Whether a turn is refused if something is not enforced.
     pub required: bool,
     /// The newest version of Landlock to use, for tests of older kernels.
     pub newest_abi: Option<u8>,
@@ -59,17 +59,17 @@ pub struct SandboxSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Route {
-    /// By itself: the ports that it needs are open to the commands that it runs, too.
+    /// Directly. The ports that the program needs are open to its commands too.
     #[default]
     Direct,
-    /// Through a server of Convoke's on this machine. No other port is open.
+    /// Through a server of Convoke on this machine. No other port is open.
     Through {
         /// The server's port.
         port: u16,
     },
 }
 
-/// The additions of the user's configuration to the sandbox of an agent.
+/// The user's additions to the sandbox of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SandboxAdditions {
     /// Paths that can be read although they are secrets.
@@ -80,12 +80,12 @@ pub struct SandboxAdditions {
     pub ports: Vec<u16>,
     /// Whether Unix sockets can be connected to.
     pub unix_sockets: bool,
-    /// Variables that are passed on although their names mark secrets.
+    /// Variables that are passed on although their names look like secrets.
     pub variables: Vec<String>,
 }
 
 impl SandboxAdditions {
-    /// Resolves `~` at the beginning of paths.
+    /// Resolves `~` at the start of paths.
     pub(crate) fn in_home(mut self, home: Option<&Path>) -> Self {
         for path in self.readable.iter_mut().chain(&mut self.writable) {
             if let (Ok(rest), Some(home)) = (path.strip_prefix("~"), home) {
@@ -99,11 +99,11 @@ impl SandboxAdditions {
 /// The state of a program in the user's home.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ProgramState {
-    /// The directories that it reads.
+    /// The directories that the program reads.
     pub readable: Vec<PathBuf>,
-    /// The files in them that are made, with their content.
+    /// The files in them to create, with their content.
     pub files: Vec<(PathBuf, &'static str)>,
-    /// The directories that it reads and writes. They are made.
+    /// The directories that the program reads and writes. They are created.
     pub directories: Vec<PathBuf>,
 }
 
@@ -117,24 +117,24 @@ impl ProgramState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Enforcer {
-    /// The kernel, by Landlock of this version.
+    /// The kernel, with this version of Landlock.
     Landlock {
         /// The version of its interface.
         abi: u8,
     },
-    /// The agent's program, by a sandbox or by rules of its own.
+    /// The agent's program, with its own sandbox or rules.
     Program,
     /// Nothing.
     Nothing,
 }
 
 impl Enforcer {
-    /// Returns what enforces the permissions of a CLI, or of any other program for `None`.
+    /// Returns the enforcer for a CLI, or for any other program if `None`.
     pub fn on_this_machine(vendor: Option<Vendor>, newest_abi: Option<u8>) -> Self {
         let abi = platform::abi().min(newest_abi.unwrap_or(u8::MAX));
         match (abi, vendor) {
             (COMPLETE_FILES.., _) => Self::Landlock { abi },
-            // The program's own sandbox holds more than an old Landlock, and does not start within it.
+            // The program's own sandbox enforces more than an old Landlock, and does not start inside it.
             (_, Some(_)) => Self::Program,
             (0, None) => Self::Nothing,
             (_, None) => Self::Landlock { abi },
@@ -146,7 +146,7 @@ impl Enforcer {
         matches!(self, Self::Landlock { .. })
     }
 
-    /// Returns what is not enforced, with the additions of the user's configuration.
+    /// Returns the gaps, given the user's additions.
     pub fn gaps(
         self,
         permissions: Permissions,
@@ -185,23 +185,23 @@ impl fmt::Display for Enforcer {
     }
 }
 
-/// The paths that an agent may read and change, for what Convoke does in its name.
+/// The paths that an agent may read and change, for actions that Convoke takes on its behalf.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     /// The paths that cannot be read.
     pub(crate) hidden: Vec<PathBuf>,
     /// The paths that can be read although they are in a hidden directory.
     pub(crate) shown: Vec<PathBuf>,
-    /// The paths that stay as they are.
+    /// The paths that cannot be changed.
     pub(crate) kept: Vec<PathBuf>,
-    /// The working directory, where relative paths begin.
+    /// The working directory, which relative paths start from.
     pub(crate) cwd: PathBuf,
     /// The directories that can be changed.
     pub(crate) changed: Vec<PathBuf>,
 }
 
 impl Reach {
-    /// Returns whether a path without links can be read: the nearest directory around it decides.
+    /// Returns whether a path without links can be read. The innermost listed directory around it decides.
     pub(crate) fn shows(&self, path: &Path) -> bool {
         depth_of(&self.hidden, path) <= depth_of(&self.shown, path)
     }
@@ -211,7 +211,8 @@ impl Reach {
         !self.kept.iter().any(|kept| path.starts_with(kept))
     }
 
-    /// Returns whether the sandbox stops what a question asks for, whatever the answer is. Of a command that is not known.
+    /// Returns whether the sandbox would stop the action of a question, whatever the answer. For a command this
+    /// is unknown.
     pub(crate) fn stops(&self, question: &PermissionQuestion) -> bool {
         let mut real = RealPaths::default();
         let mut resolve = |path: &PathBuf| real.resolve(&lexical(&self.cwd.join(path)));
@@ -227,7 +228,7 @@ impl Reach {
     }
 }
 
-/// Resolves `..` in a path by its names.
+/// Resolves `..` in a path without accessing the file system.
 fn lexical(path: &Path) -> PathBuf {
     let mut resolved = PathBuf::new();
     for part in path.components() {
@@ -256,33 +257,33 @@ pub(crate) struct Sandbox<'a> {
     pub vendor: Option<Vendor>,
     /// The CLI's own directory.
     pub directory: Option<PathBuf>,
-    /// The CLI's session, where it is known before the turn.
+    /// The CLI's session, if it is known before the turn.
     pub session: Option<String>,
-    /// The state of a program that is known by name.
+    /// The state of a program known by name.
     pub state: ProgramState,
     pub home: Option<PathBuf>,
     pub cwd: &'a Path,
     pub private_dir: &'a Path,
-    /// The program's private home, beside the turn's directory.
+    /// The program's private home, outside the turn's directory.
     pub private_home: Option<PathBuf>,
     /// The parent of the private directories of other turns.
     pub temp_root: &'a Path,
     pub settings: &'a SandboxSettings,
     pub additions: SandboxAdditions,
-    /// Secrets that the environment names.
+    /// Secrets named by the environment.
     pub secrets: Vec<PathBuf>,
-    /// Texts of the program's configuration, whose addresses it connects to.
+    /// Texts of the program's configuration, which contain the addresses that it connects to.
     pub addresses: Vec<String>,
 }
 
 impl Sandbox<'_> {
-    /// Returns what is reported at the start of the turn; `Err` if the turn must not start.
+    /// Returns the diagnostic for the start of the turn; `Err` if the turn must not start.
     pub fn report(&self) -> Result<Option<Diagnostic>, String> {
         let permissions = self.permissions.as_str();
         if self.enforcer == Enforcer::Nothing && self.permissions < Permissions::Full {
             return Err(format!(
-                "nothing on this system enforces `{permissions}` for this program; `permissions = \
-                 \"full\"` in agents.toml lets it run with all of yours"
+                "this system cannot enforce `{permissions}` for this program; `permissions = \
+                 \"full\"` in agents.toml lets it run with your own permissions"
             ));
         }
         let gaps = self.enforcer.gaps(self.permissions, self.settings.route, &self.additions);
@@ -306,7 +307,8 @@ impl Sandbox<'_> {
         Ok((!gaps.is_empty()).then(|| Diagnostic::new(diagnostics::SANDBOX_PARTIAL, message)))
     }
 
-    /// Returns a diagnostic about paths that may be changed and do not exist: a rule holds for what is there.
+    /// Returns a diagnostic about writable paths that do not exist. Landlock rules apply only to existing
+    /// paths.
     pub fn missing(&self) -> Option<Diagnostic> {
         let confined = self.enforcer.is_kernel() && self.permissions < Permissions::Full;
         let paths = self.additions.writable.iter().filter(|path| confined && !path.exists());
@@ -316,8 +318,9 @@ impl Sandbox<'_> {
         (!names.is_empty()).then(|| Diagnostic::new(diagnostics::SANDBOX_PATH_MISSING, message))
     }
 
-    /// Makes what the program writes to, and writes its policy into the private directory. Returns the
-    /// policy's file, `None` if nothing is enforced; and the paths that count for what Convoke does in the agent's name.
+    /// Creates the directories that the program writes to, and writes its policy into the private directory.
+    /// Returns the policy's file (`None` if nothing is enforced), and the paths for actions that Convoke takes
+    /// on the agent's behalf.
     pub fn prepare(&self) -> io::Result<(Option<PathBuf>, Reach)> {
         let is_confined = self.enforcer.is_kernel() && self.permissions < Permissions::Full;
         let changed = if is_confined { self.written()? } else { self.changed() };
@@ -365,7 +368,7 @@ impl Sandbox<'_> {
         })
     }
 
-    /// Returns the directories that end with the turn.
+    /// Returns the directories that are removed with the turn.
     fn private(&self) -> impl Iterator<Item = &Path> {
         [Some(self.private_dir), self.private_home.as_deref()].into_iter().flatten()
     }
@@ -377,9 +380,10 @@ impl Sandbox<'_> {
         own.chain(self.additions.readable.iter().map(PathBuf::as_path))
     }
 
-    /// Returns the paths that stay as they are, also where they lie in the working directory: they decide later turns.
+    /// Returns the paths that cannot be changed even inside the working directory, because they affect later
+    /// turns.
     fn kept(&self) -> Vec<PathBuf> {
-        // Private files end with the turn.
+        // Private files are removed with the turn.
         let is_private = |path: &PathBuf| self.private().any(|private| path.starts_with(private));
         let own = self.directory.iter().filter(|directory| !is_private(directory));
         let own = own.filter(|_| self.vendor.is_some()).cloned();
@@ -412,7 +416,7 @@ impl Sandbox<'_> {
         SignIn::find(self.vendor?, self.directory.as_deref()?)
     }
 
-    /// Makes what the program writes to, and returns it.
+    /// Creates the directories that the program writes to, and returns them.
     fn written(&self) -> io::Result<Vec<PathBuf>> {
         let mut roots = self.changed();
         if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
@@ -421,7 +425,7 @@ impl Sandbox<'_> {
         }
         if let (Some(Vendor::Claude), Some(home)) = (self.vendor, &self.home) {
             let settings = home.join(secrets::CLAUDE_SETTINGS);
-            // Where the file is missing, the program waits for seconds at every start.
+            // If this file is missing, the program waits for seconds at every start.
             state::make_file(&settings, "{}")?;
         }
         state::make_directories(&self.state.directories)?;
@@ -434,7 +438,7 @@ impl Sandbox<'_> {
         Ok(roots)
     }
 
-    /// Returns what the agent may change besides its program's state.
+    /// Returns the paths that the agent may change besides its program's state.
     fn changed(&self) -> Vec<PathBuf> {
         let mut roots: Vec<PathBuf> = self.private().map(Path::to_owned).collect();
         if self.permissions > Permissions::ReadOnly {
@@ -444,7 +448,7 @@ impl Sandbox<'_> {
         roots
     }
 
-    /// Returns the ports that are open besides the usual ones, in words.
+    /// Returns the additional open ports as text.
     fn other_ports(&self) -> Option<String> {
         let Network::Ports { ports, .. } = self.network() else { return None };
         let others = ports.iter().filter(|port| !USUAL_PORTS.contains(port)).map(u16::to_string);

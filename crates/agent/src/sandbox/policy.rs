@@ -1,4 +1,4 @@
-//! The policy that the confine step enforces, and the file that carries it.
+//! The policy that the confine step enforces, and its file format.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,13 +8,13 @@ use convoke_files::FileKind;
 use convoke_files::limit::read_named_text;
 use serde::{Deserialize, Serialize};
 
-/// The permissions of a program. The confine step enforces all of it or does not start the program. Its paths have no
-/// links.
+/// The permissions of a program. The confine step enforces all of them or does not start the program. Paths
+/// contain no links.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// The version of Landlock that the rules need.
     pub abi: u8,
-    /// The paths that cannot be read, listed or run; all others can.
+    /// The paths that cannot be read, listed or executed; all others can.
     pub hidden: Vec<FilePath>,
     /// The paths that can be read although they are in a hidden directory.
     pub shown: Vec<FilePath>,
@@ -24,7 +24,7 @@ pub struct Policy {
     pub network: Network,
     /// Whether Unix sockets can be connected to.
     pub unix_sockets: bool,
-    /// Variables that the program is started with, and the confine step is not.
+    /// Variables for the program, but not for the confine step.
     #[serde(default)]
     pub env: Vec<(String, String)>,
     /// Whether signals and abstract sockets reach only the program's own processes.
@@ -35,13 +35,13 @@ pub struct Policy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Writes {
-    /// All.
+    /// All files.
     Everywhere,
-    /// Those in some directories.
+    /// Files in some directories.
     Beneath {
         /// The directories, or single files.
         roots: Vec<FilePath>,
-        /// The paths that stay read-only although they are in one of them.
+        /// The paths in these directories that stay read-only.
         except: Vec<FilePath>,
     },
 }
@@ -50,18 +50,18 @@ pub enum Writes {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Network {
-    /// Anywhere.
+    /// Everything.
     Open,
-    /// To some TCP ports.
+    /// Some TCP ports.
     Ports {
-        /// The ports, of every host.
+        /// The ports, on any host.
         ports: Vec<u16>,
-        /// Whether UDP is open too, which names are looked up with.
+        /// Whether UDP is open too, for name lookups.
         udp: bool,
     },
 }
 
-/// A path of any bytes.
+/// A path, which may contain any bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilePath(OsString);
 

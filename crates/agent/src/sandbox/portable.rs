@@ -1,20 +1,20 @@
-//! Systems without Landlock: nothing is restricted, and Convoke reports it.
+//! Systems without Landlock: nothing is restricted, and Convoke reports that.
 
 use std::io;
 
 use super::policy::Policy;
 
-/// There is no Landlock here.
+/// Returns 0: there is no Landlock.
 pub fn abi() -> u8 {
     0
 }
 
-/// There is no such filter here.
+/// Returns `false`: there is no filter.
 pub fn filters_calls() -> bool {
     false
 }
 
-/// There is nothing to restrict a process with.
+/// Does nothing: a process cannot be restricted.
 pub fn restrict(_policy: &Policy) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }

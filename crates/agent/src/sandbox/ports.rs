@@ -1,8 +1,8 @@
-//! The TCP ports that a program's own configuration names.
+//! Finds the TCP ports in a program's own configuration.
 
 use std::collections::BTreeSet;
 
-/// The schemes of addresses, with their usual ports.
+/// URL schemes and their default ports.
 const SCHEMES: &[(&str, u16)] = &[
     ("http://", 80),
     ("https://", 443),

@@ -70,7 +70,7 @@ const USER_SECRETS: &[&str] = &[
     ".local/share/com.vercel.cli",
     ".local/share/keyrings",
     ".local/share/kwalletd",
-    // Commands that were typed with a password or a token in them.
+    // Typed commands can contain passwords and tokens.
     ".bash_history",
     ".zsh_history",
     ".local/share/fish/fish_history",
@@ -80,7 +80,7 @@ const USER_SECRETS: &[&str] = &[
     ".python_history",
     ".rediscli_history",
     ".sqlite_history",
-    // Cookies, mails and saved passwords.
+    // Cookies, mail and saved passwords.
     ".mozilla",
     ".thunderbird",
     ".config/chromium",
@@ -113,7 +113,7 @@ const SECRET_PATH_VARIABLES: &[&str] = &[
 /// The directories of caches and logs.
 const IN_CACHES: [&str; 2] = [".cache/", ".local/state/"];
 
-/// Directories of agents that Convoke does not start by their names; those of presets are in their table.
+/// Directories of agents that Convoke does not start by name; those of presets are in their table.
 const AGENT_DIRECTORIES: &[&str] = &[
     ".aider.conf.yml",
     ".cline",
@@ -131,13 +131,13 @@ const AGENT_DIRECTORIES: &[&str] = &[
     ".local/share/goose",
 ];
 
-/// Files that containers are given to read once.
+/// Files with secrets that are given to containers.
 const MACHINE_SECRETS: &[&str] = &["/run/secrets"];
 
-/// Claude Code's settings and servers, which lie beside its directory.
+/// Claude Code's settings and servers, which are next to its directory.
 pub(super) const CLAUDE_SETTINGS: &str = ".claude.json";
 
-/// The paths that no agent may read, also when Convoke reads on its behalf.
+/// The paths that no agent may read, even when Convoke reads on its behalf.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Secrets(Vec<PathBuf>);
 
@@ -155,15 +155,15 @@ impl Secrets {
         Self(paths)
     }
 
-    /// Returns whether a path without links is one of them, for a member of a project: the nearest directory around it
-    /// decides.
+    /// Returns whether a path without links is secret for a member of a project. The innermost listed directory
+    /// around it decides.
     pub fn contain(&self, path: &Path, project: &Path) -> bool {
         let mut real = RealPaths::default();
         let hidden: Vec<PathBuf> = self.0.iter().map(|secret| real.resolve(secret)).collect();
         !Reach { hidden, shown: vec![real.resolve(project)], ..Reach::default() }.shows(path)
     }
 
-    /// Returns those in a directory, whose path has no links, relative to it.
+    /// Returns the secret paths in a directory, relative to it. The directory's path contains no links.
     pub fn below(&self, directory: &Path) -> Vec<PathBuf> {
         let mut real = RealPaths::default();
         let below =
@@ -192,10 +192,11 @@ pub(crate) fn secret_paths_from_env<'v>(
     paths.filter(is_secret).collect()
 }
 
-/// Returns the paths that an agent cannot read; `own` is the CLI that it runs. Those of its own preset are among them.
+/// Returns the paths that an agent cannot read; `own` is the CLI that it runs. Paths of its own preset are
+/// included.
 pub(super) fn secret_paths(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {
     let of_presets = PRESETS.iter().flat_map(|preset| preset.directory.iter().chain(preset.state));
-    // A new file in a directory with a hidden entry cannot be read, and programs create caches.
+    // A new file in a directory with a hidden entry could not be read, and programs create caches.
     let of_presets =
         of_presets.filter(|name| !IN_CACHES.iter().any(|cache| name.starts_with(cache)));
     let in_home = USER_SECRETS.iter().chain(AGENT_DIRECTORIES).chain(of_presets);

@@ -1,8 +1,9 @@
-//! The sign-in of Claude Code, which it renews in the middle of a turn.
+//! The sign-in of Claude Code, which the program renews in the middle of a turn.
 //!
-//! To do so it makes a lock and a new file in the directory that holds the sign-in, and the right to make
-//! those in its own directory would be the right to put settings and skills in place. So it finds its sign-in
-//! by a link in a separate directory, and a file that replaces the link is moved to the place of the original.
+//! To renew it, the program creates a lock and a new file in the directory of the sign-in. The right to create
+//! files in its own directory would also let an agent install settings and skills. Therefore the program finds
+//! its sign-in through a link in a separate directory, and a file that replaces the link is moved to the
+//! original location.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _};
@@ -16,14 +17,14 @@ use crate::vendor::Vendor;
 /// The variable that names the directory of the sign-in.
 pub(crate) const VARIABLE: &str = "CLAUDE_SECURESTORAGE_CONFIG_DIR";
 
-/// The file, in the directory of the program.
+/// The file of the sign-in, in the program's directory.
 const FILE: &str = ".credentials.json";
-/// The directory with the link, in the same.
+/// The directory of the link, in the program's directory.
 const DIRECTORY: &str = "convoke-sign-in";
-/// No sign-in is longer.
+/// The maximum size of a sign-in.
 const LONGEST: u64 = 1 << 20;
 
-/// A sign-in, by its file and its link.
+/// A sign-in: its file and its link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SignIn {
     file: PathBuf,
@@ -31,7 +32,7 @@ pub(crate) struct SignIn {
 }
 
 impl SignIn {
-    /// Returns the sign-in of a CLI that has one and renews it in this way.
+    /// Returns the sign-in of a CLI that renews it this way, if there is one.
     pub(crate) fn find(vendor: Vendor, directory: &Path) -> Option<Self> {
         let file = directory.join(FILE);
         let is_there = vendor == Vendor::Claude && file.is_file();
@@ -48,12 +49,12 @@ impl SignIn {
         if !self.directory.is_dir() {
             DirBuilder::new().mode(0o700).create(&self.directory)?;
         }
-        // A turn that was killed could not keep what it renewed.
+        // A killed turn could not keep its renewed sign-in.
         self.keep()?;
         Ok(self.directory)
     }
 
-    /// Moves a renewed sign-in to its file, and makes the link again. Returns whether there was one.
+    /// Moves a renewed sign-in to its file, and restores the link. Returns whether there was one.
     pub(crate) fn keep(&self) -> io::Result<bool> {
         let link = self.directory.join(FILE);
         let target = Path::new("..").join(FILE);
@@ -72,7 +73,7 @@ impl SignIn {
         make_link(&target, &link).map(|()| false)
     }
 
-    /// Returns whether a file is a sign-in, and newer than the one in place.
+    /// Returns whether a file is a sign-in that is newer than the current one.
     fn is_newer(&self, renewed: &Path) -> io::Result<bool> {
         let in_place = self.file.metadata()?.modified()?;
         let is_same = is_renewal(&read(&self.file)?, &read(renewed)?);
@@ -83,7 +84,8 @@ impl SignIn {
 /// The fields that name the account of a sign-in.
 const ACCOUNT: &[&str] = &["accountUuid", "organizationUuid"];
 
-/// Returns whether a new sign-in differs from the old one in its tokens only. Account fields, if present, must be equal.
+/// Returns whether a new sign-in differs from the old one only in its tokens. Account fields, if present, must
+/// be equal.
 fn is_renewal(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     let is_same = |(name, old): (&String, &Value)| match (old, new.get(name)) {
         (old, Some(new)) if old["accessToken"].is_string() => {
@@ -96,15 +98,15 @@ fn is_renewal(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
 
 fn read(path: &Path) -> io::Result<Map<String, Value>> {
     let mut text = Vec::new();
-    #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
+    #[expect(clippy::disallowed_methods, reason = "the size is limited")]
     File::open(path)?.take(LONGEST).read_to_end(&mut text)?;
-    // What is no JSON is no sign-in.
+    // A file that is not JSON is not a sign-in.
     Ok(serde_json::from_slice(&text).unwrap_or_default())
 }
 
 fn make_link(target: &Path, link: &Path) -> io::Result<()> {
     match symlink(target, link) {
-        // Another turn was faster.
+        // Another turn created the link first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
@@ -153,7 +155,7 @@ mod tests {
         replace(&sign_in, NEW);
         assert!(sign_in.keep().unwrap());
         assert_eq!(text(&sign_in.file), NEW);
-        // What the user's own program renews is seen.
+        // A sign-in renewed by the user's own program is visible.
         std::fs::write(&sign_in.file, "{\"newer\": 1}").unwrap();
         assert_eq!(text(&sign_in.directory.join(FILE)), "{\"newer\": 1}");
     }
@@ -170,12 +172,12 @@ mod tests {
             assert_eq!(text(&sign_in.file), OLD);
         }
         replace(&sign_in, NEW);
-        // Meanwhile the user has signed in again.
+        // The user has signed in again meanwhile.
         let later = SystemTime::now() + Duration::from_mins(1);
         File::options().write(true).open(&sign_in.file).unwrap().set_modified(later).unwrap();
         sign_in.keep().unwrap();
         assert_eq!(text(&sign_in.file), OLD);
-        // A link to elsewhere is replaced, and not followed.
+        // A link to another file is replaced, not followed.
         let secret = home.path().join("secret");
         std::fs::write(&secret, "{\"secret\": 1}").unwrap();
         std::fs::remove_file(sign_in.directory.join(FILE)).unwrap();

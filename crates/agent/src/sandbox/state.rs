@@ -1,9 +1,9 @@
-//! The state of each CLI: what it has to write to work, resume and stay signed in.
+//! The state of each CLI: what it must write to work, to resume and to stay signed in.
 //!
-//! Everything else in its directory stays as it is: settings, rules, hooks, skills and commands are
-//! followed by later turns, and by the user's own. So are scripts that a running program reads before each command
-//! (`shell-snapshots`, `session-env`, `tmp/arg0`), and what it remembers of other projects. Rules hold for files that
-//! exist, so the entries are made before the program starts.
+//! Everything else in its directory is protected: settings, rules, hooks, skills and commands affect later
+//! turns and the user's own sessions. The same holds for scripts that a running program reads before each
+//! command (`shell-snapshots`, `session-env`, `tmp/arg0`), and for what it remembers about other projects.
+//! Landlock rules apply only to existing files, so the entries are created before the program starts.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ use crate::vendor::Vendor;
 
 /// The state of one CLI, by names in its own directory.
 struct State {
-    /// Directories, which are made.
+    /// Directories, created if missing.
     directories: &'static [&'static str],
     /// Files created if missing, with their initial content.
     files: &'static [(&'static str, &'static str)],
@@ -26,11 +26,11 @@ struct State {
 const CLAUDE: State =
     State { directories: &["debug", "statsig", "telemetry"], files: &[], existing: &[] };
 
-/// Claude Code's directories that have one for each session.
+/// Claude Code's directories with one subdirectory per session.
 const CLAUDE_SESSIONS: &[&str] = &["file-history", "session-env", "tasks"];
-/// Claude Code's directory that has one for each project, by its path.
+/// Claude Code's directory with one subdirectory per project, named by its path.
 const CLAUDE_PROJECTS: &str = "projects";
-/// Claude Code shortens longer names of projects in a way of its own.
+/// The length above which Claude Code shortens the names of projects.
 const LONGEST_PROJECT: usize = 200;
 
 const CODEX: State = State {
@@ -45,8 +45,8 @@ const GEMINI: State = State {
     existing: &["google_accounts.json", "installation_id", "oauth_creds.json", "projects.json"],
 };
 
-/// Creates the state of a CLI in its directory, and returns the paths that it may write. `session` is that of the turn, where it is
-/// known before.
+/// Creates the state of a CLI in its directory, and returns the paths that it may write. `session` is the
+/// turn's session, if it is known before the turn.
 pub(super) fn prepare(
     vendor: Vendor,
     directory: &Path,
@@ -61,7 +61,7 @@ pub(super) fn prepare(
     let mut writable = Vec::new();
     writable.extend(state.directories.iter().map(|name| directory.join(name)));
     if vendor == Vendor::Claude {
-        // The program names it: no path that leads elsewhere.
+        // The program chooses this name, so it must not be a path that leads elsewhere.
         let is_name = |id: &&str| id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
         let session = session.filter(is_name).filter(|id| !id.is_empty());
         let of_session = |name: &&str| Some(directory.join(name).join(session?));
@@ -80,10 +80,10 @@ pub(super) fn prepare(
     Ok(writable)
 }
 
-/// Returns the name of the directory in which Claude Code keeps the sessions of a working directory.
+/// Returns the name of the directory where Claude Code keeps the sessions of a working directory.
 fn claude_project(cwd: &Path) -> Option<String> {
     let cwd = cwd.canonicalize().ok()?;
-    // As JavaScript sees it, in units of UTF-16.
+    // In UTF-16 code units, as JavaScript counts.
     let units = cwd.to_str()?.encode_utf16();
     let character = |unit: u16| {
         let ascii = u8::try_from(unit).map(char::from);

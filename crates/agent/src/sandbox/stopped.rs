@@ -1,4 +1,5 @@
-//! Tools that the sandbox stopped: the kernel reports it to the tool, and no event of the program contains it.
+//! Finds tools that the sandbox stopped. The kernel reports a refusal to the tool, and no event of the program
+//! contains it.
 
 use std::io;
 use std::pin::Pin;
@@ -15,26 +16,26 @@ use crate::turn::TurnResult;
 use crate::turn_input::Permissions;
 use crate::verdict::Ending;
 
-/// The words of tools for a refusal of the kernel.
+/// Texts with which tools report a refusal of the kernel.
 const REFUSALS: &[&str] =
     &["Permission denied", "permission denied", "EACCES", "Operation not permitted", "EPERM"];
 
 /// The number of bytes of a tool's output that are searched, from both ends.
 const LOOKED_AT: usize = 64 << 10;
-/// The bytes of a refusal that are shown.
+/// The maximum size of a shown refusal.
 const SHOWN: usize = 200;
 
 /// A dialogue with a program in the sandbox.
-pub(crate) struct Watched {
+pub(crate) struct RefusalWatcher {
     dialogue: Box<dyn Dialogue>,
     permissions: Permissions,
-    /// The program writes no events, so refusals are searched for in its error output.
+    /// Whether the program writes no events, so that refusals are searched for in its error output.
     has_no_events: bool,
     count: u64,
     first: Option<String>,
 }
 
-impl Watched {
+impl RefusalWatcher {
     pub fn new(dialogue: Box<dyn Dialogue>, permissions: Permissions, has_no_events: bool) -> Self {
         Self { dialogue, permissions, has_no_events, count: 0, first: None }
     }
@@ -46,7 +47,7 @@ impl Watched {
         }
     }
 
-    /// Passes on events, and looks at the output of tools.
+    /// Forwards events, and checks the output of tools.
     fn watch<R>(
         &mut self,
         sink: &mut Sink<'_>,
@@ -66,7 +67,7 @@ impl Watched {
     }
 }
 
-/// Returns the line of an output that contains the kernel's refusal.
+/// Returns the line of an output that reports a refusal of the kernel.
 fn refusal(output: &str) -> Option<String> {
     let head = &output[..output.floor_char_boundary(LOOKED_AT.min(output.len()))];
     let tail = &output[output.ceil_char_boundary(output.len().saturating_sub(LOOKED_AT))..];
@@ -75,7 +76,7 @@ fn refusal(output: &str) -> Option<String> {
     Some(line[..line.floor_char_boundary(SHOWN.min(line.len()))].to_owned())
 }
 
-impl Dialogue for Watched {
+impl Dialogue for RefusalWatcher {
     fn open(&mut self) -> Input {
         self.dialogue.open()
     }

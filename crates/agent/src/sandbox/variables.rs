@@ -1,11 +1,11 @@
-//! The variables of the user that a program in a sandbox does not get.
+//! Selects the user's variables that a sandboxed program does not get.
 
 use std::ffi::OsStr;
 
 use convoke_redact::is_secret_name;
 
-/// Variables that lead to programs outside of the sandbox, which would act for the agent: those of the terminal and the
-/// screen take keys, and show what others typed.
+/// Variables that point to programs outside the sandbox, which would act for the agent. Those of the terminal
+/// and the screen accept keys, and show what others typed.
 const OUTSIDE: &[&str] = &[
     "DISPLAY",
     "DOCKER_HOST",
@@ -16,23 +16,23 @@ const OUTSIDE: &[&str] = &[
     "XAUTHORITY",
     "XDG_RUNTIME_DIR",
 ];
-/// The beginning of the variables that lead to the user's session bus.
+/// The prefix of variables that point to the user's session bus.
 const BUS: &str = "DBUS_";
 
-/// Variables whose names have a word of secrets, and whose values are names of settings.
+/// Variables whose names look like secrets, but whose values are names of settings.
 const NO_SECRETS: &[&str] = &["GIT_CONFIG_KEY_*"];
 
-/// The variables with secrets that an agent is given.
+/// The variables with secrets that an agent gets.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OwnVariables {
-    /// Names; `*` at the beginning or the end stands for any characters.
+    /// Names; `*` at the start or end matches any characters.
     pub names: Vec<String>,
     /// Texts of the program's configuration, which name variables.
     pub texts: Vec<String>,
 }
 
 impl OwnVariables {
-    /// Returns whether the agent gets a variable of the user's.
+    /// Returns whether the agent gets one of the user's variables.
     pub fn is_passed_on(&self, name: &OsStr, value: &OsStr) -> bool {
         let Some(name) = name.to_str() else { return true };
         let is_own = || self.names.iter().any(|own| matches(own, name)) || self.is_named(name);
@@ -51,7 +51,7 @@ impl OwnVariables {
 }
 
 fn is_secret(name: &str, value: &OsStr) -> bool {
-    // A number of tokens, as of a model's answer.
+    // A number of tokens, for example of a model's answer.
     let is_number = || value.as_encoded_bytes().iter().all(u8::is_ascii_digit);
     let is_count = name.to_ascii_uppercase().ends_with("TOKENS") && is_number();
     is_secret_name(name) && !is_count && !NO_SECRETS.iter().any(|known| matches(known, name))

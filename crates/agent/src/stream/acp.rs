@@ -1,7 +1,7 @@
 //! The Agent Client Protocol, version 1: JSON-RPC, one message per line, as real agents write it.
 //!
-//! Every field may be missing or of another type, and updates come in any order. Requests and responses
-//! are left to the dialogue, which calls the reader when a turn begins and ends.
+//! Any field may be missing or of another type, and updates arrive in any order. The dialogue handles requests
+//! and responses, and tells the reader when a turn begins and ends.
 
 mod tool;
 
@@ -52,7 +52,7 @@ pub enum Message {
         /// The parameters.
         params: Value,
     },
-    /// A response to a request of ours.
+    /// A response to a request of Convoke.
     Response {
         /// The id of our request.
         id: Value,
@@ -87,7 +87,7 @@ impl Message {
 #[derive(Debug)]
 pub struct Acp {
     progress: TurnProgress,
-    /// The text since the last tool call or the last message, which has not been reported whole.
+    /// The text since the last tool call or message, which was not reported whole yet.
     text: String,
     thought: String,
     message: Option<String>,
@@ -95,9 +95,9 @@ pub struct Acp {
     tools: Tools,
     /// Whether the agent has written or done anything in this turn.
     is_active: bool,
-    /// The agent reports failures as text, and counts no tokens then.
+    /// Whether the agent reports failures as text, without counting tokens.
     reports_errors_as_text: bool,
-    /// The costs that the agent reports are those of this turn alone.
+    /// Whether the reported costs are those of this turn only.
     counts_cost: bool,
     model: Option<String>,
 }
@@ -126,12 +126,12 @@ impl Acp {
         self
     }
 
-    /// Reads a line as text, and counts broken characters.
+    /// Returns a line as text, and counts invalid characters.
     pub(crate) fn text_of<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
         self.progress.json(line)
     }
 
-    /// Begins the turn: the agent has named its session.
+    /// Begins the turn, once the agent has named its session.
     pub(crate) fn begin(
         &mut self,
         session: &str,
@@ -148,7 +148,7 @@ impl Acp {
         }));
     }
 
-    /// Returns what is known of a tool call, together with what a question says of it.
+    /// Returns what is known about a tool call, including the description in a question.
     pub(crate) fn call(&mut self, described: &Value, sink: &mut Sink<'_>) -> Call {
         self.end_texts(sink);
         self.is_active = true;
@@ -168,12 +168,12 @@ impl Acp {
         self.tools.refuse(call, sink);
     }
 
-    /// Reports something of the agent that is not known.
+    /// Reports an unknown message of the agent.
     pub(crate) fn unknown(&mut self, name: &str, line: &str, sink: &mut Sink<'_>) {
         self.progress.unknown(name, line, sink);
     }
 
-    /// Reports a missing feature that the turn can do without.
+    /// Reports a missing feature that the turn does not need.
     pub(crate) fn warn(&mut self, diagnostic: Diagnostic, sink: &mut Sink<'_>) {
         self.progress.warn(diagnostic, sink);
     }
@@ -183,7 +183,7 @@ impl Acp {
         self.progress.noise(line);
     }
 
-    /// Returns whether an update says or does something.
+    /// Returns whether an update contains text or an action.
     pub(crate) fn is_content(update: &Value) -> bool {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
         kind != "current_mode_update" && !QUIET.contains(&kind)
@@ -196,7 +196,7 @@ impl Acp {
             "agent_message_chunk" => self.chunk(update, sink),
             "agent_thought_chunk" => self.think(text_in(&update["content"]), sink),
             "tool_call" | "tool_call_update" => {
-                // The reply is what follows the last call.
+                // The reply is the text after the last call.
                 if self.tools.is_step(update) {
                     self.end_texts(sink);
                     self.progress.pause();
@@ -207,7 +207,7 @@ impl Acp {
             "plan" => plan(&update["entries"], sink),
             "current_mode_update" => {
                 let mode = update["currentModeId"].as_str().unwrap_or_default();
-                self.notice(format!("its mode is now `{mode}`"), sink);
+                self.notice(format!("the mode is now `{mode}`"), sink);
             }
             "notice" => {
                 let words = [&update["title"], &update["description"]];
@@ -220,7 +220,7 @@ impl Acp {
         }
     }
 
-    /// Reads what agents say beside the protocol: counts, costs and retries.
+    /// Reads extension fields: counts, costs and retries.
     fn read_meta(&mut self, update: &Value, sink: &mut Sink<'_>) {
         let meta = &update["_meta"];
         if let Some(usage) = usage(&meta["usage"]) {
@@ -250,7 +250,7 @@ impl Acp {
         let text = text_in(&update["content"]);
         let message = update["messageId"].as_str().map(str::to_owned);
         if message != self.message && message.is_some() {
-            // Another message: the reply is the last one.
+            // A new message begins, and the reply is the last one.
             if self.message.is_some() && !self.text.is_empty() {
                 self.end_texts(sink);
                 self.progress.pause();
@@ -289,7 +289,7 @@ impl Acp {
         }
     }
 
-    /// Reports texts whole, before something else begins.
+    /// Reports texts as whole before something else begins.
     fn end_texts(&mut self, sink: &mut Sink<'_>) {
         self.end_thought(sink);
         if !self.text.is_empty() {
@@ -298,7 +298,7 @@ impl Acp {
         }
     }
 
-    /// Reads the result of the prompt, with which the turn is over.
+    /// Reads the result of the prompt, which ends the turn.
     pub fn on_prompt_result(&mut self, result: &Value, sink: &mut Sink<'_>) {
         let last = self.text.trim().to_owned();
         self.end_texts(sink);
@@ -319,7 +319,7 @@ impl Acp {
             }
             "end_turn" if !self.is_active => Verdict::Failed(Failure::new(
                 FailureReason::Incomplete,
-                "the agent ended its turn and wrote nothing: a failed request, or a command of its program",
+                "the agent ended its turn without output: a failed request, or a command of its program",
             )),
             "end_turn" => Verdict::Done,
             "cancelled" => Verdict::Cancelled,
@@ -330,7 +330,7 @@ impl Acp {
                 failed(FailureReason::Budget, "the agent stopped at its limit of requests")
             }
             "refusal" => failed(FailureReason::Refused, "the model refused"),
-            "" => failed(FailureReason::Incomplete, "the agent ended its turn and named no reason"),
+            "" => failed(FailureReason::Incomplete, "the agent ended its turn without a reason"),
             other => failed(FailureReason::Other, &format!("the agent stopped: {other}")),
         };
         self.progress.closing = Some(verdict);
@@ -381,7 +381,7 @@ impl Reader for Acp {
     }
 }
 
-/// Explains the error of a response.
+/// Converts the error of a response to a failure.
 pub fn failure(error: &Value) -> Failure {
     let data = &error["data"];
     let message = error["message"].as_str().unwrap_or("the agent refused a request");
@@ -436,7 +436,7 @@ fn status_in(details: &Value) -> Option<u16> {
     })
 }
 
-/// Reads counted tokens. Some agents count cached tokens apart from the others, as their sum shows.
+/// Reads counted tokens. Some agents count cached tokens separately, which their total shows.
 fn usage(counts: &Value) -> Option<Usage> {
     let count = |names: &[&str]| names.iter().find_map(|name| counts[*name].as_u64());
     let input = count(&["inputTokens", "input_tokens"]);

@@ -94,7 +94,7 @@ const QUIET_SYSTEM: &[&str] = &[
     "bridge_state",
 ];
 
-/// The prefix of the subtypes of `system` with which plugins draw on a screen.
+/// The prefix of `system` subtypes with which plugins draw on the screen.
 const SCREEN: &str = "ui_";
 
 /// Event types that are ignored.
@@ -130,13 +130,13 @@ pub struct Claude {
     progress: TurnProgress,
     /// Tool calls that write a file, until their result arrives.
     edits: HashMap<String, (String, &'static str)>,
-    /// The last error that the program wrote in place of a reply: label and text.
+    /// The last error that the program wrote instead of a reply: label and text.
     error: Option<(String, String)>,
     synthetic: bool,
     phase: ProcessPhase,
     /// The last result that was counted.
     counted: Option<String>,
-    /// Whether results count the tokens since the previous one, and not all.
+    /// Whether results count only the tokens since the previous one.
     counts_parts: bool,
 }
 
@@ -159,12 +159,12 @@ impl Claude {
         self.phase.needs_no_input()
     }
 
-    /// Returns whether the agent has replied and only background tasks run.
+    /// Returns whether the agent has replied and only background tasks are running.
     pub fn waits_for_tasks(&self) -> bool {
-        self.phase.rests() && self.phase.running() > 0
+        self.phase.is_idle() && self.phase.running() > 0
     }
 
-    /// Discards an interim reply: the turn is stopped before the final one.
+    /// Discards an interim reply, because the turn is stopped before the final one.
     pub fn stop(&mut self) {
         if self.waits_for_tasks() || self.phase.phase() == TurnPhase::Running {
             self.progress.closing = None;
@@ -212,7 +212,7 @@ impl Claude {
     }
 
     fn init(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
-        self.phase.works();
+        self.phase.turn_started();
         self.progress.session = event.session_id.0.as_deref().map(str::to_owned);
         self.progress.model = event.model.0.as_deref().map(str::to_owned);
         sink(Event::own(EventKind::Started { session: event.session_id.0, model: event.model.0 }));
@@ -231,7 +231,7 @@ impl Claude {
             return;
         }
         if parent.is_none() {
-            self.phase.works();
+            self.phase.turn_started();
             self.synthetic = synthetic;
             self.error = None;
         }
@@ -285,7 +285,7 @@ impl Claude {
         let parent = event.parent_tool_use_id.0;
         let content = event.message.0.unwrap_or_default().content;
         for block in content.objects() {
-            // Texts here echo our input, or are "interrupted" notes that the result repeats.
+            // Texts here echo Convoke's input, or are "interrupted" notes that the result repeats.
             if block.kind.as_str() == "tool_result" {
                 self.tool_result(block, parent.as_ref(), sink);
             }
@@ -326,7 +326,7 @@ impl Claude {
         };
         let sub_agent = event.parent_tool_use_id.0;
         if sub_agent.is_none() {
-            self.phase.works();
+            self.phase.turn_started();
         }
         match raw.kind.as_str() {
             "content_block_delta" => {
@@ -350,7 +350,7 @@ impl Claude {
                 };
                 sink(Event::new(sub_agent, kind));
             }
-            // A failed request was retried: the text starts over.
+            // A failed request was retried, so the text starts over.
             "message_start" if sub_agent.is_none() => self.progress.forget_preview(),
             quiet if QUIET_RAW.contains(&quiet) => {}
             other => {
@@ -366,7 +366,7 @@ impl Claude {
         }
         self.spent(&event, sink);
         if event.is_placeholder() {
-            return self.phase.works();
+            return self.phase.turn_started();
         }
         for denial in std::mem::take(&mut event.permission_denials).objects() {
             let tool = denial.tool_name.as_str();
@@ -388,10 +388,11 @@ impl Claude {
             }
         }
         self.progress.closing = Some(verdict);
-        self.phase.answers();
+        self.phase.replied();
     }
 
-    /// Adds the tokens since the previous result, sub-agents included. Older versions count the main thread only.
+    /// Adds the tokens since the previous result, including sub-agents. Older versions count only the main
+    /// thread.
     fn spent(&mut self, event: &Line<'_>, sink: &mut Sink<'_>) {
         let id = event.uuid.0.as_deref();
         if id.is_some() && id == self.counted.as_deref() {
@@ -416,7 +417,7 @@ impl Claude {
         }
     }
 
-    /// Handles the response to an interrupt: after the end of sub-agents no further result follows.
+    /// Handles the response to an interrupt. After the end of sub-agents, no further result follows.
     fn control_response(&mut self, event: &Line<'_>) {
         let response = event.response.0.as_ref().and_then(|response| response.response.0.as_ref());
         let interrupted = response.is_some_and(|response| response.still_queued.is_some());
@@ -535,7 +536,7 @@ impl Reader for Claude {
     }
 }
 
-/// Returns the reason of an error label.
+/// Returns the reason for an error label.
 fn labelled(label: &str) -> Option<FailureReason> {
     Some(match label {
         "authentication_failed" => FailureReason::Auth,

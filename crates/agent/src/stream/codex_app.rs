@@ -1,7 +1,7 @@
 //! Codex's `app-server`: JSON-RPC, one message per line, without the `jsonrpc` field.
 //!
-//! It streams text and reports each event once. Notifications name their thread: other threads belong to sub-agents.
-//! Requests and responses are left to the dialogue.
+//! The server streams text and reports each event once. Notifications name their thread; other threads belong
+//! to sub-agents. The dialogue handles requests and responses.
 
 use std::borrow::Cow;
 
@@ -55,9 +55,9 @@ const QUIET: &[&str] = &[
 /// A message for the dialogue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A response to our request, with the ids in it.
+    /// A response to a request of Convoke, with the ids in it.
     Answer {
-        /// The id of our request.
+        /// The id of the request.
         id: u64,
         /// The thread.
         thread: Option<String>,
@@ -66,9 +66,9 @@ pub enum Message {
         /// The turn.
         turn: Option<String>,
     },
-    /// An error response to our request.
+    /// An error response to a request of Convoke.
     Refusal {
-        /// The id of our request.
+        /// The id of the request.
         id: u64,
         /// The reason.
         message: String,
@@ -80,7 +80,7 @@ pub enum Message {
         /// The method.
         method: String,
     },
-    /// Nothing.
+    /// No message.
     Nothing,
 }
 
@@ -116,7 +116,7 @@ impl CodexApp {
         Self { before, ..self }
     }
 
-    /// Fails a turn that could not be started.
+    /// Fails a turn that could not start.
     pub fn fail(&mut self, failure: Failure) {
         self.progress.closing = Some(Verdict::Failed(failure));
     }
@@ -398,7 +398,8 @@ struct HttpStatus {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ThreadCounts {
-    /// Over the whole thread. Counts of single requests are repeated when a thread is resumed and cannot be added.
+    /// The count of the whole thread. Counts of single requests are repeated when a thread is resumed, so they
+    /// cannot be added up.
     total: Object<Counts>,
 }
 

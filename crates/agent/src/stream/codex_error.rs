@@ -1,4 +1,4 @@
-//! Codex's retries, and errors that may or may not end the turn.
+//! Codex's retries and errors, which may or may not end the turn.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -22,8 +22,8 @@ pub(super) fn failure(message: String) -> Failure {
     Failure::new(reason, message)
 }
 
-/// Returns the reason of an error message. "Stream disconnected" may also mean that the server sent an error, whose
-/// text then follows.
+/// Returns the reason of an error message. "Stream disconnected" can also mean that the server sent an error,
+/// whose text then follows.
 fn reason(message: &str) -> FailureReason {
     const OWN_WORDS: &[&str] =
         &["stream closed", "sending request", "UTF8", "ransport", "idle timeout", "decoding"];
@@ -76,7 +76,7 @@ pub(super) struct Retry<'m> {
 }
 
 impl<'m> Retry<'m> {
-    /// Parses `Reconnecting... 2/5 (why)`; count and reason are optional.
+    /// Parses `Reconnecting... 2/5 (why)`. The count and the reason are optional.
     pub fn read(message: &'m str) -> Option<Self> {
         let rest = message.strip_prefix("Reconnecting")?.trim_start_matches(['.', '…', ' ']);
         let (count, reason) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -111,7 +111,7 @@ impl<'m> Retry<'m> {
     }
 }
 
-/// The last error, held back until it is known whether the turn fails with it.
+/// The last error, held back until it is known whether the turn fails because of it.
 #[derive(Debug, Default)]
 pub(super) struct PendingError(Option<String>);
 
@@ -122,7 +122,7 @@ impl PendingError {
         self.0 = Some(message);
     }
 
-    /// Reports the error as a notice: the turn continued.
+    /// Reports the error as a notice, because the turn continued.
     pub fn report(&mut self, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         if let Some(message) = self.0.take() {
             progress.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, plain_words(message)), sink);

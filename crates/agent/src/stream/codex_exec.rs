@@ -1,7 +1,7 @@
-//! Codex's `exec --json`, which 0.98 and later versions share.
+//! Codex's `exec --json`, from 0.98 on.
 //!
-//! Items arrive complete, without deltas. Only `turn.completed` and `turn.failed` close the turn; `error` is a notice,
-//! most often of a retry. The last message is the reply. Tokens are counted over the whole thread.
+//! Items arrive complete, without deltas. Only `turn.completed` and `turn.failed` close the turn; `error` is a
+//! notice, usually about a retry. The last message is the reply. Tokens are counted over the whole thread.
 
 use serde::Deserialize;
 

@@ -1,5 +1,5 @@
-//! Codex's items, the same in both protocols but for their case: `snake_case` in `exec --json`, `camelCase` in
-//! `app-server`.
+//! Codex's items, which are the same in both protocols except for their case: `snake_case` in `exec --json`,
+//! `camelCase` in `app-server`.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub(super) enum Phase {
     Completed,
 }
 
-/// Parses an item; `sub_agent` is its thread if it is not the agent's own.
+/// Parses an item. `sub_agent` is the item's thread if it is not the agent's own.
 pub(super) fn read(
     item: Item<'_>,
     phase: Phase,

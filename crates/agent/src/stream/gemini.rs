@@ -194,7 +194,7 @@ impl Gemini {
 impl Reader for Gemini {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         if let Some(document) = &mut self.document {
-            // Every character of the reply may be escaped, and there is other data.
+            // Every character of the reply may be escaped, and the document contains other data.
             if document.len() + line.len() < self.text_limit.saturating_mul(6) + (1 << 20) {
                 document.extend_from_slice(line);
                 document.push(b'\n');
@@ -267,7 +267,7 @@ fn retry(line: &str) -> Option<(u64, Option<u16>, Option<Duration>)> {
     Some((attempt.parse().ok()?, status, wait.map(Duration::from_millis)))
 }
 
-/// Explains an end without a closing event, from the exit code if it has a meaning.
+/// Explains an end without a closing event, from the exit code if it is meaningful.
 fn explain(ending: &Ending<'_>) -> Failure {
     let mut failure = error_document(ending.stderr).unwrap_or_else(|| explain_ending(ending));
     match ending.exit {
@@ -350,7 +350,7 @@ struct Stats {
 }
 
 impl Stats {
-    /// Returns the tokens. Reasoning tokens are only in the total.
+    /// Returns the tokens. Reasoning tokens are included only in the total.
     fn usage(&self) -> Usage {
         let input = self.input_tokens.0.unwrap_or(0);
         let said = self.output_tokens.0.unwrap_or(0);

@@ -1,7 +1,7 @@
 //! Lenient fields: a field of an unexpected type reads as absent.
 //!
-//! The CLIs change their events often; a changed field must not lose the whole event. Texts without escapes borrow
-//! from the line.
+//! The CLIs change their events often, and a changed field must not lose the whole event. Texts without escapes
+//! borrow from the line.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -85,12 +85,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
 pub struct Text<'a>(pub Option<Cow<'a, str>>);
 
 impl<'a> Text<'a> {
-    /// Returns the string, empty when absent.
+    /// Returns the string; empty if absent.
     pub fn as_str(&self) -> &str {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// Returns the string, empty when absent.
+    /// Returns the string; empty if absent.
     pub fn into_text(self) -> Cow<'a, str> {
         self.0.unwrap_or_default()
     }
@@ -113,7 +113,7 @@ impl<'de> Deserialize<'de> for Number {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "the conversion saturates, and counts are far below its ends"
+        reason = "the conversion saturates, and counts are far below the limits"
     )]
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self(match Scalar::deserialize(deserializer)? {
@@ -156,12 +156,12 @@ impl<'de> Deserialize<'de> for Flag {
     }
 }
 
-/// A list, or a bare string in its place.
+/// A list, or a bare string instead of one.
 #[derive(Debug, Clone)]
 pub struct List<'a, T> {
     /// The items.
     pub items: Vec<T>,
-    /// The string in place of a list.
+    /// The string instead of a list.
     pub bare: Option<Cow<'a, str>>,
 }
 

@@ -1,7 +1,7 @@
 //! Splits chunks of bytes into lines.
 //!
-//! A line within one chunk is not copied. Chunks are split at newlines only, so characters stay whole. A line over a
-//! limit is shortened.
+//! A line within one chunk is not copied. Chunks are split only at newlines, so characters stay whole. A line
+//! over a limit is shortened.
 
 use memchr::memchr;
 
@@ -15,7 +15,7 @@ pub(crate) const MAX_VALUES: usize = 100_000;
 pub struct Lines {
     torn: Vec<u8>,
     limit: usize,
-    /// The size up to which a line is within every limit.
+    /// The size up to which a line certainly is within every limit.
     plain_limit: usize,
     is_json: bool,
     long: Option<Shortener>,
@@ -43,7 +43,7 @@ impl Lines {
         Self { plain_limit: limit, is_json: false, ..Self::json(limit) }
     }
 
-    /// Adds a chunk and passes on every complete line.
+    /// Adds a chunk, and calls `line` for every complete line.
     pub fn push(&mut self, mut chunk: &[u8], mut line: impl FnMut(Line<'_>)) {
         while let Some(end) = memchr(b'\n', chunk) {
             let (head, rest) = chunk.split_at(end);
@@ -58,7 +58,7 @@ impl Lines {
         self.keep(chunk);
     }
 
-    /// Passes on the text after the last newline.
+    /// Calls `line` for the text after the last newline.
     pub fn finish(&mut self, mut line: impl FnMut(Line<'_>)) {
         if let Some(long) = self.long.take() {
             match long.finish() {

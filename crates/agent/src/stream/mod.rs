@@ -1,7 +1,7 @@
 //! Parses the output of each vendor's CLI into [`Event`]s.
 //!
-//! A reader parses line by line, keeps only the `TurnProgress` and does no I/O, so that any output can be tested without
-//! a CLI.
+//! A reader parses line by line, keeps only the `TurnProgress` and does no I/O, so every output can be tested
+//! without a CLI.
 
 pub mod acp;
 pub mod claude;
@@ -41,7 +41,7 @@ pub type Sink<'s> = dyn FnMut(Event<'_>) + 's;
 /// The phase of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnPhase {
-    /// The agent is running, or waits for sub-agents.
+    /// The agent is running, or is waiting for sub-agents.
     Running,
     /// The agent has replied. Its background tasks may cause another reply.
     Answered,
@@ -60,10 +60,10 @@ pub trait Reader: Send {
     /// Returns the progress of the turn.
     fn progress(&self) -> &TurnProgress;
 
-    /// Returns the progress of the turn, to change it.
+    /// Returns the progress of the turn, mutably.
     fn progress_mut(&mut self) -> &mut TurnProgress;
 
-    /// Returns whether the output is text; that of most agents is lines of JSON.
+    /// Returns whether the output is text. Most agents write lines of JSON.
     fn is_text(&self) -> bool {
         false
     }
@@ -83,8 +83,8 @@ pub trait Reader: Send {
         self.progress().session.as_deref()
     }
 
-    /// Returns the result of the turn, after the last line, without a resume handle: a reader does not know the
-    /// working directory and model of the session.
+    /// Returns the result of the turn, after the last line. It has no resume handle, because a reader does not
+    /// know the session's working directory and model.
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult;
 }
 
@@ -103,9 +103,9 @@ pub struct TurnProgress {
     line_lacks: u64,
     /// Whether the next text begins a new reply, as after a tool call.
     reply_over: bool,
-    /// Deltas whose whole text has not arrived; the partial reply if the turn ends.
+    /// Deltas whose whole text has not arrived. They are the partial reply if the turn ends.
     preview: String,
-    /// The number of retries, counted by the agent or by us.
+    /// The number of retries, as counted by the agent or by Convoke.
     attempts: u64,
     /// The number of requests per reported failure.
     pub(crate) requests_per_notice: u64,
@@ -149,7 +149,7 @@ impl TurnProgress {
         self.preview.push_str(&delta[..delta.floor_char_boundary(room.min(delta.len()))]);
     }
 
-    /// Discards deltas of a text that is started over.
+    /// Discards the deltas of a text that starts over.
     pub(crate) fn forget_preview(&mut self) {
         self.preview.clear();
     }
@@ -190,14 +190,14 @@ impl TurnProgress {
         self.reply_over = false;
     }
 
-    /// Keeps the reply: there was no text after the last pause.
+    /// Keeps the reply, because no text followed the last pause.
     pub(crate) fn reply_nothing_new(&mut self) {
         if self.reply_over {
             self.reply_is("");
         }
     }
 
-    /// Returns the number of a failed attempt: the agent's own count, else ours.
+    /// Returns the number of a failed attempt: the agent's own count, else Convoke's.
     pub(crate) fn attempt(&mut self, counted: Option<u64>) -> u64 {
         self.attempts = counted.unwrap_or(self.attempts + 1);
         self.attempts
@@ -208,7 +208,7 @@ impl TurnProgress {
         self.attempts = 0;
     }
 
-    /// Warns, in the stream and in the result. The result holds a repeated warning once, with a count.
+    /// Emits a warning, and adds it to the result. The result contains a repeated warning once, with a count.
     pub(crate) fn warn(&mut self, diagnostic: Diagnostic, sink: &mut Sink<'_>) {
         sink(Event::own(EventKind::Warning(diagnostic.clone())));
         let said = self.diagnostics.iter_mut().rev().take(SAID_AGAIN);
@@ -220,13 +220,13 @@ impl TurnProgress {
         }
     }
 
-    /// Passes on an event of an unknown kind, and reports the kind the first time.
+    /// Forwards an event of an unknown kind, and reports the kind the first time.
     pub(crate) fn unknown(&mut self, name: &str, line: &str, sink: &mut Sink<'_>) {
         sink(Event::own(EventKind::Unknown {
             name: Cow::Borrowed(name),
             json: Cow::Borrowed(line),
         }));
-        // Bounded: a stream may contain any number of kinds.
+        // Bounded, because a stream may contain any number of kinds.
         if self.unknown.len() < 64 && self.unknown.insert(name.to_owned()) {
             let message = format!("unknown event type `{name}`");
             self.warn(Diagnostic::new(diagnostics::AGENT_EVENT_UNKNOWN, message), sink);
@@ -294,7 +294,7 @@ impl TurnProgress {
         }
         if self.reply_cut > 0 {
             let message = format!(
-                "{} bytes of the reply were cut; a reply may have {}",
+                "{} bytes of the reply were cut; the limit is {}",
                 thousands(self.reply_cut),
                 thousands(self.reply_limit as u64)
             );
@@ -311,7 +311,7 @@ impl TurnProgress {
             && ending.stop.is_none()
             && !matches!(ending.exit, Exit::Code(0) | Exit::Dismissed | Exit::Unknown)
         {
-            let message = format!("the turn is done, but the program ended with {}", ending.exit);
+            let message = format!("the turn completed, but the program ended with {}", ending.exit);
             self.warn(Diagnostic::new(diagnostics::AGENT_EXIT_DISAGREES, message), sink);
         }
         TurnResult {
@@ -325,7 +325,7 @@ impl TurnProgress {
     }
 }
 
-/// The one field that all formats share.
+/// The field that all formats share.
 #[derive(Deserialize)]
 struct TypedLine<'a> {
     #[serde(borrow, default, rename = "type")]

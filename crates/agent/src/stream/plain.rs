@@ -1,4 +1,4 @@
-//! Any command that writes text: its output is the reply.
+//! The output of any command that writes text: the output is the reply.
 //!
 //! There is no closing event, so the exit code decides the verdict.
 

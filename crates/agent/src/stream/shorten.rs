@@ -8,9 +8,9 @@ use memchr::memchr2;
 
 use super::lines::MAX_VALUES;
 
-/// The number of bytes beyond the limit for what follows the cut string.
+/// The number of bytes beyond the limit that may follow the cut string.
 const TAIL: usize = 64 << 10;
-/// The size that any string may have.
+/// The size up to which a string is never cut.
 const SHORT: usize = 1 << 10;
 
 /// Shortens one line while its bytes arrive.
@@ -43,13 +43,13 @@ struct StringState {
 }
 
 impl Shortener {
-    /// Creates a shortener for a line that is JSON if it begins as such; about `limit` bytes are kept.
+    /// Creates a shortener that keeps about `limit` bytes of a line. The line is JSON if it begins like JSON.
     pub fn json(limit: usize, beginning: &[u8]) -> Self {
         let first = beginning.iter().find(|byte| !byte.is_ascii_whitespace());
         Self::new(limit, matches!(first, Some(b'{' | b'[')), beginning)
     }
 
-    /// Creates a shortener for a line of text of which `limit` bytes are kept.
+    /// Creates a shortener that keeps `limit` bytes of a line of text.
     pub fn text(limit: usize, beginning: &[u8]) -> Self {
         Self::new(limit, false, beginning)
     }
@@ -92,7 +92,7 @@ impl Shortener {
         }
     }
 
-    /// Returns the line and the number of bytes cut; `None` if nothing of it can be parsed.
+    /// Returns the line and the number of bytes cut; `None` if no part of it can be parsed.
     pub fn finish(mut self) -> Option<(Vec<u8>, u64)> {
         if !self.is_json {
             let kept = whole_characters(&self.kept);
@@ -105,7 +105,7 @@ impl Shortener {
     fn structure(&mut self, byte: u8) {
         match byte {
             b'"' => {
-                // A short string, such as the name of a field, is never cut.
+                // A short string, for example a field name, is never cut.
                 let end = self.limit.max(self.kept.len() + SHORT);
                 self.string = Some(StringState { end, cut: false, escape: Vec::new(), half: None });
             }
@@ -205,7 +205,7 @@ impl Shortener {
     }
 }
 
-/// Returns the length of an escape sequence from its beginning.
+/// Returns the length of an escape sequence, given its beginning.
 fn escape_bytes(escape: &[u8]) -> usize {
     if escape.get(1) == Some(&b'u') { 6 } else { 2 }
 }
@@ -220,7 +220,7 @@ fn decoded(escape: &[u8]) -> (u64, bool) {
     }
 }
 
-/// Returns the length of a text without an incomplete character at its end.
+/// Returns the length of a text without an incomplete character at the end.
 fn whole_characters(text: &[u8]) -> usize {
     let last = text.iter().rposition(|byte| byte & 0xc0 != 0x80).unwrap_or(0);
     match std::str::from_utf8(&text[last..]) {

@@ -1,7 +1,7 @@
-//! Lone surrogates in JSON, such as `\ud83d` without its low surrogate.
+//! Repairs lone surrogates in JSON, such as `\ud83d` without its low surrogate.
 //!
-//! Programs with UTF-16 strings may cut a text between surrogates and escape the rest. A strict parser would reject the
-//! whole event.
+//! Programs with UTF-16 strings may cut a text between surrogates and escape the rest. A strict parser would
+//! reject the whole event.
 
 use memchr::memmem;
 

@@ -1,4 +1,4 @@
-//! Reasons of failures, guessed from error messages: the CLIs have no codes for most of them.
+//! Guesses the reasons of failures from error messages, because the CLIs have no codes for most of them.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::process::guardian::{CANNOT_START, CANNOT_START_WORDS};
 use crate::verdict::{Ending, Exit, Failure, FailureReason, stderr_tail};
 
-/// Lines of the error output that explain nothing.
+/// Lines of the error output without information about a failure.
 const CHATTER: &[&str] = &[
     "256-color support",
     "Basic terminal detected",
@@ -21,7 +21,7 @@ const CHATTER: &[&str] = &[
     "codex_core::responses_retry",
 ];
 
-/// Explains an end without a closing event from the error output.
+/// Explains an end without a closing event, from the error output.
 pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
     let is_chatter = |line: &&str| CHATTER.iter().any(|chatter| line.contains(chatter));
     let says_something = |line: &&str| line.contains(char::is_alphanumeric);
@@ -98,14 +98,14 @@ pub(crate) fn plain_words(message: String) -> String {
     }
 }
 
-/// Returns whether a message says that the program has nothing to sign in with, so that it sent nothing.
+/// Returns whether a message says that the program has no credentials, so that it sent nothing.
 pub(crate) fn is_signed_out(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
     let signs = ["not logged in", "auth method", "missing environment variable"];
     status_in_words(&words).is_none() && signs.iter().any(|sign| words.contains(sign))
 }
 
-/// Returns whether a message says that no connection could be made.
+/// Returns whether a message says that the connection failed.
 pub(crate) fn is_unconnected(words: &str) -> bool {
     const SIGNS: &[&str] = &[
         "connection refused",
@@ -173,7 +173,7 @@ pub(crate) fn reason_in_words(words: &str) -> Option<FailureReason> {
         ("cannot use both", FailureReason::Usage),
         ("not valid utf-8", FailureReason::Usage),
     ];
-    /// An error that comes with the status of an invalid request.
+    /// An error that servers return with the status of an invalid request.
     const WRONG_KEY: &str = "api key not valid";
 
     let words = words.to_ascii_lowercase();

@@ -1,9 +1,9 @@
 //! The socket between the MCP server of a turn and Convoke.
 //!
-//! Each call is a connection of its own: one line with the secret, the tool and its arguments, and one line with the
-//! answer. So calls do not wait for each other, and closing the connection withdraws a call.
+//! Each call is a separate connection: one line with the secret, the tool and its arguments, and one line with
+//! the answer. Calls therefore do not wait for each other, and closing the connection withdraws a call.
 //!
-//! It is a TCP port of this machine: the sandbox of an agent closes Unix sockets and opens single ports.
+//! The socket is a local TCP port, because an agent's sandbox closes Unix sockets and opens single ports.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -22,9 +22,9 @@ use super::{TeamAnswer, TeamTools};
 
 /// The maximum size of a call and of an answer.
 pub const LONGEST_LINE: u64 = 4 << 20;
-/// The maximum number of calls at the same time.
+/// The maximum number of simultaneous calls.
 const OPEN_CALLS: usize = 32;
-/// The time in which a caller must have sent its call: others of this machine can connect, too.
+/// The time limit for sending a call, because other users of this machine can connect too.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// A call, as it goes over the socket.
@@ -35,7 +35,7 @@ struct Request {
     arguments: Map<String, Value>,
 }
 
-/// The socket of a running turn. Dropping it closes it.
+/// The socket of a running turn. Dropping it closes the socket.
 #[derive(Debug)]
 pub struct TeamSocket {
     address: SocketAddr,
@@ -44,7 +44,7 @@ pub struct TeamSocket {
 }
 
 impl TeamSocket {
-    /// Opens a socket and passes its calls on.
+    /// Opens a socket and forwards its calls.
     pub fn open(tools: TeamTools) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
@@ -76,7 +76,7 @@ impl Drop for TeamSocket {
 async fn accept(listener: TcpListener, secret: String, tools: TeamTools) {
     let secret: Arc<str> = secret.into();
     let places = Arc::new(Semaphore::new(OPEN_CALLS));
-    // Dropped with this task, and every call with it.
+    // Dropping this task drops every call.
     let mut calls = tokio::task::JoinSet::new();
     while let Ok(place) = places.clone().acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else { continue };
@@ -104,7 +104,7 @@ async fn serve(stream: tokio::net::TcpStream, secret: &str, tools: &TeamTools) -
                 _ = input.read(&mut rest) => return Ok(()),
             }
         }
-        Ok(_) => TeamAnswer::error("this turn is not yours"),
+        Ok(_) => TeamAnswer::error("wrong secret for this turn"),
         Err(_) => TeamAnswer::error("the call is invalid or too long"),
     };
     let mut line = serde_json::to_vec(&answer)?;
@@ -145,7 +145,7 @@ impl Call {
         Ok(Self(stream))
     }
 
-    /// Returns what withdraws the call.
+    /// Returns a handle that withdraws the call.
     pub fn withdrawal(&self) -> io::Result<Withdrawal> {
         self.0.try_clone().map(Withdrawal)
     }
@@ -159,7 +159,7 @@ impl Call {
 }
 
 impl Withdrawal {
-    /// Withdraws the call: the asked member stops, and the wait for its answer ends with an error.
+    /// Withdraws the call: the asked member stops, and waiting for its answer ends with an error.
     pub fn withdraw(self) {
         // A call that has been answered cannot be withdrawn.
         let _ = self.0.shutdown(Shutdown::Both);

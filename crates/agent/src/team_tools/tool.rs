@@ -1,4 +1,4 @@
-//! The tools with which an agent reaches its team: their names, arguments and descriptions.
+//! The team tools: their names, arguments and descriptions.
 
 use serde_json::{Value, json};
 
@@ -60,12 +60,12 @@ impl TeamTool {
         }
     }
 
-    /// Returns whether it changes nothing.
+    /// Returns whether the tool changes nothing.
     pub const fn only_reads(self) -> bool {
         matches!(self, Self::ReadContext | Self::Changes)
     }
 
-    /// Returns the JSON schema of its arguments.
+    /// Returns the JSON schema of the arguments.
     pub fn schema(self) -> Value {
         let text = |about: &str| json!({ "type": "string", "description": about });
         let (properties, required): (Value, &[&str]) = match self {

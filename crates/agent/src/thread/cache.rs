@@ -11,20 +11,20 @@ use crate::process::is_private_path;
 /// The sections of a prompt that change with every turn.
 const CHANGING: [&str; 3] = ["context", "message", "envelope"];
 
-/// The first difference from the request before.
+/// The first difference from the previous request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FirstDifference {
-    /// The source of the text that differs.
+    /// The source of the differing text.
     pub source: Source<'static>,
     /// The cause: `settings-changed`, `tools-reordered`, `tools-changed`, `date-changed`, `file-edited`,
     /// `file-removed`, `file-withheld`, `directory-changed`, `history-shortened`, `text-removed` or `text-changed`.
     pub cause: &'static str,
-    /// The cause in words.
+    /// A description of the cause.
     pub words: &'static str,
-    /// The place in the body.
+    /// The location in the body.
     pub place: String,
-    /// The title of the segment: the name of a tool, or the beginning of a text.
+    /// The title of the segment: the name of a tool, or the start of a text.
     pub title: String,
     /// Whether the section of the text changes with every turn.
     #[serde(skip)]
@@ -32,11 +32,11 @@ pub struct FirstDifference {
 }
 
 impl FirstDifference {
-    /// Returns the first difference of a comparison, with the ledgers of the earlier and the later request.
+    /// Returns the first difference of a comparison; `ledgers` are those of the earlier and the later request.
     pub fn of(comparison: &Comparison, ledgers: [Option<&Ledger<'_>>; 2]) -> Option<Self> {
         let difference = comparison.difference.as_ref()?;
         let [earlier, ledger] = ledgers;
-        // A text of ours may begin within the segment: the first byte that differs decides.
+        // A text of Convoke may begin within the segment, so the first differing byte decides.
         let at = difference.at.map(|at| at as u64);
         let mut entries = ledger.into_iter().flat_map(Ledger::entries);
         let entry = entries.find(|entry| at.is_some_and(|at| entry.range.contains(&at)));
@@ -71,9 +71,9 @@ impl FirstDifference {
         Some(Self { source, cause, words, place, title, is_changing })
     }
 
-    /// Returns a diagnostic if a text that Convoke controls changed a prefix which could have stayed the same; `is_ours`
-    /// selects these texts by their sources. An edited file is the user's change, not Convoke's; a file that Convoke
-    /// withholds is its own.
+    /// Returns a diagnostic if a text that Convoke controls needlessly changed a cached prefix. `is_ours`
+    /// selects these texts by their sources. An edited file is the user's change, not Convoke's; a file that
+    /// Convoke withholds is Convoke's.
     pub fn broken_prefix(
         &self,
         comparison: &Comparison,
@@ -89,7 +89,7 @@ impl FirstDifference {
         let lost = comparison.earlier_bytes.saturating_sub(comparison.unchanged_bytes);
         let Self { words, place, .. } = self;
         let message = format!(
-            "{words} at {place}, so {lost} bytes that the provider may have cached are read again"
+            "{words} at {place}, so the provider reads {lost} bytes again that it may have cached"
         );
         Some(Diagnostic::new(diagnostics::CACHE_BROKEN, message).with_bytes(lost))
     }

@@ -23,16 +23,16 @@ pub trait ThreadStore: Send + Sync {
     /// Returns the lines of a thread, oldest first; empty if there is no such thread.
     fn thread_lines<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<ThreadLine>>;
 
-    /// Appends lines atomically and durably, outside a session's commit. Their `as_of` is that of the line before
-    /// them. A new thread belongs to no session.
+    /// Appends lines atomically and durably, outside a session's commit. Their `as_of` is that of the previous
+    /// line. A new thread belongs to no session.
     fn append_lines<'s>(&'s self, append: &'s ThreadAppend) -> Stored<'s, ()>;
 
-    /// Stores a request before it is sent, durably, and returns its number: the one after the thread's
-    /// last request, which is the record's unless another process has sent one since. A thread that does
-    /// not exist yet belongs to the session of the record's attempt.
+    /// Stores a request durably before it is sent, and returns its number: one after the thread's last request.
+    /// This is the record's number unless another process has sent a request meanwhile. A new thread belongs to
+    /// the session of the record's attempt.
     ///
-    /// `before` are the texts of the request before the record's number, if the sender has them: the
-    /// request is then stored as its difference from them.
+    /// `before` are the texts of the previous request, if the sender has them: the request is then stored as
+    /// its difference from them.
     fn add_request<'s>(
         &'s self,
         record: &'s RequestRecord,
@@ -61,25 +61,24 @@ pub trait ThreadStore: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadLine {
     /// The newest message of the session when the line was added; the line depends on no later one. `None` in a
-    /// thread of no session, and in lines that early versions stored.
+    /// thread without a session, and in lines that early versions stored.
     pub as_of: Option<MessageNumber>,
     /// The text.
     pub text: String,
 }
 
-/// Lines for the end of a thread, to be stored all together or not at all.
+/// Lines to append to a thread, atomically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadAppend {
     /// The thread.
     pub thread: ThreadId,
-    /// The number of lines that the thread had when it was read; with any other number the append is
-    /// refused.
+    /// The number of lines that the thread had when it was read. With any other number, the append is refused.
     pub known: usize,
     /// The lines.
     pub lines: Vec<String>,
 }
 
-/// A failure of a [`ThreadStore`].
+/// An error of a [`ThreadStore`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadStoreError {
@@ -94,7 +93,7 @@ pub enum ThreadStoreError {
         /// The number.
         number: u64,
     },
-    /// The store behind it failed.
+    /// The underlying store failed.
     #[error(transparent)]
     Failed(#[from] Box<dyn Error + Send + Sync>),
 }

@@ -1,4 +1,4 @@
-//! Requests as they are stored.
+//! Stored requests.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::id::{AttemptRef, Millis, ThreadId, now};
 use crate::milliseconds;
 use crate::usage::Usage;
 
-/// A stored request. `T` is where its texts are: here ([`RequestTexts`]), left in the store (`()`), or
-/// given as a difference from those of the request before.
+/// A stored request. `T` is the form of its texts: in memory ([`RequestTexts`]), left in the store (`()`), or
+/// as a difference from the previous request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestRecord<T = RequestTexts> {
-    /// The thread that it was sent in.
+    /// The thread that the request was sent in.
     pub thread: ThreadId,
-    /// Its number in the thread, from 1.
+    /// The number of the request in its thread, from 1.
     pub number: u64,
-    /// The attempt that sent it; `None` if it was sent outside of a session's turns.
+    /// The attempt that sent the request; `None` outside a session's turns.
     pub attempt: Option<AttemptRef>,
     /// The facts known when it was sent.
     pub meta: RequestMeta,
@@ -38,7 +38,7 @@ impl<T> RequestRecord<T> {
         RequestRecord { thread, number, attempt, meta, outcome, texts }
     }
 
-    /// Returns the bytes of the request that were sent.
+    /// Returns the number of bytes that were sent.
     pub fn sent_bytes(&self) -> u64 {
         match self.outcome.end {
             Some(RequestEnd::Unsent) => 0,
@@ -59,7 +59,8 @@ impl<T> RequestRecord<T> {
 }
 
 impl RequestRecord<()> {
-    /// Returns the JSON form, the same for the command line and the page; with `texts`, it has the ledger and the body.
+    /// Returns the JSON form, used by the command line and the web page. With `texts`, it includes the ledger
+    /// and the body.
     pub fn json(&self, texts: Option<&RequestTexts>) -> serde_json::Result<Value> {
         let Self { thread, number, attempt, meta, outcome, texts: () } = self;
         let headers = meta.headers.iter().map(|(name, value)| (name.clone(), json!(value)));
@@ -87,9 +88,9 @@ impl RequestRecord<()> {
 /// The texts of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestTexts<T = String> {
-    /// The body, as it was sent.
+    /// The body as sent.
     pub body: T,
-    /// The ledger of the body, one entry a line as JSON, so that the ledgers of two requests of a thread
+    /// The ledger of the body as JSON, one entry per line, so that the ledgers of two requests of a thread
     /// begin alike.
     pub ledger: T,
 }
@@ -111,7 +112,7 @@ impl RequestTexts {
     }
 }
 
-/// The facts known of a request when it is sent.
+/// The facts about a request that are known when it is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestMeta {
@@ -121,7 +122,7 @@ pub struct RequestMeta {
     pub path: String,
     /// The purpose.
     pub purpose: RequestPurpose,
-    /// The bytes of the body.
+    /// The size of the body, in bytes.
     pub bytes: u64,
     /// The length of the prefix shared with the previous request.
     pub unchanged_bytes: u64,
@@ -130,19 +131,19 @@ pub struct RequestMeta {
     /// The wire format; `None` in records of early versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<Wire>,
-    /// The SHA-256 of the bytes that were sent, where a program sent them.
+    /// The SHA-256 of the sent bytes, if a program sent them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_sha256: Option<String>,
-    /// The places in the body whose values were replaced before it was stored.
+    /// The locations in the body whose values were replaced before it was stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<String>,
-    /// The headers that are stored: those that carry no secret.
+    /// The stored headers: those without secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
 }
 
 impl RequestMeta {
-    /// Creates the facts of a request that is sent now.
+    /// Creates the facts of a request that is being sent now.
     pub fn new(path: impl Into<String>, purpose: RequestPurpose, bytes: u64) -> Self {
         Self {
             at: now(),
@@ -163,16 +164,16 @@ impl RequestMeta {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestOutcome {
-    /// The reason of each failed attempt at sending it. The same bytes were sent each time.
+    /// The reason of each failed attempt at sending it. Every attempt sent the same bytes.
     pub failed: Vec<String>,
-    /// The end; `None` while it runs, and forever if the process was killed.
+    /// The end; `None` while the request runs, and forever if the process was killed.
     #[serde(rename = "how")]
     pub end: Option<RequestEnd>,
     /// The tokens that the provider counted.
     pub usage: Option<Usage>,
-    /// The model that answered, as the provider names it; else as the request does.
+    /// The model that answered, as named by the provider, else by the request.
     pub model: Option<String>,
-    /// The HTTP status of the response, where a program sent the request.
+    /// The HTTP status of the response, if a program sent the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The time from the request to the first byte of the response.
@@ -201,14 +202,14 @@ pub struct RequestOutcome {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum RequestEnd {
-    /// With a response.
+    /// A response arrived.
     Answered,
-    /// With the failure of its last attempt.
+    /// The last attempt failed.
     Failed,
-    /// Without a connection: nothing of it was sent.
+    /// There was no connection, so nothing was sent.
     Unsent,
-    /// By cancellation of the turn.
+    /// The turn was cancelled.
     Cancelled,
-    /// By the time limit of the turn.
+    /// The turn reached its time limit.
     TimedOut,
 }

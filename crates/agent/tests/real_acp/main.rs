@@ -1,7 +1,7 @@
 //! Real ACP agents, at pinned versions, against the rehearsal server.
 //!
-//! `scripts/install-clis` puts them into `CONVOKE_CLIS` (by default `target/clis`), with the Node.js that they
-//! need. Where one is missing, its tests say that they are skipped; with `CI=true` they fail.
+//! `scripts/install-clis` installs them into `CONVOKE_CLIS` (by default `target/clis`), with the Node.js that
+//! they need. The tests of a missing agent are reported as skipped; with `CI=true` they fail.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
@@ -25,7 +25,7 @@ use convoke_wire::RequestParts;
 use serde_json::json;
 use tempfile::TempDir;
 
-/// An agent, and where it is installed.
+/// An agent and its installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Installed {
     preset: &'static str,
@@ -67,7 +67,7 @@ impl Installed {
         None
     }
 
-    /// Returns a call of its shell that needs a permission, as `asks` says, or none.
+    /// Returns a shell call that needs a permission, depending on `asks`.
     fn shell(self, command: &str, asks: bool) -> Answer {
         let (tool, input) = match self {
             CODEX if !asks => ("exec_command", json!({"cmd": command, "yield_time_ms": 60_000})),
@@ -86,7 +86,7 @@ impl Installed {
     }
 }
 
-/// An agent in a home of its own, with a server to talk to.
+/// An agent in its own home, with a model server.
 struct TestHost {
     installed: Installed,
     home: TempDir,
@@ -99,7 +99,7 @@ impl TestHost {
     async fn new(installed: Installed, mut script: Script) -> Option<Self> {
         let program = installed.program()?;
         if [KILO, OPENCODE].contains(&installed) {
-            // They have their model name each session, without tools.
+            // With these agents, the model first names each session, without tools.
             let has_tools =
                 || Condition { contains: Some("\"tools\":".to_owned()), ..Condition::default() };
             for answer in &mut script.answers {
@@ -186,7 +186,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A prompt as the coordinator assembles it, with what programs act on inside of it.
+/// A prompt as the coordinator assembles it, with text that programs act on.
 fn prompt(secret: &Path) -> String {
     let secret = secret.display();
     format!(
@@ -195,7 +195,7 @@ fn prompt(secret: &Path) -> String {
     )
 }
 
-/// The model gets the prompt byte for byte, and the words of no file.
+/// The model gets the prompt byte for byte, and no content of files.
 async fn delivers_byte_for_byte(installed: Installed) {
     let script = Script::new([Answer::say("It is four.")]);
     let Some(host) = TestHost::new(installed, script).await else { return };
@@ -205,11 +205,11 @@ async fn delivers_byte_for_byte(installed: Installed) {
     let result = host.run(host.turn_input(&prompt)).await;
     assert_eq!(result.verdict, Verdict::Done, "{result:?}");
     assert_eq!(result.reply, "It is four.");
-    // Kimi tells the size of its context, and counts no tokens of a turn.
+    // Kimi reports the size of its context, but does not count the tokens of a turn.
     let is_counted = result.usage.is_some() || installed == KIMI;
     assert!(result.resume.is_some() && is_counted, "{result:?}");
     let texts = host.texts();
-    // Copilot puts the time before it.
+    // Copilot adds the time before the prompt.
     let is_whole = |text: &String| match installed {
         COPILOT => text.ends_with(&prompt),
         _ => *text == prompt,
@@ -219,7 +219,7 @@ async fn delivers_byte_for_byte(installed: Installed) {
     until("a process is left", || host.processes().is_empty()).await;
 }
 
-/// What looks like a command reaches the model as text.
+/// A text that looks like a command reaches the model as text.
 async fn takes_no_text_for_a_command(installed: Installed) {
     let script = Script::new([Answer::say("Yes.")]);
     let Some(host) = TestHost::new(installed, script).await else { return };
@@ -228,7 +228,7 @@ async fn takes_no_text_for_a_command(installed: Installed) {
     assert!(host.texts().iter().any(|text| text.contains(" /help me")), "{:#?}", host.texts());
 }
 
-/// A person is asked before a command runs; after a no it does not.
+/// A person is asked before a command runs; after a no, it does not run.
 async fn asks_and_takes_no_for_an_answer(installed: Installed) {
     let script = Script::new([installed.shell("touch made.txt", true), Answer::say("Done.")]);
     let Some(host) = TestHost::new(installed, script).await else { return };
@@ -245,13 +245,13 @@ async fn asks_and_takes_no_for_an_answer(installed: Installed) {
     }
     let result = turn.result().await;
     assert!(asked.len() == 1 && asked[0].contains("touch made.txt"), "{asked:?} {result:?}");
-    // Codex ends its turn at a no, as cancelled.
+    // Codex ends its turn after a no, as cancelled.
     let is_over = matches!(result.verdict, Verdict::Done | Verdict::Cancelled);
     assert!(is_over, "{result:?}");
     assert!(!host.work.path().join("made.txt").exists());
 }
 
-/// A turn is cancelled while a command runs, and neither it nor the agent is left.
+/// A turn is cancelled while a command runs, and neither the command nor the agent keeps running.
 async fn cancels_without_a_trace(installed: Installed) {
     let command = "echo $$ > pid; sleep 1000";
     let script = Script::new([installed.shell(command, false), Answer::say("Done.")]);
@@ -279,7 +279,7 @@ async fn cancels_without_a_trace(installed: Installed) {
     until("a process is left", || host.processes().is_empty()).await;
 }
 
-/// A second turn resumes the session, and the history is the model's.
+/// A second turn resumes the session, and the model gets the history.
 async fn resumes_its_session(installed: Installed) {
     let script = Script::new([Answer::say("First."), Answer::say("Second.")]);
     let Some(host) = TestHost::new(installed, script).await else { return };

@@ -1,5 +1,5 @@
-//! The real CLIs ask before they act: a turn of each is allowed, refused, left without an answer, and
-//! cancelled while it waits.
+//! The real CLIs ask before they act. For each, a turn is allowed, refused, left unanswered, and cancelled
+//! while it waits.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::test_host::{Cli, TestHost};
 
 /// The result of a turn whose agent asked.
-struct Asked {
+struct AskedTurn {
     questions: Vec<PermissionQuestion>,
     answers: Vec<(PermissionAnswer, AnsweredBy)>,
     result: TurnResult,
@@ -28,8 +28,12 @@ fn asking(host: &TestHost) -> TurnInput {
     turn_input
 }
 
-/// Runs a turn, and answers each question; `None` is no answer.
-async fn run(host: &TestHost, turn_input: TurnInput, answer: Option<PermissionAnswer>) -> Asked {
+/// Runs a turn and answers each question; `None` gives no answer.
+async fn run(
+    host: &TestHost,
+    turn_input: TurnInput,
+    answer: Option<PermissionAnswer>,
+) -> AskedTurn {
     run_answering(host, turn_input, |_| answer).await
 }
 
@@ -37,7 +41,7 @@ async fn run_answering(
     host: &TestHost,
     turn_input: TurnInput,
     answer: impl Fn(&PermissionQuestion) -> Option<PermissionAnswer>,
-) -> Asked {
+) -> AskedTurn {
     let mut turn = host.agent.start(turn_input);
     let answerer = turn.answerer();
     let (mut questions, mut answers, mut expiring) = (Vec::new(), Vec::new(), Vec::new());
@@ -62,7 +66,7 @@ async fn run_answering(
         use AnsweredBy::{Nobody, Rule, Sandbox, Session};
         !matches!(by, Rule | Sandbox | Session | Nobody)
     });
-    // Two questions at once are answered in any order.
+    // Simultaneous questions may be answered in any order.
     let mut waited: Vec<bool> = waited.collect();
     waited.sort_unstable();
     expiring.sort_unstable();
@@ -72,7 +76,7 @@ async fn run_answering(
     }
     finished.sort();
     assert!(finished.is_sorted_by(|one, other| one < other), "each has one: {finished:?}");
-    Asked { questions, answers, result: turn.result().await }
+    AskedTurn { questions, answers, result: turn.result().await }
 }
 
 async fn asks_before_it_runs_a_command(cli: Cli) {
@@ -148,8 +152,8 @@ async fn takes_no_answer_for_a_no(cli: Cli) {
     assert!(!host.work.path().join("made.txt").exists());
 }
 
-/// An answer for the session holds for the same command, also in the next turn; a rule before anybody is
-/// asked.
+/// An answer for the session applies to the same command in later turns too; a rule applies before any
+/// question.
 async fn asks_once_for_a_session(cli: Cli) {
     let call = || cli.shell("touch made.txt");
     let script = Script::new([call(), call(), Answer::say("Done."), call(), Answer::say("Done.")]);
@@ -183,8 +187,8 @@ async fn asks_once_for_a_session(cli: Cli) {
     assert!(host.work.path().join("ruled.txt").exists(), "{:?}", asked.result);
 }
 
-/// Rules that the user keeps for sessions of the program by hand do not answer in place of a person; those of codex do, and
-/// it is said.
+/// Rules that the user keeps for the program's own sessions do not answer in place of a person, except those of
+/// Codex, which are reported.
 async fn asks_whatever_the_users_own_rules_allow(cli: Cli) {
     let script = Script::new([cli.shell("touch made.txt"), Answer::say("Done.")]);
     let Some(host) = TestHost::new(cli, script).await else {
@@ -232,8 +236,9 @@ async fn asks_whatever_the_users_own_rules_allow(cli: Cli) {
     assert!(!host.work.path().join("made.txt").exists());
 }
 
-/// Two calls in one reply are two questions, at once or one after the other, and each has its own answer. Codex 0.98 drops
-/// the first of two questions, and takes an answer to it for one to the second: the first is not put, and it is said.
+/// Two calls in one reply are two questions, asked at once or one after the other, each with its own answer.
+/// Codex 0.98 drops the first of two questions and applies an answer to the first to the second, so the first
+/// is not asked and is reported.
 async fn asks_for_each_of_two_calls(cli: Cli) {
     let (tool, one) = cli.shell_call("touch one.txt");
     let two = cli.shell_call("touch two.txt").1;
@@ -299,14 +304,14 @@ async fn asks_for_nothing_that_the_sandbox_stops(cli: Cli) {
         assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
         let refused = (PermissionAnswer::Never, AnsweredBy::Sandbox);
         assert!(asked.answers.iter().all(|answer| *answer == refused), "{:?}", asked.answers);
-        // Gemini refuses such a path itself.
+        // Gemini itself refuses such a path.
         assert_eq!(asked.answers.is_empty(), cli == Cli::Gemini, "{:?}", asked.result);
         assert!(asked.questions.iter().all(|question| question.diff.is_none()));
         assert!(!outside.join("made.txt").exists());
     }
 }
 
-/// The tool calls of a sub-agent are asked about, too.
+/// Tool calls of a sub-agent are asked about too.
 async fn asks_for_a_sub_agent(cli: Cli) {
     for (answer, is_made) in [(PermissionAnswer::Once, true), (PermissionAnswer::Never, false)] {
         let with =
@@ -329,7 +334,7 @@ async fn asks_for_a_sub_agent(cli: Cli) {
     }
 }
 
-/// A turn that is cancelled while it waits ends, and does not do what it asked for.
+/// A turn that is cancelled while it waits ends without the action that it asked for.
 async fn is_cancelled_while_it_waits(cli: Cli) {
     let script = Script::new([cli.shell("touch made.txt"), Answer::say("Done.")]);
     let Some(host) = TestHost::new(cli, script).await else {

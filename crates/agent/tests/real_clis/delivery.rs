@@ -1,4 +1,4 @@
-//! The prompt as it reaches the model: to the byte, without additions of the program.
+//! The prompt reaches the model byte for byte, without additions of the program.
 
 use convoke_agent::adapter::CLAUDE_TAIL;
 use convoke_agent::turn_input::{Permissions, Trust};
@@ -27,7 +27,7 @@ pub async fn delivers_byte_for_byte(cli: Cli) {
     assert!(outcome.usage.is_some() && outcome.resume.is_some());
     let texts = test.texts();
     match cli {
-        // No switch turns commands off: what is escaped is reported.
+        // No option turns commands off, so escapes are reported.
         Cli::Gemini => {
             assert!(texts.contains(&format!("\n{}", prompt.replace('@', "\\@"))));
             assert!(codes(&outcome).contains(&"agent.text-escaped"));
@@ -43,7 +43,7 @@ pub async fn delivers_byte_for_byte(cli: Cli) {
         }
         _ => {
             assert!(texts.contains(&prompt));
-            // Notices are the program's own, about the machine that it runs on.
+            // Notices come from the program and concern its machine.
             let mut notes = codes(&outcome);
             notes.retain(|code| !matches!(*code, "agent.notice" | "sandbox.partial"));
             assert_eq!(notes, [""; 0]);
@@ -57,7 +57,7 @@ pub async fn delivers_byte_for_byte(cli: Cli) {
     assert_eq!(test.processes(), [0; 0]);
 }
 
-/// Everything that a CLI could act on, stumble over or cut.
+/// Everything that a CLI could act on, fail on or truncate.
 fn hard_prompt() -> String {
     let mut prompt = "/compact now and ultrathink\n".to_owned();
     while prompt.len() < 700 << 10 {
@@ -86,7 +86,7 @@ pub async fn never_reads_a_file_that_is_named(cli: Cli) {
     }
 }
 
-/// In a directory that is trusted, its settings count: more directories, and a search through all.
+/// In a trusted directory, its settings apply: more directories, and a search through all of them.
 pub async fn leaves_every_at_sign_alone(cli: Cli) {
     let Some(test) = TestHost::new(cli, Script::default()).await else {
         return;
@@ -128,7 +128,7 @@ pub async fn leaves_every_at_sign_alone(cli: Cli) {
     assert!(!asked.contains("resources/read"), "{asked}");
 }
 
-/// An MCP server with the resource `docs://secret`, which notes the methods that it is asked for.
+/// An MCP server with the resource `docs://secret`, which records the requested methods.
 const DOCS: &str = r"
 const { appendFileSync } = require('fs');
 const results = {
@@ -152,7 +152,7 @@ require('readline').createInterface({ input: process.stdin }).on('line', (line) 
 });
 ";
 
-/// All that makes gemini attach something, select an agent or read a resource.
+/// Everything that makes Gemini attach something, select an agent or read a resource.
 const AT_FORMS: &[&str] = &[
     "@generalist do it",
     "@codebase_investigator",

@@ -1,4 +1,4 @@
-//! The end of a turn: cancelled, killed, or after the tasks that go on in the background.
+//! The end of a turn: cancelled, killed, or after background tasks.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ pub async fn ends_when_convoke_is_killed(cli: Cli) {
     until("something outlived Convoke", || test.processes().is_empty()).await;
 }
 
-/// Longer than a process may go on after the end of its turn.
+/// The tasks run longer than a process may continue after its turn.
 pub async fn waits_for_sub_agents(cli: Cli) {
     let Some(test) = TestHost::new(cli, background(sub_agent())).await else {
         return;
@@ -118,7 +118,7 @@ pub async fn cancels_background_tasks_without_a_trace(cli: Cli) {
         turn_input.permissions = Permissions::Full;
         let mut turn = test.agent.start(turn_input);
         while let Some(event) = turn.next().await {
-            // The first answer is counted, and the task runs on.
+            // The first answer is counted, and the task keeps running.
             if matches!(event.kind, EventKind::Usage(_)) {
                 break;
             }

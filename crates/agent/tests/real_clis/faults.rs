@@ -1,4 +1,4 @@
-//! The table of faults: what each CLI makes of a model server that fails, and what a turn makes of it.
+//! The table of faults: how each CLI handles a failing model server, and the resulting verdict.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,15 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::test_host::{Cli, TestHost, codes, reason};
 
-/// The error statuses of a server, with the reason that the turn reports for each. The limit on repeated requests holds
-/// for every request of a turn, and a wait of an hour is told at once.
+/// The error statuses of a server, with the reason that the turn reports for each. The retry limit applies to
+/// every request of a turn, and a wait of an hour is reported immediately.
 pub async fn tells_errors_of_the_server_and_limits_requests(cli: Cli) {
     let hour = || Answer::error(429).with_header("retry-after", "3600");
     for (fault, answer, expected) in [
         ("404", Answer::error(404), &[FailureReason::Model][..]),
         ("500", Answer::error(500), &[FailureReason::Server]),
         ("429 for an hour", hour(), &[FailureReason::RateLimit]),
-        // Gemini has no event for it: the stream just ends.
+        // Gemini has no event for this: the stream just ends.
         (
             "failed response",
             Reply::default().say("half").end(End::Failed).into(),
@@ -41,11 +41,11 @@ pub async fn tells_errors_of_the_server_and_limits_requests(cli: Cli) {
             turn.verdict,
             begun.elapsed()
         );
-        // `exec` of the newer version repeats the server's words alone, which name no status.
+        // `exec` of the newer version repeats only the server's message, which names no status.
         let unnamed = cli == Cli::Codex166Exec && fault == "404";
         let told = reason(&turn).is_some_and(|reason| expected.contains(&reason));
         assert!(told || unnamed, "{cli:?} {fault}: {turn:?}");
-        // Claude asks once more without streaming.
+        // Claude retries once without streaming.
         let most =
             if cli.kind() == AgentKind::Claude && fault == "failed response" { 8 } else { 4 };
         assert!((1..=most).contains(&requests), "{cli:?} {fault}: {requests} requests");
@@ -76,7 +76,7 @@ pub async fn tells_failures_apart(cli: Cli) {
     }
 }
 
-/// One version goes on trying for ever, and says so without a count.
+/// One version retries forever, and reports retries without a count.
 pub async fn gives_up_where_there_is_no_network(cli: Cli) {
     let Some(test) = TestHost::new(cli, Script::default()).await else {
         return;
@@ -85,12 +85,12 @@ pub async fn gives_up_where_there_is_no_network(cli: Cli) {
     let TestHost { server, agent, home: _home, work: _work, .. } = test;
     server.shutdown().await;
     let outcome = agent.start(turn_input).result().await;
-    // Whether a connection was made is known from the program's own words.
+    // Only the program's message shows whether a connection was made.
     let expected = [FailureReason::Network, FailureReason::Unreachable];
     assert!(reason(&outcome).is_some_and(|reason| expected.contains(&reason)), "{outcome:?}");
 }
 
-/// A reply that is longer than a line of output may be.
+/// A reply longer than the maximum line of output.
 pub async fn understands_the_end_of_a_reply_of_50_megabytes(cli: Cli) {
     // Numbers, because one CLI stops a model that repeats itself.
     let mut lines = (0..).map(|number: u32| format!("line {number:>10}\n"));
@@ -121,8 +121,8 @@ pub async fn understands_the_end_of_a_reply_of_50_megabytes(cli: Cli) {
     assert_eq!(test.processes(), [0; 0]);
 }
 
-/// A program of the same platform that exits right after a long reply, like `gemini`. It loses what a pipe does not hold,
-/// unless its writes block.
+/// A program of the same platform that exits right after a long reply, like `gemini`. It loses what does not
+/// fit into the pipe, unless its writes block.
 pub async fn writes_its_output_whole_before_it_exits(cli: Cli) {
     let Some(test) = TestHost::new(cli, Script::default()).await else {
         return;
@@ -147,10 +147,10 @@ process.exit(0);
     assert_eq!(turn.reply.len(), (8 << 20) + " undefined".len());
 }
 
-/// The answer of a raw server.
+/// How a raw server responds.
 #[derive(Debug, Clone, Copy)]
 enum Raw {
-    /// Bytes that are no events.
+    /// Bytes that are not events.
     Garbage,
     /// A reply without an end.
     Endless,

@@ -1,8 +1,8 @@
 //! The real CLIs, at pinned versions, against the rehearsal server.
 //!
-//! `scripts/install-clis` puts them into `CONVOKE_CLIS` (by default `target/clis`). Where one is missing,
-//! its tests say that they are skipped; with `CI=true` they fail. Each runs in a home of its own, and
-//! the server is its proxy too, so that whatever it wants from elsewhere is seen.
+//! `scripts/install-clis` installs them into `CONVOKE_CLIS` (by default `target/clis`). The tests of a missing
+//! CLI are reported as skipped; with `CI=true` they fail. Each CLI runs in its own home, and the server is also
+//! its proxy, so that all other requests are recorded.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Settings, variables and keys of a project and its user, as a CLI gets them.
+//! Settings, variables and keys of a project and its user, as they reach a CLI.
 
 use convoke_agent::Verdict;
 use convoke_agent::config::AgentKind;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::test_host::{Cli, TestHost, codes, reason};
 
-/// The programs call `git` themselves, which runs what `.git/config` says.
+/// The programs call `git` themselves, which runs commands from `.git/config`.
 pub async fn runs_nothing_that_git_is_told_to(cli: Cli) {
     for (trust, runs) in [(Trust::Trusted, true), (Trust::Untrusted, false)] {
         let Some(test) = TestHost::new(cli, Script::default()).await else {
@@ -29,17 +29,17 @@ pub async fn runs_nothing_that_git_is_told_to(cli: Cli) {
         git(&["config", "core.sshCommand", &command]);
         let mut turn_input = test.turn_input("hello");
         turn_input.trust = trust;
-        // Nothing but the configuration of git keeps the command from running.
+        // Only the configuration of git prevents the command.
         turn_input.permissions = Permissions::Full;
         let outcome = test.run(turn_input).await;
         assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
-        // The newer version disarms git by itself.
+        // The newer version disarms git itself.
         let runs = runs && cli == Cli::Claude197;
         assert_eq!(test.home.path().join("ran").exists(), runs, "{trust:?}");
     }
 }
 
-/// Also where the user's own sessions of the program follow the project.
+/// This also holds if the user's own sessions of the program trust the project.
 pub async fn runs_nothing_that_an_untrusted_project_brings(cli: Cli) {
     for trust in [Trust::Trusted, Trust::Untrusted] {
         let Some(test) = TestHost::new(cli, Script::default()).await else {
@@ -48,7 +48,7 @@ pub async fn runs_nothing_that_an_untrusted_project_brings(cli: Cli) {
         brings_commands(cli, &test);
         let mut turn_input = test.turn_input("hello");
         turn_input.trust = trust;
-        // The sandbox does not keep the command from running.
+        // The sandbox does not prevent the command.
         turn_input.permissions = Permissions::Edit;
         let outcome = test.run(turn_input).await;
         let has_run = test.work.path().join("ran").exists();
@@ -63,7 +63,7 @@ pub async fn runs_nothing_that_an_untrusted_project_brings(cli: Cli) {
     }
 }
 
-/// Writes what makes a CLI run a command in a directory that it follows.
+/// Writes files that make a CLI run a command in a directory that it trusts.
 fn brings_commands(cli: Cli, test: &TestHost) {
     if cli.kind() == AgentKind::Codex {
         let work = test.work.path().canonicalize().unwrap();
@@ -98,7 +98,7 @@ fn brings_commands(cli: Cli, test: &TestHost) {
     }
 }
 
-/// Only gemini takes variables from a `.env`; in a directory that is trusted it is to go on doing so.
+/// Only Gemini loads variables from `.env` files, and should do so in a trusted directory.
 pub async fn takes_variables_of_a_project_only_when_it_is_trusted(cli: Cli) {
     let Some(test) = TestHost::new(cli, Script::default()).await else {
         return;
@@ -118,7 +118,7 @@ pub async fn takes_variables_of_a_project_only_when_it_is_trusted(cli: Cli) {
     }
 }
 
-/// `app-server` does not look at the variable that `exec` signs in with.
+/// `app-server` does not read the variable that `exec` signs in with.
 pub async fn signs_in_with_the_users_key_and_keeps_it_to_itself(cli: Cli) {
     let Some(test) = TestHost::with_key(cli, "sk-mine-123").await else {
         return;
@@ -130,7 +130,7 @@ pub async fn signs_in_with_the_users_key_and_keeps_it_to_itself(cli: Cli) {
     assert!(!test.home.path().join("codex/auth.json").exists());
 }
 
-/// A directory that an agent may write to is not one whose settings it may follow from then on.
+/// Permission to write to a directory must not make the CLI trust its settings from then on.
 pub async fn leaves_the_users_configuration_alone(cli: Cli) {
     for trust in [Trust::Untrusted, Trust::Trusted] {
         let Some(test) = TestHost::new(cli, Script::default()).await else {

@@ -1,4 +1,4 @@
-//! The tools of the real CLIs in the sandbox: what a hostile model gets them to do.
+//! The tools of the real CLIs in the sandbox, with a hostile model.
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::test_host::{Cli, TestHost, codes};
 
-/// The script that the model has the CLI run: each line says whether an attempt was stopped.
+/// The script that the model makes the CLI run. Each line reports whether an attempt was stopped.
 const HOSTILE: &str = r#"
 try() { name=$1; shift; ( eval "$@" ) >/dev/null 2>&1 && echo "$name=open" || echo "$name=stopped"; }
 try inside 'echo x >inside'
@@ -29,7 +29,7 @@ try port 'perl -MSocket -e "socket(S, AF_INET, SOCK_STREAM, 0); connect(S, pack_
 echo x >$OUTSIDE/shown
 "#;
 
-/// The attempts that succeed under each permission. The others are stopped.
+/// The attempts that succeed with each permission. The others are stopped.
 const OPEN: [(Permissions, &[&str]); 4] = [
     (Permissions::ReadOnly, &[]),
     (Permissions::Edit, &["inside"]),
@@ -39,7 +39,7 @@ const OPEN: [(Permissions, &[&str]); 4] = [
 const ATTEMPTS: [&str; 10] =
     ["inside", "outside", "home", "ssh", "others", "hook", "unix", "state", "skill", "port"];
 
-/// What the user's own sessions of the CLIs run or follow.
+/// Files that the user's own sessions of the CLIs execute or apply.
 const EXECUTED: [&str; 7] = [
     "shell-snapshots",
     "session-env",
@@ -52,7 +52,8 @@ const EXECUTED: [&str; 7] = [
 
 async fn stops_what_a_hostile_model_tries(cli: Cli) {
     for (permissions, open) in OPEN {
-        // Printed at once at the end: a Codex on a busy machine misses what a command prints as it starts.
+        // Printed together at the end, because Codex on a busy machine misses output that a command writes
+        // while starting.
         let script = Script::new([cli.shell("sh hostile.sh 2>&1 | sort"), Answer::say("Done.")]);
         let Some(test) = TestHost::new(cli, script).await else {
             return;
@@ -109,13 +110,13 @@ async fn stops_what_a_hostile_model_tries(cli: Cli) {
         }
         assert_eq!(std::fs::read(&configuration).unwrap_or_default(), before);
         assert!(!outside.path().join("shown").exists());
-        // The agent went on as if nothing had happened.
+        // The agent continued normally.
         assert_eq!(outcome.reply, "Done.");
         assert!(codes(&outcome).contains(&"sandbox.stopped"), "{outcome:?}");
     }
 }
 
-/// A file tool of the CLI's own is stopped like a command.
+/// A file tool of the CLI is stopped like a command.
 async fn writes_no_file_that_it_may_only_read(cli: Cli) {
     let outside = TempDir::new().unwrap();
     let file = outside.path().join("made.txt");

@@ -1,4 +1,4 @@
-//! A CLI in a home of its own, with a model server to talk to.
+//! A CLI in its own home, with a model server.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use convoke_wire::RequestParts;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A CLI, and the protocol to speak with it.
+/// A CLI and its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cli {
     Claude197,
@@ -50,7 +50,7 @@ impl Cli {
 
     pub fn model(self) -> &'static str {
         match self.kind() {
-            // The window of others is smaller than the prompt.
+            // The context windows of other models are smaller than the prompt.
             AgentKind::Claude => "claude-opus-4-8[1m]",
             AgentKind::Gemini => "gemini-2.5-flash",
             _ if matches!(self, Cli::Codex98 | Cli::Codex98Exec) => "gpt-5.2-codex",
@@ -58,7 +58,7 @@ impl Cli {
         }
     }
 
-    /// Returns a call of its shell, as its model would make it.
+    /// Returns a shell call as the CLI's model would make it.
     pub fn shell(self, command: &str) -> Answer {
         let (tool, input) = self.shell_call(command);
         Answer::call(tool, input)
@@ -93,7 +93,7 @@ impl Cli {
     }
 }
 
-/// A CLI in a home of its own, with a server to talk to.
+/// A CLI in its own home, with a model server.
 pub struct TestHost {
     pub cli: Cli,
     pub home: TempDir,
@@ -109,7 +109,7 @@ impl TestHost {
         Self::with(cli, server, &address)
     }
 
-    /// A CLI with another server than that of the rehearsal, which sees nothing.
+    /// Creates a CLI with another server instead of the rehearsal server, which sees nothing.
     pub async fn at(cli: Cli, address: &str) -> Option<Self> {
         let server = start(Script::default()).await.unwrap();
         Self::with(cli, server, address)
@@ -144,7 +144,7 @@ impl TestHost {
         Some(Self { cli, home, work, server, agent: agent(definition, host) })
     }
 
-    /// A codex that goes to its vendor, whose place the server takes, with a key of the user.
+    /// Creates a Codex that uses its vendor's endpoint, replaced by the server, with a user's key.
     pub async fn with_key(cli: Cli, key: &str) -> Option<Self> {
         let program = cli.program()?;
         let home = TempDir::new().unwrap();
@@ -169,7 +169,7 @@ impl TestHost {
         Some(Self { cli, home, work, server, agent: agent(definition, host) })
     }
 
-    /// The same host with another program in the place of the CLI.
+    /// Returns the same host with another program instead of the CLI.
     pub fn with_command(self, program: &str, args: &[&str]) -> Self {
         let definition = Definition {
             command: Some(program.to_owned()),
@@ -207,7 +207,7 @@ impl TestHost {
         request_parts.parts.into_iter().map(|part| part.text).collect()
     }
 
-    /// Returns the hosts that it tried to reach beside its model.
+    /// Returns the other hosts that the CLI tried to reach.
     pub fn elsewhere(&self) -> Vec<String> {
         let requests = self.server.requests().into_iter();
         let hosts = requests.filter_map(|request| match request.kind {
@@ -254,7 +254,7 @@ pub fn environment(server: &Rehearsal, home: &Path) -> Vec<(OsString, OsString)>
     environment_at(&server.base_url(), server, home)
 }
 
-/// The environment of a CLI whose model is at an address, and whose proxy is the server.
+/// Returns the environment of a CLI whose model is at an address and whose proxy is the server.
 pub fn environment_at(address: &str, server: &Rehearsal, home: &Path) -> Vec<(OsString, OsString)> {
     let path = std::env::var_os("PATH").unwrap();
     let mut env: Vec<(OsString, OsString)> = vec![
@@ -292,7 +292,7 @@ pub fn reason(outcome: &TurnResult) -> Option<FailureReason> {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let patience = Instant::now() + Duration::from_mins(3);
     while !holds() {
@@ -301,7 +301,7 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Reads events until the agent has said something.
+/// Reads events until the agent has written text.
 pub async fn until_text(turn: &mut AgentTurn) {
     while let Some(event) = turn.next().await {
         if matches!(event.kind, EventKind::Text { .. }) {

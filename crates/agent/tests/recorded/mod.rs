@@ -1,4 +1,4 @@
-//! Recordings of what the real CLIs wrote, and the readers for them.
+//! Recorded output of the real CLIs, and the readers for it.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub fn streams_directories() -> Vec<PathBuf> {
     convoke_conformance::recorded("CONVOKE_STREAMS", &["streams", "new/streams"])
 }
 
-/// One recorded output, and how its program was called and ended.
+/// A recorded output, with the program's arguments and exit status.
 pub struct Recording {
     pub name: String,
     pub output: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct Recording {
     stderr: String,
 }
 
-/// A recording as its reader read it.
+/// A recording as read by its reader.
 #[derive(Debug, PartialEq)]
 pub struct ReadTurn {
     pub result: TurnResult,
@@ -97,7 +97,7 @@ impl Recording {
         })
     }
 
-    /// Returns what a flag is set to, as `--flag value` or `--flag=value`; nothing if it is not there.
+    /// Returns the value of a flag, as `--flag value` or `--flag=value`; `None` if it is missing.
     fn asks_for(&self, flags: &[&str]) -> Option<&str> {
         let mut arguments = self.arguments.iter();
         while let Some(argument) = arguments.next() {
@@ -159,7 +159,7 @@ impl Recording {
         })
     }
 
-    /// Returns the objects of the output: one a line, or one that spreads over lines, or all in a list.
+    /// Returns the objects of the output: one per line, one over several lines, or all in a list.
     pub fn events(&self) -> Vec<Value> {
         let lines = self.output.split(|&byte| byte == b'\n');
         let mut events: Vec<Value> =
@@ -179,7 +179,7 @@ impl Recording {
         self.read_bytes(&self.output, chunk)
     }
 
-    /// Reads other bytes in place of those that were recorded.
+    /// Reads other bytes in place of the recorded ones.
     pub fn read_bytes(&self, output: &[u8], chunk: usize) -> Option<ReadTurn> {
         let mut reader = self.reader()?;
         let mut lines = Lines::json(64 << 20);
@@ -189,7 +189,7 @@ impl Recording {
         lines.finish(|line| reader.line(line.bytes, &mut |_| {}));
         let ending = Ending {
             exit: self.exit,
-            // A recording without an exit code is of a program that outlived its recorder.
+            // A recording without an exit code belongs to a program that outlived its recorder.
             stop: (self.exit == Exit::Unknown).then_some(TerminationCause::TimedOut),
             stderr: &self.stderr,
         };

@@ -1,4 +1,4 @@
-//! ACP agents that do not behave, each a shell script.
+//! Misbehaving ACP agents, each a shell script.
 
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ async fn an_edit_outside_of_the_directory_is_refused_by_its_permissions() {
         let call = format!(
             r#"{{"toolCallId":"1","kind":"edit","title":"Edit","locations":[{{"path":"{path}"}}]}}"#
         );
-        // Standard output of the script is what the client got: the directory may be read-only.
+        // The script prints what it received, because the directory may be read-only.
         let words = format!(
             "begin; ask '{call}'; read -r line; say \"$(echo \"$line\" | sed 's/.*optionId\":\"//; s/\".*//')\"; done_with"
         );
@@ -306,7 +306,7 @@ async fn mode_and_model_are_chosen_by_name() {
 #[tokio::test]
 async fn a_program_that_stays_after_its_turn_is_ended_and_that_is_no_disagreement() {
     let test = TestHost::new();
-    // It ends only when it is asked to, as one with an MCP server of its own does.
+    // The agent ends only when asked to, like one with its own MCP server.
     let words = "trap 'echo asked >ended; exit 7' TERM; begin; say done
         answer 3 '{\"stopReason\":\"end_turn\"}'; while :; do sleep 0.05; done";
     let result = run(&test, words, test.turn_input("x")).await;

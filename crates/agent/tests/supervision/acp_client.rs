@@ -1,4 +1,4 @@
-//! ACP agents that have Convoke read files and run commands, each a shell script.
+//! ACP agents that use Convoke to read files and run commands, each a shell script.
 
 use std::path::Path;
 
@@ -74,7 +74,7 @@ async fn files_and_terminals_are_advertised_and_a_command_is_run_to_its_end() {
     assert!(!codes(&result).contains(&"agent.processes-left"), "{result:?}");
 }
 
-/// Returns a request that the official types write, as a script sends it.
+/// Returns a request written by the official types, as a script sends it.
 fn official(method: &str, params: impl serde::Serialize) -> String {
     let request =
         Request { id: RequestId::Str("r".to_owned()), method: method.into(), params: Some(params) };
@@ -251,7 +251,7 @@ async fn a_command_is_confined_like_its_agent() {
     let test = TestHost::new();
     let outside = tempfile::tempdir().unwrap();
     let path = outside.path().display();
-    // A library that does not exist would be complained about by each step that loads it.
+    // Each step that loads a missing library would complain.
     let env = r#","env":[{"name":"LD_PRELOAD","value":"/nowhere.so"},{"name":"A","value":"b"}]"#;
     let script = format!(
         "begin
@@ -263,7 +263,7 @@ async fn a_command_is_confined_like_its_agent() {
         let _ = std::fs::remove_file(test.path().join("inside"));
         let mut turn_input = test.turn_input("x");
         turn_input.permissions = permissions;
-        // Nothing of the script can be written where the agent may only read.
+        // The script cannot write files where the agent may only read.
         let script = match permissions {
             Permissions::ReadOnly => format!("get() {{ read -r line || exit 0; }}; {script}")
                 .replace("begin\n", "get() { read -r line || exit 0; }; begin\n"),

@@ -1,4 +1,4 @@
-//! The end of a turn: nothing that a child started is left.
+//! The end of a turn: no process that a child started keeps running.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn a_detached_child_that_holds_the_output_open_does_not_hold_the_turn() {
 #[tokio::test]
 async fn a_daemon_that_hides_well_ends_with_the_turn() {
     let test = TestHost::new();
-    // Forked twice, in a session of its own, without our environment, its output or its directory.
+    // Forked twice, in its own session, without Convoke's environment, output or directory.
     let hidden =
         r#"echo $$ >>"$1"; (trap '' HUP INT TERM; sleep 1000 & echo $! >>"$1"; wait) & wait"#;
     std::fs::write(test.path().join("hidden"), hidden).unwrap();
@@ -52,7 +52,7 @@ async fn a_daemon_that_hides_well_ends_with_the_turn() {
     assert_eq!(test.pids().into_iter().filter(|&pid| runs(pid)).count(), 0);
 }
 
-/// A signal without a name in our tables ends a tool, and then the agent itself.
+/// A signal without a known name ends a tool, and then the agent itself.
 #[tokio::test]
 async fn an_end_by_a_nameless_signal_is_no_end_of_our_watch() {
     let test = TestHost::new();
@@ -104,7 +104,7 @@ async fn two_hundred_cancelled_turns_leave_no_process() {
         }
         turns.spawn(async move {
             let test = TestHost::new();
-            // Every other one has to be killed.
+            // Every second one has to be killed.
             let script = match round % 2 {
                 0 => WITH_TOOLS.to_owned(),
                 _ => format!("trap '' INT; {WITH_TOOLS}"),
@@ -112,7 +112,7 @@ async fn two_hundred_cancelled_turns_leave_no_process() {
             let mut turn_input = test.turn_input("hello");
             turn_input.limits.grace = Duration::from_millis(20);
             let turn = test.agent(&script).start(turn_input);
-            // From the first moment of a turn to the middle of its tool call.
+            // From the start of a turn to the middle of its tool call.
             let count = usize::try_from(round / 2 % 4).unwrap();
             test.has_pids(count).await;
             turn.canceller().cancel();

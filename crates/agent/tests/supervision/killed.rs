@@ -21,7 +21,7 @@ async fn when_convoke_is_killed_its_agents_and_their_tools_end() {
         convoke.kill().unwrap();
         convoke.wait().unwrap();
         until("an agent outlived Convoke", || !pids.iter().any(|&pid| runs(pid))).await;
-        // The guardian clears the turn's directory away, which Convoke no longer can.
+        // The guardian removes the turn's directory, because Convoke cannot.
         let is_private = |name: &str| name.starts_with("convoke-");
         until("a private directory is left", || {
             let mut entries = std::fs::read_dir(test.path()).unwrap().flatten();
@@ -33,7 +33,7 @@ async fn when_convoke_is_killed_its_agents_and_their_tools_end() {
 
 #[tokio::test]
 async fn when_convoke_and_a_guardian_are_killed_together_nothing_is_left() {
-    // Tool shells leave the session and lose their parent, and one its environment too.
+    // Tool shells leave the session and lose their parent, and one also its environment.
     let script = "echo $$ >>pids; (setsid sh -c 'sleep 1000 & echo $! >>pids; echo $$ >>pids; wait' &); \
                   (setsid env -i sh -c 'echo $$ >>pids; exec /bin/sleep 1000' &); \
                   while :; do sleep 1; done";

@@ -54,7 +54,7 @@ async fn a_child_that_never_ends_runs_out_of_time() {
     assert!(!runs(test.pids()[0]));
 }
 
-/// A process that was stopped may have extended its lease before, and its guardian was not told.
+/// A process that was stopped may have extended its lease without telling its guardian.
 #[tokio::test]
 async fn an_agent_that_its_guardian_ended_with_its_lease_had_none_whatever_came_later() {
     let test = TestHost::new();
@@ -69,7 +69,7 @@ async fn an_agent_that_its_guardian_ended_with_its_lease_had_none_whatever_came_
     extend.send_replace(in_time(Duration::from_hours(1)));
     assert!(lease.is_over());
 
-    // One that ends by itself in time has kept its lease.
+    // An agent that ends by itself in time has kept its lease.
     let lease = Lease::new(extend.subscribe());
     let turn_input = TurnInput { lease: Some(lease.clone()), ..test.turn_input("") };
     assert_eq!(test.agent("echo done").start(turn_input).result().await.verdict, Verdict::Done);
@@ -105,7 +105,7 @@ async fn a_turn_with_no_time_ends_at_once_and_one_without_end_does_not_panic() {
 #[tokio::test]
 async fn an_agent_that_tries_again_too_often_is_stopped() {
     let test = TestHost::new();
-    // The shell takes codex's first argument for the name of its script.
+    // The shell takes Codex's first argument as the name of its script.
     let counted = r#"{"type":"error","message":"Reconnecting... '$n'/5 (unexpected status 503)"}"#;
     let not_counted = r#"{"type":"error","message":"Reconnecting... (unexpected status 503)"}"#;
     for notice in [counted, not_counted] {

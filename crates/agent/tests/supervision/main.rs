@@ -1,5 +1,4 @@
-//! Children that do not behave: whatever they do, the turn ends, within its bounds, and nothing of them
-//! is left.
+//! Misbehaving children: whatever they do, the turn ends within its limits, and no process keeps running.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! Input and output: whatever a child reads and writes, the turn goes on and is heard whole.
+//! Input and output: whatever a child reads and writes, the turn continues and all output is read.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn a_child_that_has_ended_before_anybody_looks_is_heard() {
         let test = TestHost::new();
         let turn = test.agent("echo $$ >>pids; echo quick").start(test.turn_input(""));
         tokio::task::yield_now().await;
-        // On one thread nobody else comes to look meanwhile.
+        // On a single thread, no other task runs meanwhile.
         while test.pids().is_empty() {
             std::thread::sleep(Duration::from_millis(5));
         }

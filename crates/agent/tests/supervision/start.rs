@@ -60,8 +60,8 @@ async fn a_program_that_cannot_be_run_is_no_turn_that_failed() {
     assert!(outcome.verdict.to_string().contains(&program.display().to_string()));
 }
 
-/// The parent's way with signals is inherited: one that ignores the ends of its children must not keep
-/// us from seeing ours.
+/// Signal handling is inherited: a parent that ignores SIGCHLD must not keep Convoke from noticing the end of
+/// its children.
 #[tokio::test]
 async fn an_agent_is_seen_to_end_also_where_the_ends_of_children_are_ignored() {
     let test = TestHost::new();
@@ -81,7 +81,7 @@ async fn an_agent_gets_a_broken_pipe_as_a_signal_as_everywhere() {
     let test = TestHost::new();
     let outcome = test.run("(yes; echo $? >ended) | head -n 1", "").await;
     assert_eq!(outcome.reply, "y");
-    // 128 and the number of the signal; `yes` would complain of an error instead.
+    // 128 plus the number of the signal; otherwise `yes` would report an error.
     let ended = std::fs::read_to_string(test.path().join("ended")).unwrap_or_default();
     assert_eq!(ended.trim(), "141");
 }

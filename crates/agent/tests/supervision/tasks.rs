@@ -1,4 +1,4 @@
-//! Tasks of Claude Code that go on after an answer.
+//! Tasks of Claude Code that continue after an answer.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::test_host::{TestHost, codes};
 #[tokio::test]
 async fn a_turn_that_is_queued_when_the_input_ends_is_waited_for() {
     let test = TestHost::new();
-    // More time than a process has that is over.
+    // Longer than a process may continue after its turn.
     let script =
         "tasks \"$agent\"; tasks; result one; cat >/dev/null; sleep 12; echo \"$init\"; result two";
     let outcome = claude(&test, script).start(test.turn_input("hello")).result().await;
@@ -43,7 +43,7 @@ async fn a_cancel_ends_the_tasks_of_an_agent_that_has_answered() {
             "tasks \"{tasks}\"; result one; echo \"$retry\"; read -r line; echo \"$line\" >asked; tasks; exit 0"
         );
         let mut turn = claude(&test, &script).start(test.turn_input("hello"));
-        // What is written after the answer is read after it.
+        // Output that was written after the answer is read after it.
         while !matches!(turn.next().await.unwrap().kind, EventKind::Retry { .. }) {}
         turn.canceller().cancel();
         let outcome = turn.result().await;
@@ -53,7 +53,7 @@ async fn a_cancel_ends_the_tasks_of_an_agent_that_has_answered() {
     }
 }
 
-/// A program that speaks as Claude Code does; what it says after the end of its input counts too.
+/// A program that behaves like Claude Code; output after the end of its input counts too.
 fn claude(test: &TestHost, script: &str) -> Box<dyn Agent> {
     use std::os::unix::fs::PermissionsExt;
     let program = test.path().join("claude");

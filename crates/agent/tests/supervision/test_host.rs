@@ -1,4 +1,4 @@
-//! A directory, and an agent that is a shell script.
+//! A directory, and a shell script that runs in it as an agent.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 pub const HOST: &str = env!("CARGO_BIN_EXE_convoke-test-host");
 
-/// A directory, and an agent that is a shell script which runs in it.
+/// A directory, and a shell script that runs in it as an agent.
 pub struct TestHost {
     pub dir: TempDir,
 }
@@ -68,14 +68,14 @@ impl TestHost {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Waits until the script has written that many ids.
+    /// Waits until the script has written this many ids.
     pub async fn has_pids(&self, count: usize) -> Vec<i32> {
         until("the child never came up", || self.pids().len() >= count).await;
         self.pids()
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub async fn until(otherwise: &str, mut holds: impl FnMut() -> bool) {
     let patience = Instant::now() + Duration::from_mins(2);
     while !holds() {
@@ -84,7 +84,7 @@ pub async fn until(otherwise: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Returns whether a process runs; one that is dead and not yet reaped does not.
+/// Returns whether a process is running; a zombie is not.
 pub fn runs(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
@@ -102,6 +102,6 @@ pub fn reason(outcome: &TurnResult) -> Option<FailureReason> {
     }
 }
 
-/// A script that starts a tool shell in a session of its own, as the CLIs do, and goes on itself.
+/// A script that starts a tool shell in its own session, like the CLIs, and continues.
 pub const WITH_TOOLS: &str =
     "echo $$ >>pids; setsid sh -c 'echo $$ >>pids; sleep 1000 & echo $! >>pids; wait' & wait";

@@ -207,7 +207,7 @@ fn a_turn_that_failed_can_be_tried_again() {
     }));
     assert_snapshot!("a_failed_turn", chat.screen());
     assert_eq!(chat.enter_line("/retry"), Some(Effect::Retry(TurnId(1))));
-    chat.update(Input::Refused("turn 1 cannot be tried again: it is done".to_owned()));
+    chat.update(Input::Refused("turn 1 cannot be retried: it is done".to_owned()));
     assert_eq!(chat.enter_line("/go"), Some(Effect::Continue));
 }
 
@@ -377,7 +377,7 @@ fn a_turn_that_runs_again_is_shown_once() {
     chat.happen(started(9, "ada"));
     assert_eq!(chat.works.len(), 1);
     let code = diagnostics::TURN_INTERRUPTED;
-    let diagnostic = Diagnostic::new(code, "turn 9 was interrupted and runs again");
+    let diagnostic = Diagnostic::new(code, "turn 9 was interrupted; retrying");
     chat.happen(SessionEventKind::Diagnostic { turn: Some(TurnId(9)), diagnostic });
     assert!(chat.works.is_empty());
 }

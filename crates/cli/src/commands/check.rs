@@ -68,7 +68,7 @@ fn errors(report: &TeamFileReport) -> Vec<Value> {
         json!({
             "line": error.line,
             "column": error.column,
-            "code": error.code.as_str(),
+            "code": error.code.name(),
             "message": redactor.redact(&error.message),
             "fix": redactor.redact(&error.fix),
         })

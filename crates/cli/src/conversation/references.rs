@@ -8,7 +8,7 @@ use convoke_agent::sandbox::Secrets;
 use convoke_files::{Disk, FileKind, Files as _, TooLarge};
 use convoke_model::Endpoint;
 use convoke_team::{
-    AgentSettings, BadReference, Baseline, FileLocation, References, TeamFileCode, gate,
+    AgentSettings, BadReference, Baseline, FileLocation, References, diagnostics, gate,
 };
 use convoke_thread::config::Wire;
 
@@ -33,7 +33,7 @@ impl References for ProjectReferences<'_> {
         if let Some(Unused { problem, fix }) =
             self.definition(settings).and_then(|agent| agent.unused(setting))
         {
-            return Err(BadReference { code: TeamFileCode::UnusedSetting, problem, fix });
+            return Err(BadReference { code: diagnostics::TEAM_UNUSED_SETTING, problem, fix });
         }
         match setting {
             "instructions-file" => self.check_instructions(settings),
@@ -48,7 +48,7 @@ impl References for ProjectReferences<'_> {
         let Some(agent) = self.definition(settings) else { return Vec::new() };
         let missing = |setting: &'static str, why: &str, example: &str| {
             let bad = BadReference {
-                code: TeamFileCode::Missing,
+                code: diagnostics::TEAM_MISSING_SETTING,
                 problem: format!("is missing: {why}"),
                 fix: format!("add a line such as `{setting} = \"{example}\"`"),
             };
@@ -91,7 +91,7 @@ impl ProjectReferences<'_> {
         let path = self.directory.join(command);
         if command.contains('/') && path.is_dir() {
             return Err(BadReference {
-                code: TeamFileCode::BadFile,
+                code: diagnostics::TEAM_BAD_FILE,
                 problem: format!("names a directory, not a program: {command}"),
                 fix: "name the program in the directory".to_owned(),
             });
@@ -103,7 +103,7 @@ impl ProjectReferences<'_> {
         let program = words.next().unwrap_or("claude");
         let arguments: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
         Err(BadReference {
-            code: TeamFileCode::InvalidValue,
+            code: diagnostics::TEAM_INVALID_VALUE,
             problem: "must be a program alone, without its arguments".to_owned(),
             fix: match &arguments[..] {
                 [] => format!("write `command = \"{program}\"`, without white space"),
@@ -127,7 +127,7 @@ impl ProjectReferences<'_> {
             format!("names a directory that does not exist: {cwd}")
         };
         Err(BadReference {
-            code: TeamFileCode::BadFile,
+            code: diagnostics::TEAM_BAD_FILE,
             problem,
             fix: "create the directory, or correct the path; it is relative to the team file"
                 .to_owned(),
@@ -140,7 +140,7 @@ fn check_address(settings: &AgentSettings) -> Result<(), BadReference> {
     match Endpoint::new(address, Wire::Chat) {
         Ok(_) => Ok(()),
         Err(error) => Err(BadReference {
-            code: TeamFileCode::InvalidValue,
+            code: diagnostics::TEAM_INVALID_VALUE,
             problem: format!("cannot be used: {error}"),
             fix: "write an address such as `base-url = \"http://127.0.0.1:8080/v1\"`".to_owned(),
         }),
@@ -163,7 +163,7 @@ pub(super) fn read_instructions(
     secrets: &Secrets,
 ) -> Result<String, BadReference> {
     let refuse = |problem: String, fix: &str| BadReference {
-        code: TeamFileCode::BadFile,
+        code: diagnostics::TEAM_BAD_FILE,
         problem,
         fix: fix.to_owned(),
     };
@@ -185,7 +185,7 @@ pub(super) fn read_instructions(
     if !gate(&asked, baseline, trust.into()).refused.is_empty() {
         let how = how_to_trust(directory, trust, origin);
         return Err(BadReference {
-            code: TeamFileCode::NeedsTrust,
+            code: diagnostics::TEAM_NEEDS_TRUST,
             problem: format!("`{file}` is outside the project and needs trust: {how}"),
             fix: "trust the directory, or move the file below the team file".to_owned(),
         });

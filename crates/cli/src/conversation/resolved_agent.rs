@@ -3,7 +3,7 @@
 use convoke_agent::config::{Catalog, Definition};
 use convoke_agent::turn_input::Permissions;
 use convoke_core::Diagnostic;
-use convoke_team::{AgentSettings, Baseline, Gated, gate};
+use convoke_team::{AgentSettings, Baseline, GatedSettings, gate};
 
 use super::project::Project;
 use crate::outcome::UsageError;
@@ -36,7 +36,7 @@ pub(crate) fn resolve_agent(
         client_terminal: known.client_terminal,
         instructions: project.locate(settings),
     };
-    let Gated { allowed, refused } = gate(settings, baseline, project.trust());
+    let GatedSettings { allowed, refused } = gate(settings, baseline, project.trust());
     diagnostics.extend(refused.into_iter().map(|setting| project.left_out(member, setting)));
     let mut definition = known.clone();
     if allowed.command.is_some() {

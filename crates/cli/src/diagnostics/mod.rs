@@ -13,8 +13,9 @@ use crate::outcome::Outcome;
 use crate::terminal::{Paint, is_quiet, stderr};
 
 /// Every table of codes, in the order in which they are documented.
-const TABLES: [&[Code]; 10] = [
+const TABLES: [&[Code]; 11] = [
     convoke_core::diagnostics::ALL,
+    convoke_team::diagnostics::ALL,
     convoke_session::diagnostics::ALL,
     convoke_agent::diagnostics::ALL,
     convoke_changes::diagnostics::ALL,

@@ -29,7 +29,7 @@ fn the_answer_is_written_as_it_comes_and_the_thread_goes_on() {
     let account = String::from_utf8(second.stderr).expect("UTF-8");
     let grouped = |bytes: usize| format!("{},{:03}", bytes / 1000, bytes % 1000);
     let (same, all) = (grouped(shared), grouped(bodies[1].len()));
-    let told = format!("unchanged since the request before: {same} of {all} bytes");
+    let told = format!("unchanged since the previous request: {same} of {all} bytes");
     assert!(account.contains("POST /responses") && account.contains(&told), "{account}");
     let table: Vec<&str> = account.lines().filter(|line| line.ends_with("thread")).collect();
     let sections = table.iter().map(|line| line.split_whitespace().next().expect("a section"));
@@ -216,7 +216,7 @@ fn a_thread_is_compacted_and_brought_back_by_hand() {
     let undone = String::from_utf8(context.output(&undo, b"").stdout).expect("UTF-8");
     let beginning = "compaction of the thread undone: 5 items (";
     assert!(undone.starts_with(beginning) && undone.ends_with(" bytes) restored\n"), "{undone}");
-    assert!(context.run(&undo).contains("has no compaction that could be undone"));
+    assert!(context.run(&undo).contains("has no compaction to undo"));
     answer(&context, &["--thread", &thread, "Second"]);
     let body = &model.bodies()[2];
     assert!(body.contains("One.") && !body.contains("SUMMARY"));
@@ -351,7 +351,7 @@ fn a_link_out_of_a_project_that_is_not_trusted_is_not_sent() {
 
     let asked = context.run(&["ask", "Hello"]);
     assert!(asked.contains("project-file.outside"), "{asked}");
-    assert!(asked.contains("leads out of a project that is not trusted"), "{asked}");
+    assert!(asked.contains("is a link out of a project that is not trusted"), "{asked}");
     let run = context.run(&["run", "Hello"]);
     assert!(run.contains("project-file.outside"), "{run}");
     let expected =

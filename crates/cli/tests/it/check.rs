@@ -318,7 +318,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "a member by name",
         "[member.max]\nagent = \"claude\"\n",
-        &[(1, "wrong-type", "in two brackets")],
+        &[(1, "wrong-type", "with double brackets")],
     ),
     ("members as a list", "members = [\"max\"]\n", &[(1, "unknown-setting", "write `[[member]]`")]),
     (
@@ -489,7 +489,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "the same for the team",
         "workspace = \"shared\"\nworkspace-link = [\"node_modules\"]\nMAX",
-        &[(2, "unused-setting", "no member has a workspace of its own")],
+        &[(2, "unused-setting", "no member has its own workspace")],
     ),
     (
         "a command line as a command",
@@ -568,7 +568,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
         &[(
             1,
             "unknown-setting",
-            "write `[[member]]`, in two brackets, and below it `name = \"max\"`",
+            "write `[[member]]`, with double brackets, and below it `name = \"max\"`",
         )],
     ),
     (
@@ -618,7 +618,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     ),
     ("a comma at the end of a line", "name = \"x\",\nMAX", &[(1, "syntax", "remove the comma")]),
     ("a semicolon", "name = \"x\";\nMAX", &[(1, "syntax", "remove the `;`")]),
-    ("three brackets", "[[[member]]]\nname = \"x\"\n", &[(1, "syntax", "in two brackets")]),
+    ("three brackets", "[[[member]]]\nname = \"x\"\n", &[(1, "syntax", "with double brackets")]),
     (
         "Markdown around it",
         "```toml\nMAX```\n",

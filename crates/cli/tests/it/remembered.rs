@@ -129,7 +129,7 @@ fn a_request_that_is_none_is_refused_with_its_line_and_nothing_is_imported() {
     let outcome = "\"outcome\":\"{\\\"failed\\\":[]";
     let cases = [
         (with(about, "\"about\":\"{\\\"when\\\":"), "about", "missing field `at`"),
-        (with("\\\"bytes\\\":", "\\\"bytes\\\":1"), "about", "bytes were sent, and these are"),
+        (with("\\\"bytes\\\":", "\\\"bytes\\\":1"), "about", "bytes, but"),
         (with(outcome, "\"outcome\":\"{\\\"failed\\\":7"), "outcome", "invalid type: integer `7`"),
         (with("One?", "Two?"), "body", "the text does not have the hash"),
         (with("\"fromStart\":0", "\"fromStart\":9"), "body", "the delta refers to bytes outside"),
@@ -154,7 +154,7 @@ fn a_thread_that_is_none_is_refused_with_its_line_and_nothing_is_imported() {
     let at = all.lines().position(|line| line.contains(usage)).expect("a line") + 1;
     let with = |other: &str| all.replacen(usage, &format!("\"line\":\"{other}"), 1);
     let cases = [
-        (with("{\\\"usages\\\""), "not a line of a thread: `usages` is not known"),
+        (with("{\\\"usages\\\""), "not a line of a thread: unknown kind `usages`"),
         (with("\\\"usage\\\""), "not a line of a thread: trailing characters"),
         (with("{\\\"undone\\\":0,\\\"x\\\""), "undoes line 0 of the thread"),
     ];

@@ -74,7 +74,7 @@ fn the_requests_of_a_session_are_shown_to_the_byte_with_their_ledgers() {
         context.output(&["sessions", "show", "last", "--turn", "2", "--request", "--explain"], b"");
     assert_eq!(String::from_utf8_lossy(&explained.stdout), bodies[1]);
     let ledger = String::from_utf8_lossy(&explained.stderr).into_owned();
-    assert!(ledger.contains("unchanged since the request before: "), "{ledger}");
+    assert!(ledger.contains("unchanged since the previous request: "), "{ledger}");
     assert!(
         ledger.contains("the provider counted 3,000 tokens in (1,200 from its cache), 40 out"),
         "{ledger}"

@@ -1,4 +1,4 @@
-//! The keys that decide which project documents are loaded; a wrong one keeps Codex from starting.
+//! The keys that decide which project documents are loaded. With an invalid value, Codex does not start.
 
 use toml::{Table, Value};
 
@@ -12,7 +12,7 @@ pub struct DocumentSettings {
     pub max_bytes: Option<u64>,
     /// `project_doc_fallback_filenames`.
     pub fallback_names: Option<Vec<String>>,
-    /// `project_root_markers`, or their default.
+    /// `project_root_markers`, or the default.
     pub root_markers: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ impl Default for DocumentSettings {
     }
 }
 
-/// Returns the markers of a project's root without `project_root_markers`.
+/// Returns the default of `project_root_markers`.
 pub(super) fn default_root_markers() -> Vec<String> {
     vec![".git".to_owned()]
 }

@@ -1,5 +1,5 @@
-//! The layers of a configuration: the machine's file, the user's, those of a trusted project, the arguments, and
-//! what the machine's administrator insists on.
+//! The layers of a configuration: the machine's file, the user's, those of a trusted project, the arguments,
+//! and the administrator's managed settings.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::skills::Switches;
 use convoke_files::git::{GitKind, git_kind};
 use convoke_files::{FileKind, Files, absolute};
 
-/// Keys whose values are paths, relative to the folder of the file that sets them.
+/// Keys whose values are paths, relative to the directory of the file that sets them.
 const PATH_KEYS: [&str; 3] = [
     "model_instructions_file",
     "experimental_compact_prompt_file",
     "experimental_instructions_file",
 ];
 
-/// The keys that Codex 0.166 ignores in the configuration of a project.
+/// The keys that Codex 0.166 ignores in a project's configuration.
 const USER_ONLY_KEYS: [&str; 7] = [
     "chatgpt_base_url",
     "model_provider",
@@ -34,7 +34,7 @@ const USER_ONLY_KEYS: [&str; 7] = [
 /// The directories that a configuration depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct ConfigPlaces<'a> {
-    /// The directory of the machine's own files, `/etc/codex`.
+    /// The directory of the machine's configuration, `/etc/codex`.
     pub machine: &'a Path,
     /// Codex's home.
     pub codex_home: &'a Path,
@@ -47,23 +47,23 @@ pub struct ConfigPlaces<'a> {
 /// The merged layers of a configuration.
 #[derive(Debug)]
 pub struct Layers {
-    /// All layers laid over one another, paths absolute.
+    /// All layers merged, with absolute paths.
     pub merged: Table,
     /// Whether the user trusts the working directory.
     pub trust: Trust,
-    /// The skills that the user switched off or on.
+    /// The skills that the user turned off or on.
     pub skill_switches: Switches,
     /// The folders of command rules.
     pub rule_folders: Vec<PathBuf>,
-    /// The administrator's limits on other values, `requirements.toml`.
+    /// The administrator's limits on values, `requirements.toml`.
     pub requirements: Table,
-    /// The sources of values, the weakest first.
+    /// The layers with their files, in ascending precedence.
     sources: Vec<(PathBuf, Table)>,
 }
 
 impl Layers {
-    /// Reads the layers that count in a directory, by the rules of Codex 0.98; `settings` are the `-c` arguments, in
-    /// order. Fails on the first error.
+    /// Reads the layers that apply in a directory, by the rules of Codex 0.98; `settings` are the `-c`
+    /// arguments, in order. Fails on the first error.
     pub fn load(
         files: &dyn Files,
         places: ConfigPlaces<'_>,
@@ -82,8 +82,8 @@ impl Layers {
         }
     }
 
-    /// Reads the layers that count in a directory. `read` reads one file, which may be missing; `documents` reads the
-    /// settings of the layers without a project, which decide where the project begins.
+    /// Reads the layers that apply in a directory. `read` reads a file, which may be missing; `documents` reads
+    /// the settings of the layers without the project's, which determine where the project begins.
     pub fn read<E>(
         files: &dyn Files,
         places: ConfigPlaces<'_>,
@@ -122,7 +122,7 @@ impl Layers {
         let mut merged = system;
         merge(&mut merged, user);
         let mut overlaid = None;
-        // A table of many thousand projects is not copied without need.
+        // Avoid copying a table that may have thousands of projects.
         if !arguments.is_empty() || !managed.is_empty() {
             let table = overlaid.insert(merged.clone());
             merge(table, arguments.clone());
@@ -156,7 +156,7 @@ impl Layers {
         Ok(Self { merged, trust, skill_switches, rule_folders, requirements, sources })
     }
 
-    /// Adds to an error about a value where the value was set.
+    /// Adds the source of the value to an error about a value.
     pub fn placed(&self, error: ConfigError) -> ConfigError {
         match self.source_of(&error) {
             Some(source) => error.at(source.display().to_string()),
@@ -164,7 +164,7 @@ impl Layers {
         }
     }
 
-    /// Returns the strongest layer that has the key of an error.
+    /// Returns the layer with the highest precedence that has the key of an error.
     pub fn source_of(&self, error: &ConfigError) -> Option<&Path> {
         let mut strongest_first = self.sources.iter().rev();
         let found = strongest_first.find(|(_, table)| sets(table, error.key()));
@@ -203,7 +203,7 @@ fn read_layer(files: &dyn Files, path: &Path) -> Result<Table, ConfigError> {
     })
 }
 
-/// Makes the paths in a layer absolute; they are relative to the folder of the file that sets them.
+/// Makes the paths in a layer absolute. They are relative to the directory of the file that sets them.
 fn resolve_paths(table: &mut Table, folder: &Path, home: Option<&Path>) {
     for key in PATH_KEYS {
         if let Some(value) = table.get_mut(key) {
@@ -232,7 +232,7 @@ fn resolve_path(value: &mut Value, folder: &Path, home: Option<&Path>) {
     }
 }
 
-/// Makes a path absolute: from the home directory after `~`, else from a folder.
+/// Makes a path absolute: relative to the home directory after `~`, else to a directory.
 pub fn resolved(path: &str, folder: &Path, home: Option<&Path>) -> PathBuf {
     let path = Path::new(path);
     match (path.strip_prefix("~"), home) {
@@ -241,7 +241,7 @@ pub fn resolved(path: &str, folder: &Path, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Sets a value under a dotted key; tables on the way are made.
+/// Sets a value under a dotted key, creating the tables on the way.
 fn set(table: &mut Table, key: &str, value: Value) {
     match key.split_once('.') {
         None => {
@@ -259,7 +259,7 @@ fn set(table: &mut Table, key: &str, value: Value) {
     }
 }
 
-/// Lays one table over another: tables are merged, everything else is replaced.
+/// Merges a table over another: tables are merged, everything else is replaced.
 fn merge(below: &mut Table, above: Table) {
     for (key, value) in above {
         match (below.get_mut(&key), value) {
@@ -271,7 +271,7 @@ fn merge(below: &mut Table, above: Table) {
     }
 }
 
-/// Returns the nearest directory that holds a marker, or the directory itself.
+/// Returns the nearest directory with a marker, or the directory itself.
 pub fn project_root(files: &dyn Files, cwd: &Path, markers: &[String]) -> PathBuf {
     let holds = |directory: &&Path| {
         let mut markers = markers.iter();
@@ -288,7 +288,7 @@ pub fn directories_between(root: &Path, cwd: &Path) -> Vec<PathBuf> {
     directories
 }
 
-/// The trust levels of a configuration, as far as they matter for one working directory.
+/// The trust levels of a configuration that matter for one working directory.
 struct Trusts<'a> {
     projects: Option<&'a Table>,
     /// The roots whose levels apply to the directories below them, in order.
@@ -301,7 +301,7 @@ impl<'a> Trusts<'a> {
         let git = project_root(files, cwd, &default_root_markers());
         if files.kind(&git.join(".git")).is_ok() {
             let main = git_kind(files, &git);
-            // Git returns the root of a repository without links.
+            // Git resolves links in the root of a repository.
             roots.push(files.canonicalize(&git).unwrap_or(git));
             if let GitKind::Worktree(main) = main {
                 roots.push(main);

@@ -1,7 +1,7 @@
-//! Codex's `config.toml`: its layers, its profiles, and the values with which Codex does not start.
+//! Codex's `config.toml`: its layers and profiles, and the values with which Codex does not start.
 //!
 //! [`Layers`] merges the files of the machine, the user and a trusted project with `-c` arguments; [`Setting`]
-//! looks values up in the result; [`check_start`] says whether Codex starts with it.
+//! looks up values in the result; [`check_start`] checks whether Codex starts with it.
 
 mod documents;
 mod layers;
@@ -18,7 +18,7 @@ pub use layers::{ConfigPlaces, Layers, directories_between, project_root, resolv
 pub use setting::{InvalidOverride, Setting, parse, parse_override};
 pub use startup::check_start;
 
-/// A configuration that cannot be used; the message names the file and the field.
+/// An invalid configuration; the message names the file and the field.
 ///
 /// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ pub enum ConfigError {
         /// The reason.
         source: io::Error,
     },
-    /// A file that must not be blank is.
+    /// A file that must not be blank is blank.
     #[error("{path} is empty, and `{key}` names it")]
     Blank {
         /// The file.
@@ -49,7 +49,7 @@ pub enum ConfigError {
         /// The error and its position.
         reason: String,
     },
-    /// A field has a value that it cannot have.
+    /// A field has an invalid value.
     #[error("{place}: `{key}` is {found}: use {expected}")]
     Value {
         /// The source: a file, or `-c`.
@@ -65,12 +65,12 @@ pub enum ConfigError {
     #[error("the profile `{0}` is not in config.toml: add [profiles.{0}] or name another")]
     UnknownProfile(String),
     /// The provider is not configured.
-    #[error("the provider `{0}` is not known: add [model_providers.{0}] or name another")]
+    #[error("the provider `{0}` is unknown: add [model_providers.{0}] or name another")]
     UnknownProvider(String),
 }
 
 impl ConfigError {
-    /// A wrong value whose place is still to be found.
+    /// Creates the error of an invalid value whose source is not known yet.
     pub fn value(
         key: impl Into<String>,
         found: impl Into<String>,
@@ -91,7 +91,7 @@ impl ConfigError {
         }
     }
 
-    /// The same error with the place where a value was set.
+    /// Returns the error with the source of the value.
     #[must_use]
     pub fn at(self, place: impl Into<String>) -> Self {
         match self {
@@ -103,14 +103,14 @@ impl ConfigError {
     }
 }
 
-/// The efforts that Codex knows.
+/// The reasoning efforts of Codex.
 pub const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
-/// The kinds of summary that Codex knows.
+/// The kinds of reasoning summary of Codex.
 pub const SUMMARIES: [&str; 4] = ["auto", "concise", "detailed", "none"];
-/// The verbosities that Codex knows.
+/// The verbosities of Codex.
 pub const VERBOSITIES: [&str; 3] = ["low", "medium", "high"];
 
-/// Reads the text of the file that a key names, trimmed.
+/// Reads the file that a key names, trimmed.
 pub fn named_text(
     files: &dyn Files,
     setting: &Setting<'_>,

@@ -1,4 +1,4 @@
-//! Looking things up in a merged configuration: the profile's value first, then the top level's.
+//! Looks up values in a merged configuration: in the profile first, then at the top level.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use super::ConfigError;
 
-/// The keys that count in a profile; Codex passes others over.
+/// The keys that apply in a profile; Codex ignores others.
 const PROFILE_KEYS: [&str; 21] = [
     "analytics",
     "approval_policy",
@@ -32,7 +32,7 @@ const PROFILE_KEYS: [&str; 21] = [
     "web_search",
 ];
 
-/// A merged configuration and the profile that is chosen in it.
+/// A merged configuration and the selected profile.
 #[derive(Debug)]
 pub struct Setting<'a> {
     root: Option<&'a Table>,
@@ -42,7 +42,7 @@ pub struct Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
-    /// Chooses the profile that is named, or the configured one.
+    /// Selects the named profile, or the configured one.
     pub fn new(root: &'a Table, profile: Option<&str>) -> Result<Self, ConfigError> {
         let configured = Self::without_profile(root).text("profile")?;
         let profile = match profile.or(configured) {
@@ -82,7 +82,7 @@ impl<'a> Setting<'a> {
         self.get(key).is_some()
     }
 
-    /// Returns a switch of `features`, the profile's first.
+    /// Returns a switch of `features`, from the profile first.
     pub fn feature(&self, name: &str) -> Option<bool> {
         let of = |table: Option<&'a Table>| table?.get("features")?.get(name)?.as_bool();
         of(self.profile).or_else(|| of(self.root))
@@ -113,7 +113,7 @@ impl<'a> Setting<'a> {
         self.typed(key, "a list of texts", read)
     }
 
-    /// Reads a text that must be one of a few.
+    /// Reads a text that must be one of several.
     pub fn choice(&self, key: &str, choices: &[&str]) -> Result<Option<String>, ConfigError> {
         let read = |value: &'a Value| value.as_str().filter(|text| choices.contains(text));
         let found = self.typed(key, &format!("one of {}", choices.join(", ")), read)?;
@@ -138,7 +138,7 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// Reads a name as one of the names that a key may have.
+/// Parses a name as one of the names that a key accepts.
 pub fn parse<T>(key: &str, name: &str) -> Result<T, ConfigError>
 where
     T: FromStr,
@@ -151,12 +151,12 @@ where
     })
 }
 
-/// An override that is not `key=value`.
+/// An invalid override, not `key=value`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an override: write key=value, for example model=\"gpt-5\"")]
 pub struct InvalidOverride(pub String);
 
-/// Reads `key=value` as `-c` gives it: a TOML value, or else a plain text.
+/// Parses `key=value` as given to `-c`: a TOML value, else a plain string.
 pub fn parse_override(text: &str) -> Result<(String, Value), InvalidOverride> {
     let (key, value) = text
         .split_once('=')

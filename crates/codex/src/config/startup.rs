@@ -1,5 +1,5 @@
-//! Whether Codex starts: it refuses values of the wrong kind under every key that it knows, also under
-//! those that say nothing about a prompt. It ignores unknown keys.
+//! Checks whether Codex starts. Codex rejects values of the wrong type under every key that it knows, even keys
+//! that do not affect a prompt, and ignores unknown keys.
 
 use toml::{Table, Value};
 
@@ -8,9 +8,9 @@ use super::{ConfigError, DocumentSettings, EFFORTS, SUMMARIES, VERBOSITIES, name
 use crate::project_doc::Rules;
 use convoke_files::Files;
 
-/// The built-in providers, which Codex 0.166 does not allow to replace.
+/// The built-in providers, which Codex 0.166 does not let a configuration replace.
 const BUILT_IN: [&str; 3] = ["openai", "ollama", "lmstudio"];
-/// A provider that is built in since then, and that a configuration may change.
+/// A provider that became built in later, and that a configuration may change.
 const BEDROCK: &str = "amazon-bedrock";
 
 /// The required type of a value.
@@ -29,9 +29,9 @@ enum ValueType {
     TableOrTruth,
     /// A list of texts or a switch.
     TextsOrTruth,
-    /// One of a few texts.
+    /// One of several strings.
     OneOf(&'static [&'static str]),
-    /// One of a few texts, or a table that says it in detail.
+    /// One of several strings, or a table with details.
     OneOfOrTable(&'static [&'static str]),
 }
 
@@ -142,7 +142,7 @@ const AT_THE_TOP_0_98: &[(&str, ValueType)] = &[
 const AT_THE_TOP_0_166: &[(&str, ValueType)] =
     &[("tools.web_search", TableOrTruth), ("tui.theme", Text)];
 
-/// Checks a merged configuration, whose paths are absolute, as Codex does before anything else.
+/// Checks a merged configuration, whose paths are absolute, like Codex at its start.
 ///
 /// Linear in the keys of the configuration.
 pub fn check_start(files: &dyn Files, merged: &Table, rules: Rules) -> Result<(), ConfigError> {
@@ -190,13 +190,13 @@ fn is_bedrock(rules: Rules, name: &str) -> bool {
     rules == Rules::V0_166 && name == BEDROCK
 }
 
-/// The tables inside of a table.
+/// Returns the tables in a table.
 fn tables<'a>(table: &'a Table, key: &str) -> impl Iterator<Item = (&'a str, &'a Table)> {
     let inner = table.get(key).and_then(Value::as_table).into_iter().flatten();
     inner.filter_map(|(name, value)| Some((name.as_str(), value.as_table()?)))
 }
 
-/// Checks what a table holds under a dotted key, as far as it holds it.
+/// Checks the values that a table has under a dotted key.
 fn check(table: &Table, path: &str, key: &str, kind: ValueType) -> Result<(), ConfigError> {
     let (first, rest) = match key.split_once('.') {
         Some((first, rest)) => (first, Some(rest)),
@@ -216,7 +216,7 @@ fn check(table: &Table, path: &str, key: &str, kind: ValueType) -> Result<(), Co
     Ok(())
 }
 
-/// A server is either started or called, and each way has keys of its own.
+/// Checks that a server is either started or called; each way has its own keys.
 fn check_servers(merged: &Table) -> Result<(), ConfigError> {
     for (name, server) in tables(merged, "mcp_servers") {
         let key = |key: &str| format!("mcp_servers.{name}.{key}");
@@ -235,7 +235,7 @@ fn check_servers(merged: &Table) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// A provider must have a name, and in Codex 0.166 may not replace one that is built in.
+/// Checks that a provider has a name and, in Codex 0.166, does not replace a built-in one.
 fn check_providers(merged: &Table, rules: Rules) -> Result<(), ConfigError> {
     for (id, provider) in tables(merged, "model_providers") {
         if rules == Rules::V0_166 && BUILT_IN.contains(&id) {

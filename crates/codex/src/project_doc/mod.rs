@@ -1,7 +1,8 @@
-//! The discovery of AGENTS.md files by Codex: which are loaded, in which order, and where they are cut.
+//! Discovers AGENTS.md files like Codex: which are loaded, in which order, and where they are cut.
 //!
-//! The rules differ between versions of Codex ([`Rules`]); other inputs are [`Settings`]. The result has the [`Document`]s
-//! that are sent, the [`Ignored`] files with the rule that decided, and a diagnostic for every loss.
+//! The rules differ between versions of Codex ([`Rules`]); other inputs are [`Settings`]. The result contains
+//! the [`Document`]s that are sent, the [`Ignored`] files with the rule that applied, and a diagnostic for
+//! every loss.
 
 mod report;
 mod user_doc;
@@ -17,7 +18,7 @@ use convoke_files::{EntryKind, FileKind, Files};
 
 pub use user_doc::{UserDoc, user_doc};
 
-/// The default limit on project documents.
+/// The default maximum size of all project documents.
 pub const DEFAULT_MAX_BYTES: u64 = 32 * 1024;
 
 const OVERRIDE: &str = "AGENTS.override.md";
@@ -32,9 +33,9 @@ pub const DOCUMENT_SEPARATOR: &str = "\n\n";
 /// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
-    /// Codex 0.98: `.git` alone marks the root; a link that leads nowhere still shadows.
+    /// Codex 0.98: only `.git` marks the root; a dangling link still shadows.
     V0_98,
-    /// Codex 0.166: root markers can be configured, and untrusted projects bring no documents.
+    /// Codex 0.166: root markers can be configured, and documents of untrusted projects are not loaded.
     V0_166,
 }
 
@@ -42,7 +43,7 @@ pub enum Rules {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Trust {
-    /// The configuration does not say.
+    /// The configuration has no entry.
     #[default]
     Unknown,
     /// The configuration says `trusted`.
@@ -56,20 +57,20 @@ pub enum Trust {
 pub struct Settings<'a> {
     /// The version whose rules apply.
     pub rules: Rules,
-    /// The working directory as it was given.
+    /// The working directory as given.
     pub cwd: &'a Path,
     /// `project_doc_max_bytes`.
     pub max_bytes: u64,
     /// `project_doc_fallback_filenames`, as configured.
     pub fallback_names: &'a [String],
-    /// `project_root_markers`; 0.98 does not look at them here.
+    /// `project_root_markers`; not used by 0.98 here.
     pub root_markers: &'a [String],
-    /// Whether the project is trusted; 0.98 does not look at it here.
+    /// Whether the project is trusted; not used by 0.98 here.
     pub trust: Trust,
 }
 
 impl Settings<'_> {
-    /// Returns the number of bytes to read: the limit, bounded by what is ever read.
+    /// Returns the number of bytes to read: the configured limit, bounded by the limit of all reads.
     fn budget(&self) -> u64 {
         self.max_bytes.min(FileKind::Instructions.limit())
     }
@@ -80,16 +81,16 @@ impl Settings<'_> {
 pub struct Document {
     /// The path.
     pub path: PathBuf,
-    /// Its text as it is sent.
+    /// The text as sent.
     pub text: String,
-    /// The bytes of the file.
+    /// The size of the file.
     pub size: u64,
-    /// The bytes of the file that are sent.
+    /// The number of bytes of the file that are sent.
     pub loaded: u64,
 }
 
 impl Document {
-    /// Returns whether all of the file is sent.
+    /// Returns whether the whole file is sent.
     pub fn is_whole(&self) -> bool {
         self.loaded == self.size
     }
@@ -100,36 +101,36 @@ impl Document {
 /// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IgnoreReason {
-    /// A file of the same directory comes before it.
+    /// A file of the same directory takes precedence.
     Shadowed {
-        /// That file.
+        /// The other file.
         by: PathBuf,
     },
-    /// It is blank.
+    /// The file is blank.
     Blank,
     /// The budget was used up by files nearer to the root.
     OverBudget,
-    /// It is a link that leads nowhere.
+    /// The file is a dangling link.
     Dangling,
-    /// It is a directory, or a link to one.
+    /// The path is a directory, or a link to one.
     Directory,
-    /// It is neither a file nor a directory: a pipe, a socket or a device.
+    /// The path is neither a file nor a directory: a pipe, a socket or a device.
     NotRegular,
-    /// It could not be read.
+    /// The file could not be read.
     Unreadable {
-        /// The system's words.
+        /// The system's error text.
         error: String,
     },
-    /// Another file of the chain could not be read, which loses all of them.
+    /// Another file of the chain could not be read, so that all are lost.
     LostWith {
-        /// That file.
+        /// The unreadable file.
         unreadable: PathBuf,
     },
     /// `project_doc_max_bytes` is 0.
     SwitchedOff,
     /// The project is not trusted.
     Untrusted,
-    /// It is not valid UTF-8.
+    /// The file is not valid UTF-8.
     NotUtf8,
     /// A configured fallback name is a path, which this version does not accept.
     NotAFileName,
@@ -172,14 +173,14 @@ pub struct ProjectDocs {
     pub chain: Vec<PathBuf>,
     /// The documents that are sent, in order.
     pub documents: Vec<Document>,
-    /// The files that are not, in the order of the chain.
+    /// The files that are not sent, in the order of the chain.
     pub ignored: Vec<Ignored>,
     /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl ProjectDocs {
-    /// Returns the documents joined as they are sent, or nothing when there are none.
+    /// Returns the documents joined as they are sent; `None` if there are none.
     pub fn text(&self) -> Option<String> {
         let texts: Vec<_> = self.documents.iter().map(|found| &*found.text).collect();
         (!texts.is_empty()).then(|| texts.join(DOCUMENT_SEPARATOR))
@@ -188,8 +189,7 @@ impl ProjectDocs {
 
 /// Finds and reads the project documents of a working directory.
 ///
-/// Costs a few look-ups for each directory between the root and the working directory, and at most
-/// `max_bytes` of reading.
+/// Makes a few lookups per directory between the root and the working directory, and reads at most `max_bytes`.
 pub fn discover(files: &dyn Files, settings: &Settings<'_>) -> ProjectDocs {
     let mut found = ProjectDocs::default();
     match chain(files, settings) {
@@ -246,21 +246,21 @@ struct Failure {
     error: io::Error,
 }
 
-/// The directories from the project's root to the working directory.
+/// Returns the directories from the project's root to the working directory.
 fn chain(files: &dyn Files, settings: &Settings<'_>) -> Result<Vec<PathBuf>, Failure> {
     let git = [GIT.to_owned()];
     let markers: &[String] = match settings.rules {
         Rules::V0_98 => &git,
         Rules::V0_166 => settings.root_markers,
     };
-    // Codex 0.166 takes the directory as it is, which has links only if `-C` named it.
+    // Codex 0.166 uses the directory as given, which contains links only if `-C` named it.
     let physical = match settings.rules {
         Rules::V0_98 => files.canonicalize(settings.cwd).ok(),
         Rules::V0_166 => None,
     };
     let mut chain = Vec::new();
     for directory in physical.as_deref().unwrap_or(settings.cwd).ancestors() {
-        // The file system's root itself is never a project.
+        // The root of the file system is never a project.
         if directory.parent().is_none() {
             break;
         }
@@ -308,7 +308,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Chooses the one file of a directory, noting those that it keeps out.
+/// Chooses one file of a directory, and records those that it shadows.
 fn choose(
     files: &dyn Files,
     rules: Rules,
@@ -376,10 +376,10 @@ fn read_within(
     for path in candidates {
         if remaining == 0 {
             let reason = match files.read_head(path, 0) {
-                // An empty file is not missed.
+                // Leaving out an empty file is no loss.
                 Ok(head) if head.size == 0 => IgnoreReason::Blank,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => IgnoreReason::Dangling,
-                // Codex no longer notices that it could not read it.
+                // Codex no longer notices that it could not read the file.
                 other => {
                     let size = other.map_or(0, |head| head.size);
                     found.diagnostics.push(report::over_budget(path, size, settings));
@@ -403,7 +403,7 @@ fn read_within(
         let text = match String::from_utf8(head.bytes) {
             Ok(text) => text,
             Err(invalid) => {
-                // A character that the budget cut is reported as the cut that it is.
+                // A character cut by the budget is reported as a cut, not as invalid.
                 if invalid.utf8_error().error_len().is_some() || loaded == head.size {
                     found.diagnostics.push(report::replaced(path));
                 }

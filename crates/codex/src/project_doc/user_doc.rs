@@ -1,4 +1,4 @@
-//! The user's own document, which precedes those of the project.
+//! The user's own document, which comes before those of the project.
 
 use std::io;
 use std::path::Path;
@@ -14,13 +14,13 @@ use convoke_files::{EntryKind, FileKind, Files};
 pub struct UserDoc {
     /// The document that is sent, trimmed.
     pub document: Option<Document>,
-    /// The files that are not.
+    /// The files that are not sent.
     pub ignored: Vec<Ignored>,
     /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads the user's own document: the first of override and default that is readable and not blank.
+/// Reads the user's own document: the override or the default file, whichever is first readable and not blank.
 pub fn user_doc(files: &dyn Files, codex_home: &Path, rules: Rules) -> UserDoc {
     let mut found = UserDoc::default();
     for name in [OVERRIDE, DEFAULT] {

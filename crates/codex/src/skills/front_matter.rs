@@ -10,22 +10,23 @@ use crate::project_doc::Rules;
 
 const MAX_NAME: usize = 64;
 
-/// The maximum number of characters of a description: Codex 0.98 refuses a longer one, 0.166 cuts it in the list.
+/// The maximum number of characters of a description. Codex 0.98 rejects a longer one, 0.166 cuts it in the
+/// list.
 pub const MAX_DESCRIPTION: usize = 1024;
 
-/// The name and the description of a skill, white space collapsed.
+/// The name and description of a skill, with white space collapsed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct About {
-    /// The name; Codex 0.166 takes the directory's where there is none.
+pub struct SkillHeader {
+    /// The name; `None` lets Codex 0.166 use the directory's name.
     pub name: Option<String>,
     /// The description.
     pub description: String,
-    /// The description as the file states it.
+    /// The description as written in the file.
     pub stated: String,
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct RawHeader {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -43,13 +44,13 @@ struct Metadata {
 ///
 /// # Errors
 ///
-/// Returns the reason for which Codex does not list the skill.
-pub fn read(text: &str, rules: Rules) -> Result<About, String> {
+/// Returns the reason why Codex does not list the skill.
+pub fn read(text: &str, rules: Rules) -> Result<SkillHeader, String> {
     let front = between_rules(text).ok_or("it has no part between --- lines")?;
     yaml::check(&front).map_err(|why| format!("the part between --- lines is not read: {why}"))?;
     let parsed = match plain(&front) {
         Some(written) => Ok(written),
-        None => yaml_serde::from_str::<Written>(&front),
+        None => yaml_serde::from_str::<RawHeader>(&front),
     };
     let parsed = match (parsed, rules) {
         (Err(wrong), Rules::V0_166) => {
@@ -57,7 +58,7 @@ pub fn read(text: &str, rules: Rules) -> Result<About, String> {
         }
         (parsed, _) => parsed.map_err(|wrong| wrong.to_string()),
     };
-    let written: Written =
+    let written: RawHeader =
         parsed.map_err(|wrong| format!("the part between --- lines is not valid YAML: {wrong}"))?;
     let short = written.metadata.and_then(|it| it.short_description);
     let short = collapsed(&short.unwrap_or_default());
@@ -78,17 +79,17 @@ pub fn read(text: &str, rules: Rules) -> Result<About, String> {
     }
     let is_unnamed = name.is_empty() || matches!(&*name, "~" | "null") && rules == Rules::V0_166;
     let name = (!is_unnamed).then_some(name);
-    Ok(About { name, description, stated: written.description })
+    Ok(SkillHeader { name, description, stated: written.description })
 }
 
-/// Reads front matter that needs no YAML parser.
-fn plain(front: &str) -> Option<Written> {
+/// Parses front matter that needs no YAML parser.
+fn plain(front: &str) -> Option<RawHeader> {
     let fields = yaml::plain_fields(front)?;
     let value = |key: &str| fields.iter().find(|(it, _)| *it == key).map(|(_, value)| *value);
     let text = |key: &str| value(key).unwrap_or_default().to_owned();
-    // A text is not metadata.
+    // A string is not metadata.
     let is_valid = value("metadata").is_none();
-    is_valid.then(|| Written {
+    is_valid.then(|| RawHeader {
         name: text("name"),
         description: text("description"),
         metadata: None,
@@ -108,8 +109,8 @@ fn between_rules(text: &str) -> Option<String> {
     None
 }
 
-/// Quotes the plain values that YAML takes for something else: those with a colon inside, and those that
-/// begin like a collection or a reserved character and are not YAML.
+/// Quotes plain values that YAML would parse differently: those with a colon inside, and those that begin like
+/// a collection or a reserved character but are not YAML.
 fn repaired(front: &str) -> String {
     let lines: Vec<_> = front.lines().map(repaired_line).collect();
     lines.join("\n")
@@ -131,7 +132,7 @@ fn repaired_line(line: &str) -> Cow<'_, str> {
 }
 
 fn collapsed(text: &str) -> String {
-    // Without an early end, sixteen bytes and more are compared at once.
+    // Without an early exit, sixteen or more bytes are compared at once.
     let is_ascii = text.bytes().fold(true, |so_far, byte| so_far & matches!(byte, b' '..=b'~'));
     let is_collapsed =
         is_ascii && !text.contains("  ") && !text.starts_with(' ') && !text.ends_with(' ');
@@ -145,7 +146,7 @@ fn collapsed(text: &str) -> String {
 ///
 /// # Errors
 ///
-/// Returns the reason for which Codex does not list the skill.
+/// Returns the reason why Codex does not list the skill.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     within("name", name, MAX_NAME)
 }

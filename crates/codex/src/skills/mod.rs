@@ -1,4 +1,4 @@
-//! Skills as Codex finds them: the directories that it searches, and the front matter of a `SKILL.md`.
+//! Finds skills like Codex: the searched directories, and the front matter of each `SKILL.md`.
 //!
 //! `convoke-thread` writes the list that Codex 0.98 sends; `convoke-explain` reports the lists of both
 //! versions.
@@ -9,7 +9,7 @@ mod switches;
 
 use std::path::PathBuf;
 
-pub use front_matter::{About, MAX_DESCRIPTION, read};
+pub use front_matter::{MAX_DESCRIPTION, SkillHeader, read};
 pub use search::{FILE_NAME, Search, find};
 pub use switches::Switches;
 
@@ -21,41 +21,41 @@ pub const SYSTEM_FOLDER: &str = ".system";
 /// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// The repository's.
+    /// The repository.
     Repo,
-    /// The user's.
+    /// The user.
     User,
-    /// Installed with Codex.
+    /// Codex, which installs them.
     System,
-    /// The administrator's.
+    /// The administrator.
     Admin,
 }
 
 /// A skill with valid front matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundSkill {
-    /// Its name, with the plugin's name before it where it belongs to one.
+    /// The name, prefixed with the plugin's name if it belongs to one.
     pub name: String,
-    /// The description, white space collapsed.
+    /// The description, with white space collapsed.
     pub description: String,
-    /// The description as the file states it.
+    /// The description as written in the file.
     pub stated: String,
-    /// The path under which it is listed.
+    /// The path in the list.
     pub path: PathBuf,
-    /// Its `SKILL.md`, links resolved.
+    /// The path of `SKILL.md`, with links resolved.
     pub real_path: PathBuf,
-    /// The directory of skills that it was found below.
+    /// The directory of skills that contains the skill.
     pub root: PathBuf,
     /// The owner.
     pub scope: Scope,
-    /// Whether its `agents/openai.yaml` keeps it out of the list.
+    /// Whether `agents/openai.yaml` hides the skill from the list.
     pub is_hidden: bool,
 }
 
-/// A `SKILL.md` that Codex does not accept.
+/// A `SKILL.md` that Codex rejects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedSkill {
-    /// The file, or a folder that is too large to be searched.
+    /// The file, or a folder that is too large to search.
     pub path: PathBuf,
     /// The owner.
     pub scope: Scope,
@@ -65,12 +65,12 @@ pub struct RejectedSkill {
 
 /// The skills of a directory.
 #[derive(Debug, Default)]
-pub struct Found {
-    /// The valid ones, in no order.
+pub struct FoundSkills {
+    /// The valid skills, unordered.
     pub skills: Vec<FoundSkill>,
-    /// The others.
+    /// The rejected skills.
     pub rejected: Vec<RejectedSkill>,
-    /// The directories of skills that exceed the limit on folders, of which only a part was searched.
+    /// The directories of skills with more folders than are searched.
     pub limited: Vec<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! The directories in which Codex looks for skills.
+//! Searches for skills in the same directories as Codex.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use convoke_files::{EntryKind, FileKind, Files};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Found, FoundSkill, RejectedSkill, SYSTEM_FOLDER, Scope, front_matter};
+use super::{FoundSkill, FoundSkills, RejectedSkill, SYSTEM_FOLDER, Scope, front_matter};
 use crate::config::{directories_between, project_root};
 use crate::project_doc::Rules;
 
@@ -20,10 +20,10 @@ pub const FILE_NAME: &str = "SKILL.md";
 const MAX_DEPTH: usize = 6;
 const MAX_FOLDERS: usize = 2000;
 
-/// The bytes of a `SKILL.md` that are read: far more than front matter has.
+/// The number of bytes read from a `SKILL.md`: far more than front matter has.
 const HEAD: u64 = FileKind::FrontMatter.limit() * 2;
 
-/// The inputs of the search other than files.
+/// The inputs of the search, besides files.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
     /// The version whose rules apply.
@@ -32,13 +32,13 @@ pub struct Search<'a> {
     pub cwd: &'a Path,
     /// Codex's own directory.
     pub codex_home: &'a Path,
-    /// The user's home, if `.agents/skills` counts there.
+    /// The user's home; `None` if `.agents/skills` in it is not searched.
     pub home: Option<&'a Path>,
     /// The directory of the machine's configuration, `/etc/codex`.
     pub machine: &'a Path,
     /// `project_root_markers`.
     pub root_markers: &'a [String],
-    /// Whether the skills that are installed in Codex's own directory count.
+    /// Whether the skills installed in Codex's own directory count.
     pub has_system: bool,
 }
 
@@ -52,7 +52,7 @@ impl Search<'_> {
         };
         let of_codex = self.codex_home.join("skills");
         let mut roots = below(".codex/skills");
-        // Codex's own directory in a project is the user's.
+        // Codex's own directory inside a project belongs to the user.
         roots.retain(|(root, _)| *root != of_codex);
         roots.reverse();
         roots.push((of_codex.clone(), Scope::User));
@@ -72,12 +72,11 @@ impl Search<'_> {
 
 /// Finds the skills of a working directory.
 ///
-/// Costs a listing of every folder below the roots, up to 2000 for each root, and the reading of the head
-/// of each `SKILL.md`.
-pub fn find(files: &dyn Files, search: &Search<'_>) -> Found {
+/// Lists every folder below the roots, up to 2000 per root, and reads the head of each `SKILL.md`.
+pub fn find(files: &dyn Files, search: &Search<'_>) -> FoundSkills {
     let mut finder =
         Finder { files, rules: search.rules, seen: HashSet::new(), plugins: HashMap::new() };
-    let mut found = Found::default();
+    let mut found = FoundSkills::default();
     for (root, scope) in search.roots(files) {
         finder.search(&root, scope, &mut found);
     }
@@ -87,24 +86,24 @@ pub fn find(files: &dyn Files, search: &Search<'_>) -> Found {
 struct Finder<'a> {
     files: &'a dyn Files,
     rules: Rules,
-    /// The files that were found, links resolved.
+    /// The files found so far, with links resolved.
     seen: HashSet<OsString>,
-    /// The plugins that directories belong to, as far as they were asked for.
+    /// The plugins of the directories looked up so far.
     plugins: HashMap<OsString, Option<String>>,
 }
 
 /// A folder that is searched.
 struct Folder {
-    /// Its path from the root on.
+    /// The path starting at the root.
     path: PathBuf,
-    /// Its path without links.
+    /// The path without links.
     real: PathBuf,
     depth: usize,
 }
 
 impl Finder<'_> {
-    /// Searches the folders below a root, the nearest first.
-    fn search(&mut self, root: &Path, scope: Scope, found: &mut Found) {
+    /// Searches the folders below a root, nearest first.
+    fn search(&mut self, root: &Path, scope: Scope, found: &mut FoundSkills) {
         // Most roots do not exist, and resolving links reads every directory above.
         if !matches!(self.files.kind(root), Ok(EntryKind::Directory)) {
             return;
@@ -163,7 +162,7 @@ impl Finder<'_> {
         entries: &[(OsString, EntryKind)],
         root: &Path,
         scope: Scope,
-        found: &mut Found,
+        found: &mut FoundSkills,
     ) {
         let real_path = folder.real.join(FILE_NAME);
         if !self.seen.insert(real_path.clone().into()) {
@@ -201,7 +200,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Reads the head of a file, which must be UTF-8 as far as it was read.
+    /// Reads the head of a file, which must be UTF-8.
     fn head(&self, path: &Path) -> io::Result<String> {
         let head = self.files.read_head(path, HEAD)?;
         let is_whole = head.bytes.len() as u64 == head.size;
@@ -215,7 +214,7 @@ impl Finder<'_> {
         String::from_utf8(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
     }
 
-    /// Returns the name of the plugin that a directory belongs to: the nearest above it with a manifest.
+    /// Returns the plugin of a directory: the nearest directory above it with a manifest.
     fn plugin(&mut self, directory: &Path) -> Option<String> {
         if let Some(known) = self.plugins.get(directory.as_os_str()) {
             return known.clone();
@@ -238,8 +237,8 @@ impl Finder<'_> {
         name.or_else(|| Some(directory.file_name()?.to_string_lossy().into_owned()))
     }
 
-    /// Returns whether the policy of a skill keeps it out of the list. A file with a value of the wrong type counts for
-    /// nothing.
+    /// Returns whether the policy of a skill hides it from the list. A file with a value of the wrong type is
+    /// ignored.
     fn is_hidden(&self, directory: &Path) -> bool {
         let path = directory.join("agents/openai.yaml");
         let Ok(text) = self.files.read_text(&path, FileKind::FrontMatter) else {

@@ -1,4 +1,4 @@
-//! Skills that the configuration switches off, `[[skills.config]]`.
+//! Skills that the configuration turns off, `[[skills.config]]`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use crate::config::resolved;
 
-/// The skills that are switched off or on, by path or by name. Later entries win.
+/// The skills that are turned off or on, by path or by name. Later entries take precedence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Switches {
     by_path: BTreeMap<PathBuf, bool>,
@@ -16,7 +16,7 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// Adds the entries of a layer; its paths are relative to a folder.
+    /// Adds the entries of a layer, with paths relative to a directory.
     pub fn take(&mut self, layer: &Table, folder: &Path, home: Option<&Path>) {
         let entries = layer.get("skills").and_then(|it| it.get("config")?.as_array());
         for entry in entries.into_iter().flatten() {
@@ -31,7 +31,7 @@ impl Switches {
         }
     }
 
-    /// Resolves the links of the paths, once for all skills.
+    /// Resolves the links in the paths, once for all skills.
     #[must_use]
     pub fn without_links(self, files: &dyn Files) -> Self {
         let real = |path: PathBuf| files.canonicalize(&path).unwrap_or(path);
@@ -39,12 +39,12 @@ impl Switches {
         Self { by_path: by_path.collect(), by_name: self.by_name }
     }
 
-    /// Returns whether the `SKILL.md` at a path without links is switched off.
+    /// Returns whether the `SKILL.md` at a path without links is turned off.
     pub fn is_off(&self, path: &Path) -> bool {
         self.by_path.get(path) == Some(&false)
     }
 
-    /// Returns whether a name is switched off. Codex 0.98 knows no names.
+    /// Returns whether a name is turned off. Codex 0.98 does not support names.
     pub fn is_name_off(&self, name: &str) -> bool {
         self.by_name.get(name) == Some(&false)
     }

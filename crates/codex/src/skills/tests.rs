@@ -2,10 +2,10 @@ use std::path::Path;
 
 use convoke_files::MemoryTree;
 
-use super::{Found, Scope, Search, Switches, find, read};
+use super::{FoundSkills, Scope, Search, Switches, find, read};
 use crate::project_doc::Rules;
 
-/// The owners of the places, in the order of the search.
+/// The owners of the directories, in the order of the search.
 const SCOPES: [Scope; 6] =
     [Scope::Repo, Scope::User, Scope::User, Scope::System, Scope::Admin, Scope::Repo];
 
@@ -92,7 +92,7 @@ fn skill(tree: &mut MemoryTree, folder: &str, name: &str) {
     tree.write(format!("{folder}/SKILL.md"), format!("---\nname: {name}\ndescription: d\n---\n"));
 }
 
-fn found(tree: &MemoryTree, rules: Rules) -> Found {
+fn found(tree: &MemoryTree, rules: Rules) -> FoundSkills {
     find(
         tree,
         &Search {

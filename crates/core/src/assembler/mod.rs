@@ -1,4 +1,4 @@
-//! Assemblers: from an input to the prompt in the format that one kind of agent reads.
+//! Assemblers: turn an input into a prompt in the format that one kind of agent reads.
 
 mod builtin;
 mod format;
@@ -84,7 +84,7 @@ pub fn assemble<'a>(
     Ok(AssemblerOutput { prompt, system_flag, ledger, diagnostics })
 }
 
-/// The headers that keep a prompt from beginning with `/`, where its format has none.
+/// Headers for formats that have none, used when the prompt would otherwise begin with `/`.
 const FIRST_HEADERS: Headers = Headers {
     system: "Instructions:",
     task: "Team Task:",
@@ -92,8 +92,8 @@ const FIRST_HEADERS: Headers = Headers {
     message: "The message is:",
 };
 
-/// Returns the format with a header for each section with which the prompt would begin with `/`. Context may be dropped,
-/// so that the message may be the first section too.
+/// Returns the format with a header for each section that could be first and begin with `/`. The budget may
+/// drop the context, which makes the message the first section.
 fn with_first_header(format: &Format, fragments: &Fragments<'_>) -> Format {
     fn begins<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<bool> {
         texts.find_map(begins_with_slash)

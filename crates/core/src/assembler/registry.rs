@@ -13,7 +13,7 @@ use crate::diagnostic::Diagnostic;
 use crate::diagnostics;
 use crate::input::AssemblerInput;
 
-/// The assemblers by type of agent; a type that has none gets plain text and a diagnostic.
+/// The assemblers by type of agent. A type without an assembler gets plain text and a diagnostic.
 pub struct Assemblers {
     by_type: HashMap<AgentType, Box<dyn ContextAssembler>>,
 }
@@ -30,7 +30,7 @@ impl Default for Assemblers {
 }
 
 impl Assemblers {
-    /// Adds an assembler, in place of the one that served its type of agent before.
+    /// Adds an assembler, replacing any that is registered for the same type of agent.
     pub fn register(&mut self, assembler: Box<dyn ContextAssembler>) {
         self.by_type.insert(assembler.agent_type(), assembler);
     }

@@ -7,7 +7,7 @@ use super::{Entry, Rule, Source, Target};
 use crate::budget::Plan;
 use crate::fragment::{ContextLines, Section};
 
-/// A context, whose oldest messages may have been dropped.
+/// A context, possibly without its oldest messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContextRow<'a> {
     pub(crate) target: Target,
@@ -18,14 +18,14 @@ pub(crate) struct ContextRow<'a> {
     pub(crate) dropped: usize,
     /// The bytes of the lines that were written, with the line breaks between them.
     pub(crate) kept_bytes: u64,
-    /// The bytes that everything would have needed.
+    /// The size of the uncut prompt.
     pub(crate) needed: u64,
     /// The bytes that were available.
     pub(crate) available: u64,
 }
 
 impl<'a> ContextRow<'a> {
-    /// Creates the row of a context that is not written yet.
+    /// Creates the row of a context before it is written.
     pub(crate) fn new(lines: ContextLines<'a>, plan: &Plan) -> Self {
         Self {
             target: Target::Prompt,

@@ -1,7 +1,7 @@
 //! The ledger: the source of every byte that is sent, and the rule behind every byte left out.
 //!
-//! Entries are in the order of the text, do not overlap, and cover it: the ranges of a target follow one another from its
-//! first byte to its last.
+//! Entries are in the order of the text and cover it without overlap: the ranges of a target follow one another
+//! from its first byte to its last.
 
 mod context;
 mod rule;
@@ -20,8 +20,8 @@ pub use rule::Rule;
 pub use source::Source;
 pub use table::{Style, Table};
 
-/// The section of the bytes of a request that no source accounts for: the JSON around the texts, with its settings and
-/// the names and ids of calls.
+/// The section of the bytes of a request that have no source of their own: the JSON around the texts, with
+/// settings, names and ids of calls.
 pub const ENVELOPE: &str = "envelope";
 
 /// The text that an entry belongs to.
@@ -30,7 +30,7 @@ pub const ENVELOPE: &str = "envelope";
 pub enum Target {
     /// The prompt of an agent, or the body of a model request.
     Prompt,
-    /// The system text that is sent beside the prompt.
+    /// The system text, if it is sent separately.
     System,
 }
 
@@ -40,34 +40,34 @@ pub enum Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum State {
-    /// All of it is there.
+    /// Sent whole.
     Kept,
-    /// Part of it is there.
+    /// Sent in part.
     Cut,
-    /// None of it is there.
+    /// Not sent.
     Dropped,
 }
 
 /// One line of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// The text that it belongs to.
+    /// The text that the entry belongs to.
     pub target: Target,
     /// The section of that text.
     pub section: Cow<'a, str>,
     /// The source.
     pub source: Source<'a>,
-    /// The byte range in that text. In a request, a range of the body: the content of a JSON string without its quotes,
-    /// or a JSON value.
+    /// The byte range in that text. In a request, a range of the body: a JSON value, or the content of a JSON
+    /// string without its quotes.
     pub range: Range<u64>,
     /// The bytes of the source that are not sent.
     pub cut_bytes: u64,
-    /// The rule that decided.
+    /// The rule that was applied.
     pub rule: Rule<'a>,
 }
 
 impl Entry<'_> {
-    /// Returns the number of bytes that it takes up in the text.
+    /// Returns the number of bytes in the text.
     pub fn kept_bytes(&self) -> u64 {
         self.range.end - self.range.start
     }
@@ -81,7 +81,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Returns the same entry, borrowing nothing.
+    /// Returns an entry that borrows nothing.
     pub fn into_owned(self) -> Entry<'static> {
         Entry {
             target: self.target,
@@ -137,12 +137,12 @@ impl Serialize for Entry<'_> {
 /// The ledger of one prompt or request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger<'a> {
-    /// The budget, when there was one.
+    /// The budget, if there is one.
     pub max_bytes: Option<u64>,
-    /// The number of bytes at the beginning of a request that are the same as in the previous one, which a provider can
+    /// The number of bytes at the start of a request that equal the previous request's, and that a provider can
     /// cache; `None` without a previous request.
     pub unchanged_bytes: Option<u64>,
-    /// Whether it was read from a ledger of version 1, whose entries have sizes and no ranges.
+    /// Whether the ledger is of version 1, whose entries have sizes but no ranges.
     is_version_1: bool,
     rows: Vec<Row<'a>>,
 }
@@ -151,7 +151,7 @@ pub struct Ledger<'a> {
 enum Row<'a> {
     One(Entry<'a>),
     /// The entries of a whole context, created on demand: a context of fifty thousand messages, most of them
-    /// dropped, costs one row.
+    /// dropped, needs one row.
     Context(ContextRow<'a>),
 }
 
@@ -182,14 +182,14 @@ impl<'a> Ledger<'a> {
         })
     }
 
-    /// Returns the same ledger, borrowing nothing.
+    /// Returns a ledger that borrows nothing.
     pub fn into_owned(self) -> Ledger<'static> {
         let rows = self.entries().map(|entry| Row::One(entry.into_owned())).collect();
         let Self { max_bytes, unchanged_bytes, is_version_1, .. } = self;
         Ledger { max_bytes, unchanged_bytes, is_version_1, rows }
     }
 
-    /// Returns the bytes of everything that is sent.
+    /// Returns the size of everything that is sent, in bytes.
     pub fn used_bytes(&self) -> u64 {
         let kept = self.rows.iter().map(|row| match row {
             Row::One(entry) => entry.kept_bytes(),
@@ -198,8 +198,8 @@ impl<'a> Ledger<'a> {
         kept.sum()
     }
 
-    /// Returns whether the entries of a target follow one another from the first byte of a text of this
-    /// length to its last. Of a ledger of version 1 only the sum is known.
+    /// Returns whether the entries of a target follow one another from the first byte of a text of this length
+    /// to the last. For a ledger of version 1, only the sum is checked.
     pub fn covers(&self, target: Target, bytes: u64) -> bool {
         let entries = self.entries().filter(|entry| entry.target == target);
         cover(entries.map(|entry| entry.range), bytes)

@@ -9,16 +9,16 @@ use super::owned;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule<'a> {
-    /// It fitted.
+    /// The text fits.
     Fits,
-    /// It was written by Convoke around other text.
+    /// Convoke wrote the text around other text.
     Frame,
-    /// It is part of the thread since an earlier turn, and is sent again unchanged.
+    /// The text has been in the thread since an earlier turn and is sent again unchanged.
     FromThread,
-    /// It comes from the history of another program, which does not record sources: the section was recognised by the
-    /// text.
+    /// The text comes from another program's history, which records no sources; its section was recognised from
+    /// the text.
     Recognised,
-    /// The oldest context is dropped first: with it the text would not have fitted.
+    /// Dropped, because the oldest context is dropped first and the text did not fit.
     OldestFirst {
         /// The bytes that this message and all newer text need.
         needed: u64,
@@ -27,29 +27,29 @@ pub enum Rule<'a> {
     },
     /// The end of the text was cut.
     EndCut {
-        /// The bytes that the whole would have needed.
+        /// The size of the uncut text.
         needed: u64,
         /// The bytes that were available.
         available: u64,
     },
     /// The middle of the text was cut.
     MiddleCut {
-        /// The bytes that the whole would have needed.
+        /// The size of the uncut text.
         needed: u64,
         /// The bytes that were available.
         available: u64,
     },
-    /// A rule in words.
+    /// Another rule, as text.
     Other(Cow<'a, str>),
 }
 
-/// The words of [`Rule::Recognised`].
+/// The text of [`Rule::Recognised`].
 pub(super) const RECOGNISED: &str = "from another program's record, recognised by its text";
 
-/// The words of [`Rule::FromThread`].
+/// The text of [`Rule::FromThread`].
 pub(super) const FROM_THREAD: &str = "from the thread";
 
-/// The words of [`Rule::FromThread`] in ledgers of earlier versions.
+/// The text of [`Rule::FromThread`] in ledgers of earlier versions.
 pub(super) const FROM_THREAD_BEFORE: &str = "unchanged, from the thread";
 
 impl Rule<'_> {

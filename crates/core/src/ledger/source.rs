@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use super::owned;
 
-/// The origin of a text.
+/// The source of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Source<'a> {
     /// A message of the conversation, or of the user of a thread.
     Message {
-        /// Its id, when it has one.
+        /// The id, if the message has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<Cow<'a, str>>,
-        /// Its position among the messages that were given, or among the items of a request.
+        /// The position among the context messages, or among the items of the request.
         #[serde(skip_serializing_if = "Option::is_none")]
         index: Option<usize>,
     },
     /// A file, or some lines of it.
     File {
-        /// The path as it was given.
+        /// The path as given.
         path: Cow<'a, str>,
-        /// The first and last line, 1-based, when not the whole file is meant.
+        /// The first and last line, 1-based; `None` for the whole file.
         #[serde(skip_serializing_if = "Option::is_none")]
         lines: Option<(u64, u64)>,
     },
@@ -38,32 +38,32 @@ pub enum Source<'a> {
         /// The part that was written, for example `header`.
         what: Cow<'a, str>,
     },
-    /// A vendor's program: its own text in a request that it sent.
+    /// A vendor's program: its own text in a captured request.
     Program {
         /// The part that was written: the name of a tool, or how a text begins.
         what: Cow<'a, str>,
     },
     /// The output of a tool.
     Tool {
-        /// The id of the call that it answers.
+        /// The id of the tool call.
         #[serde(skip_serializing_if = "Option::is_none")]
         call: Option<Cow<'a, str>>,
-        /// Its position among the items of the request.
+        /// The position among the items of the request.
         #[serde(skip_serializing_if = "Option::is_none")]
         index: Option<usize>,
     },
-    /// An earlier run of a thread whose record does not name the source.
+    /// An earlier run of a thread whose record does not name sources.
     History {
-        /// Its position among the items of the request.
+        /// The position among the items of the request.
         #[serde(skip_serializing_if = "Option::is_none")]
         index: Option<usize>,
     },
-    /// The answer of a model.
+    /// A model.
     Model {
-        /// The id that the server gave it.
+        /// The id that the server assigned.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<Cow<'a, str>>,
-        /// Its position among the items of the request.
+        /// The position among the items of the request.
         #[serde(skip_serializing_if = "Option::is_none")]
         index: Option<usize>,
     },
@@ -85,7 +85,7 @@ impl<'a> Source<'a> {
         Self::File { path: path.into(), lines: None }
     }
 
-    /// Returns the same source, borrowing nothing.
+    /// Returns a source that borrows nothing.
     pub fn into_owned(self) -> Source<'static> {
         match self {
             Self::Message { id, index } => Source::Message { id: id.map(owned), index },

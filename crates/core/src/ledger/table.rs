@@ -5,20 +5,20 @@ use std::fmt;
 use super::{ENVELOPE, Entry, Ledger, Rule, Source, State, Target, estimate_tokens};
 use crate::figures::thousands;
 
-/// The text around highlighted text: colour codes, or nothing by default.
+/// Markup around highlighted text, for example colour codes; empty by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style<'s> {
-    /// The columns of the screen; `None` for lines of any length.
+    /// The columns of the screen; `None` means lines of any length.
     pub columns: Option<usize>,
-    /// Before and after something that was cut.
+    /// Before and after cut text.
     pub cut: (&'s str, &'s str),
-    /// Before and after something that was dropped.
+    /// Before and after dropped text.
     pub dropped: (&'s str, &'s str),
 }
 
-/// A ledger as people read it.
+/// A ledger for people.
 ///
-/// Displays as a bar, a line for each piece of the text in its order, and the sum.
+/// Displays as a bar, a line for each piece of the text in order, and the total.
 #[derive(Debug, Clone, Copy)]
 pub struct Table<'l, 'a> {
     /// The ledger.
@@ -35,7 +35,7 @@ struct Line {
     state: State,
     kept: u64,
     cut: u64,
-    /// The rule, if it is shown.
+    /// The rule; empty if it is not shown.
     rule: String,
 }
 
@@ -80,18 +80,18 @@ impl fmt::Display for Table<'_, '_> {
     }
 }
 
-/// The columns of the table beside its two columns of names.
+/// The width of the table without its two columns of names.
 const FIGURES: usize = 38;
 
 impl<'l> Table<'l, '_> {
     fn unchanged(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(unchanged) = self.ledger.unchanged_bytes else { return Ok(()) };
         let (unchanged, used) = (thousands(unchanged), thousands(self.ledger.used_bytes()));
-        writeln!(f, "unchanged since the request before: {unchanged} of {used} bytes")
+        writeln!(f, "unchanged since the previous request: {unchanged} of {used} bytes")
     }
 
-    /// Writes the entries for a screen on which the table has no room: a heading for each section, below it the
-    /// sources and their bytes, and what was left out in a line of its own.
+    /// Writes the entries for a screen too narrow for the table: a heading for each section, then its sources
+    /// with their bytes, and omissions on lines of their own.
     fn narrow(&self, f: &mut fmt::Formatter<'_>, lines: &[Line], columns: usize) -> fmt::Result {
         for text in lines.chunk_by(|a, b| a.target == b.target) {
             let bytes: u64 = text.iter().map(|line| line.kept).sum();
@@ -226,18 +226,18 @@ fn fill(character: char, count: u64) -> String {
     (0..count).map(|_| character).collect()
 }
 
-/// Returns the number of cells of a bar that represent some of its bytes.
+/// Returns the number of cells of a bar for a number of bytes.
 fn share(bytes: u64, full: u64, width: u64) -> u64 {
     let share = u128::from(bytes) * u128::from(width) / u128::from(full);
     u64::try_from(share).unwrap_or(width).min(width)
 }
 
-/// Returns the columns of a bar with its brackets.
+/// Returns the columns of a bar, brackets included.
 fn width_of(bar: u64) -> usize {
     usize::try_from(bar).unwrap_or(0) + 2
 }
 
-/// Shortens a name at its start: the end of a path says most.
+/// Shortens a name at its start, because the end of a path is the most specific part.
 fn shortened(text: &str, columns: usize) -> String {
     let count = text.chars().count();
     if count <= columns {
@@ -247,8 +247,8 @@ fn shortened(text: &str, columns: usize) -> String {
     std::iter::once('…').chain(kept).collect()
 }
 
-/// Groups entries into lines: the texts of Convoke in a section become one line, and so do many dropped
-/// messages, and the whole envelope.
+/// Groups entries into lines. Convoke's texts in a section become one line; so do many dropped messages, and
+/// the whole envelope.
 fn lines(ledger: &Ledger<'_>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut envelope: Option<Line> = None;

@@ -15,8 +15,8 @@ use crate::timestamp::Millis;
 
 /// The messages of a conversation.
 ///
-/// Adding a message and lookup by id are O(1). Lookup by speaker, reply or time is O(results); by time only while
-/// the times ascend.
+/// Adding a message and lookup by id are O(1). Lookup by speaker, reply or time is O(results); by time, only
+/// while the times ascend.
 #[derive(Debug)]
 pub struct History {
     stored: VecDeque<Stored>,
@@ -31,7 +31,7 @@ pub struct History {
 #[derive(Debug)]
 struct Stored {
     message: ConversationMessage,
-    /// The text without markers, computed on first use; `None` if it is the content.
+    /// The text without markers, computed on first use; `None` if it equals the content.
     clean: OnceLock<Option<Box<str>>>,
 }
 
@@ -68,7 +68,7 @@ impl History {
         self.stored.back().map(|stored| &stored.message)
     }
 
-    /// Returns the message with an id; of several, the newest.
+    /// Returns the message with an id, or the newest of several.
     pub fn by_id(&self, id: &MessageId) -> Option<&ConversationMessage> {
         self.position(id).map(|position| &self.stored[position].message)
     }
@@ -89,8 +89,8 @@ impl History {
         self.at(self.index.replies_to(id))
     }
 
-    /// Returns the messages of a time range, in milliseconds since 1970, in the order of insertion. Messages without a
-    /// time are in no range.
+    /// Returns the messages of a time range, in milliseconds since 1970, in the order of insertion. Messages
+    /// without a time are never included.
     ///
     /// ```
     /// # use convoke_core::{ContextManager, Millis, NewMessage, Speaker, SpeakerType, Timestamp};

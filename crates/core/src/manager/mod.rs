@@ -66,9 +66,9 @@ impl ContextManager {
         self.assemblers.register(assembler);
     }
 
-    /// Stores a message under a new id. No marker in it is applied. Costs O(1).
+    /// Stores a message under a new id. Markers in the message are not applied. O(1).
     ///
-    /// Beyond the message limit, if there is one, the oldest message is passed to the archive.
+    /// Beyond the message limit, if there is one, the oldest message goes to the archive.
     pub fn add_message(&mut self, message: NewMessage) -> &ConversationMessage {
         let id = self.history.push(message);
         tracing::debug!("[ContextManager] Message added: {id}");
@@ -80,7 +80,7 @@ impl ContextManager {
         added
     }
 
-    /// Returns the messages, for reading: all of them, or by id, speaker, time or reply.
+    /// Returns the history, for lookup by id, speaker, time or reply.
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -97,7 +97,7 @@ impl ContextManager {
         self.history.latest()
     }
 
-    /// Sets the team task; one over 5 KiB is cut at a character boundary, and that is reported.
+    /// Sets the team task. A task over 5 KiB is cut at a character boundary, and the cut is reported.
     pub fn set_team_task(&mut self, task: &str) -> Option<Diagnostic> {
         let (task, cut) = cut_team_task(task);
         self.replace_team_task(Some(task.to_owned()));
@@ -173,14 +173,14 @@ impl ContextManager {
         self.replace_team_task(None);
     }
 
-    /// Returns the state for storing, as of a time.
+    /// Returns the state for storage, with the given time.
     pub fn export_snapshot(&self, timestamp: Millis) -> ContextSnapshot<'_> {
         ContextSnapshot { history: &self.history, team_task: self.team_task(), timestamp }
     }
 
-    /// Replaces the state with a stored one, or refuses it whole and changes nothing.
+    /// Replaces the state with a stored one. An invalid snapshot is refused and changes nothing.
     ///
-    /// Beyond the message limit, if there is one, the oldest messages are passed to the archive.
+    /// Beyond the message limit, if there is one, the oldest messages go to the archive.
     pub fn import_snapshot(
         &mut self,
         snapshot: serde_json::Value,
@@ -192,7 +192,7 @@ impl ContextManager {
         Ok(diagnostics)
     }
 
-    /// Passes the oldest messages to the archive until the limit is met.
+    /// Moves the oldest messages to the archive until the limit is met.
     fn archive_beyond_limit(&mut self) {
         let Some(limit) = &mut self.hooks.limit else {
             return;

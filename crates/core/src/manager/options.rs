@@ -12,7 +12,7 @@ use crate::message::ConversationMessage;
 pub struct ContextManagerOptions {
     /// The options of every agent's prompts.
     pub context: ContextOptions,
-    /// The windows of agents that have one of their own, by agent id.
+    /// The windows of agents with a window of their own, by agent id.
     pub agent_windows: HashMap<String, usize>,
 }
 
@@ -23,16 +23,16 @@ impl From<ContextOptions> for ContextManagerOptions {
 }
 
 impl ContextManagerOptions {
-    /// Returns an agent's window: the override, else its own, else the default.
+    /// Returns an agent's window: the override, else the agent's own, else the default.
     pub(super) fn window_for(&self, agent_id: &str, window_size_override: Option<usize>) -> usize {
         let own = || self.agent_windows.get(agent_id).copied();
         window_size_override.or_else(own).unwrap_or(self.context.window)
     }
 }
 
-/// Called with each message that is added.
+/// A callback for messages that are added.
 pub type MessageHook = Box<dyn FnMut(&ConversationMessage) + Send>;
-/// Called with the team task whenever it is set.
+/// A callback for the team task.
 pub type TaskHook = Box<dyn FnMut(Option<&str>) + Send>;
 /// A callback for messages that leave the manager.
 pub type ArchiveHook = Box<dyn FnMut(ConversationMessage) + Send>;
@@ -48,11 +48,11 @@ pub struct Hooks {
     pub limit: Option<MessageLimit>,
 }
 
-/// The limit on messages, with the callback that receives the oldest beyond it.
+/// The limit on messages, and the archive for those beyond it.
 pub struct MessageLimit {
     /// The maximum number of messages.
     pub keep: NonZeroUsize,
-    /// The callback.
+    /// The callback that receives the oldest messages.
     pub archive: ArchiveHook,
 }
 

@@ -1,4 +1,4 @@
-//! The interface of a context manager to the rest of a program (002's `IContextProvider`).
+//! The interface between a context manager and the rest of a program (002's `IContextProvider`).
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub trait ContextProvider {
     fn messages(&self) -> Vec<&ConversationMessage>;
     /// Returns the newest message.
     fn latest_message(&self) -> Option<&ConversationMessage>;
-    /// Sets the team task, and reports when it was cut.
+    /// Sets the team task, and reports whether it was cut.
     fn set_team_task(&mut self, task: &str) -> Option<Diagnostic>;
     /// Returns the team task.
     fn team_task(&self) -> Option<&str>;
@@ -28,9 +28,9 @@ pub trait ContextProvider {
     ) -> AssemblerInput<'a>;
     /// Removes all messages and the team task.
     fn clear(&mut self);
-    /// Returns the state for storing, as of a time.
+    /// Returns the state for storage, with the given time.
     fn export_snapshot(&self, timestamp: Millis) -> ContextSnapshot<'_>;
-    /// Replaces the state with a stored one, or refuses it whole.
+    /// Replaces the state with a stored one. An invalid snapshot is refused and changes nothing.
     fn import_snapshot(&mut self, snapshot: Value) -> Result<Vec<Diagnostic>, InvalidSnapshot>;
 }
 

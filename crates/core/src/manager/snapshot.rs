@@ -1,4 +1,4 @@
-//! Snapshots: the state of a manager for storing, version 1.
+//! Snapshots: the stored form of a manager's state, version 1.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::diagnostics;
 use crate::message::{ConversationMessage, InvalidMessage};
 use crate::timestamp::Millis;
 
-/// The largest number in an id: JavaScript readers lose digits beyond it.
+/// The largest number in an id; JavaScript cannot represent larger integers exactly.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 /// The state of a manager, borrowed for writing.
@@ -56,19 +56,19 @@ pub struct InvalidSnapshot {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotReason {
-    /// It is not an object.
+    /// The snapshot is not an object.
     #[error("the snapshot must be an object")]
     NoObject,
-    /// Its version is not the number 1.
+    /// The version is not the number 1.
     #[error("`version` must be the number 1, not {0}")]
     Version(String),
-    /// It has no list of messages.
+    /// There is no list of messages.
     #[error("`messages` must be a list")]
     NoMessages,
-    /// One of its messages cannot be stored.
+    /// A message is invalid.
     #[error("`messages[{index}]`: {why}")]
     Message {
-        /// Its index.
+        /// The index of the message.
         index: usize,
         /// The reason.
         why: InvalidMessage,
@@ -76,7 +76,7 @@ pub enum SnapshotReason {
     /// The number in an id is too large.
     #[error("`messages[{index}].id` `{id}` is beyond msg-{MAX_NUMBER}")]
     Number {
-        /// Its index.
+        /// The index of the message.
         index: usize,
         /// The id.
         id: String,
@@ -93,7 +93,7 @@ pub(super) struct State {
     pub(super) team_task: Option<String>,
 }
 
-/// Parses a whole snapshot.
+/// Parses a snapshot.
 pub(super) fn read(snapshot: Value) -> Result<(State, Vec<Diagnostic>), InvalidSnapshot> {
     read_state(snapshot).map_err(|reason| InvalidSnapshot { reason })
 }

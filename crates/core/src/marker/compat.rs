@@ -23,7 +23,7 @@ pub(super) fn scan(text: &str) -> Scan<'_> {
     scan
 }
 
-/// Applies a pass to a text without copying it when neither pass changes anything.
+/// Applies a pass to a text, without copying the text if no pass changes it.
 fn and_then(text: Cow<'_, str>, pass: impl FnOnce(&str) -> Cow<'_, str>) -> Cow<'_, str> {
     match text {
         Cow::Borrowed(text) => pass(text),
@@ -37,7 +37,7 @@ fn and_then(text: Cow<'_, str>, pass: impl FnOnce(&str) -> Cow<'_, str>) -> Cow<
 /// The start and end of a match.
 type Span = (usize, usize);
 
-/// Removes every match that `find` gives, each search beginning where the last match ended.
+/// Removes every match of `find`; each search begins where the last match ended.
 fn remove(text: &str, mut find: impl FnMut(&str, usize) -> Option<Span>) -> Cow<'_, str> {
     let Some(mut span) = find(text, 0) else {
         return Cow::Borrowed(text);
@@ -83,7 +83,7 @@ fn from_marker(text: &str, mut from: usize, scan: &mut Scan<'_>) -> Option<Span>
     }
 }
 
-/// `/\[TEAM_TASK\][\s\S]*?(?=\[|$)/gi`: everything up to the next bracket. What it removes is the task.
+/// `/\[TEAM_TASK\][\s\S]*?(?=\[|$)/gi`: everything up to the next bracket. The removed text is the task.
 fn task_block(text: &str, mut from: usize, scan: &mut Scan<'_>) -> Option<Span> {
     while let Some((at, opening)) = find_opening(text.as_bytes(), from) {
         if opening == Opening::Block {
@@ -150,12 +150,12 @@ fn collapse(mut line: &str, to: &mut String) {
     to.push_str(line);
 }
 
-/// Returns whether two white space characters may be adjacent: two of ASCII are, or there is one beyond ASCII.
-/// Has no branches that depend on the bytes.
+/// Returns whether two white space characters may be adjacent: two are ASCII, or one is not. Does not branch on
+/// the bytes.
 fn has_runs(text: &[u8]) -> bool {
     let mut at = 0;
     while at < text.len() {
-        // Includes two bytes of the next chunk, so that no run between two chunks is missed.
+        // Include two bytes of the next chunk, so that runs across the boundary are found.
         let chunk = &text[at..text.len().min(at + CHUNK + 2)];
         let found = if chunk.is_ascii() { ascii_runs(chunk) } else { runs(chunk) };
         if found {
@@ -185,7 +185,8 @@ const fn is_ascii_space(b: u8) -> bool {
     b == b' ' || b.wrapping_sub(b'\t') < 5
 }
 
-/// Returns whether three neighbours begin with two white space characters of ASCII, or with one beyond it.
+/// Returns whether three adjacent bytes begin with two ASCII white space characters, or with one that is not
+/// ASCII.
 #[expect(clippy::needless_bitwise_bool, reason = "without branches the loop over it is vectorised")]
 const fn begins_run(a: u8, b: u8, c: u8) -> bool {
     (is_ascii_space(a) & is_ascii_space(b))

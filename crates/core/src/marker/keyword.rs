@@ -28,7 +28,7 @@ impl Keyword {
 /// The opening of a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// `[KEYWORD:`, with the length of just that.
+    /// `[KEYWORD:`, and its length.
     Inline(Keyword, usize),
     /// `[TEAM_TASK]`.
     Block,
@@ -77,20 +77,20 @@ pub(super) fn find_opening(text: &[u8], mut from: usize) -> Option<(usize, Openi
     None
 }
 
-/// Brackets that are nearer to each other than this are dense, as in some code.
+/// Brackets closer to each other than this are dense, as in some code.
 const DENSE: usize = 32;
 
 /// The number of bytes that are examined together.
 const BLOCK: usize = 256;
 
-/// Returns the number of next bytes that certainly contain no opening. Where brackets are dense, examining a
-/// block of bytes without branches is faster than stopping at each of them.
+/// Returns how many of the next bytes certainly contain no opening. Where brackets are dense, a branchless
+/// search of a block is faster than stopping at each bracket.
 #[inline(never)]
 fn barren_len(text: &[u8]) -> usize {
     let block = &text[..text.len().min(BLOCK)];
     let pairs = block.iter().zip(block.iter().skip(1));
     let may_open = pairs.fold(false, |may, (&a, &b)| may | ((a == b'[') & begins_keyword(b)));
-    // The byte after the last was not examined.
+    // The byte after the block was not examined.
     if may_open { 0 } else { block.len().saturating_sub(1) }
 }
 

@@ -15,15 +15,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 
-/// The policy for removing markers from a text.
+/// How markers are removed from a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TextPolicy {
-    /// Markers and the gaps that they leave are removed; nothing else changes, and markers in code
-    /// and quotations are text.
+    /// Removes markers and the gaps that they leave, and changes nothing else. Markers in code and quotations
+    /// are plain text.
     #[default]
     Preserve,
-    /// The specification's cleanup: indentation, blank lines and runs of white space are lost.
+    /// The specification's cleanup, which loses indentation, blank lines and runs of white space.
     Compat,
 }
 
@@ -44,17 +44,17 @@ impl FromStr for TextPolicy {
 #[error("must be \"preserve\" or \"compat\"")]
 pub struct UnknownTextPolicy;
 
-/// The priority of a call.
+/// The priority of a route.
 ///
 /// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Intent {
-    /// Interrupts: goes before everything else.
+    /// Interrupt: goes before all others.
     P1,
-    /// Replies: the default.
+    /// Reply: the default.
     #[default]
     P2,
-    /// Extends: goes after the replies.
+    /// Extend: goes after the replies.
     P3,
 }
 

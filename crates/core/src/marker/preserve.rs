@@ -87,7 +87,7 @@ impl<'a> Scanner<'a> {
         self.end_block();
     }
 
-    /// Reads a line that begins at `start` of the text, and in which markers count from `first` on.
+    /// Reads the line that begins at byte `start` of the text; markers count from byte `first` of the line.
     fn read_line(&mut self, line: &Line<'a>, start: usize, first: usize) {
         let content = line.content;
         let indent = content.len() - trim_start(content).len();
@@ -106,7 +106,7 @@ impl<'a> Scanner<'a> {
         let mut from = at.max(first.min(content.len()));
         while let Some(marker) = self.find_inline(content, start, from, &mut code) {
             let gap_start = if self.block.is_some() {
-                // A marker ends the block, and the part of the block on this line is removed with it.
+                // A marker ends the block. The part of the block on this line is removed with the marker.
                 self.extend_block(&content[at..marker.start]);
                 self.end_block();
                 indent
@@ -128,7 +128,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Finds the first inline marker at or after a byte of a line that is neither in inline code nor in
+    /// Finds the first inline marker at or after byte `from` of a line that is neither in inline code nor in
     /// raw HTML. The line begins at `start` of the text.
     fn find_inline(
         &mut self,
@@ -150,7 +150,7 @@ impl<'a> Scanner<'a> {
                 }
             } else if let Some(Opening::Inline(keyword, len)) = opening(&bytes[at..]) {
                 let body = at + len;
-                // The bracket that cuts it short may be in code that begins after the opening.
+                // The bracket that ended the body may be in code that begins after the opening.
                 from = body;
                 if let Some(found) = memchr2(b'[', b']', &bytes[body..])
                     && bytes[body + found] == b']'

@@ -33,7 +33,7 @@ impl Scan<'_> {
             *count += 1;
             return;
         }
-        let message = format!("a [{name}] marker has no value and means nothing");
+        let message = format!("a [{name}] marker has no value and no effect");
         let diagnostic =
             Diagnostic::new(diagnostics::MARKER_EMPTY, message).in_section(name).with_count(1);
         self.diagnostics.push(diagnostic);

@@ -1,4 +1,4 @@
-//! Catches what is logged while something runs.
+//! Captures log output.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Runs something and returns the lines that it logged.
+/// Runs a closure and returns the lines that it logged.
 pub fn logged(run: impl FnOnce()) -> Vec<(Level, String)> {
     let lines = Arc::new(Mutex::new(Vec::new()));
     tracing::subscriber::with_default(Lines(Arc::clone(&lines)), run);

@@ -1,5 +1,5 @@
-//! Invariant 1: same input, same bytes. Invariant 5: any text in, and no panic. And what an edit may
-//! change: the message's own bytes, and nothing else.
+//! Invariant 1: the same input gives the same bytes. Invariant 5: any text is accepted without a panic. An edit
+//! of a message changes only that message's bytes.
 
 use convoke_core::assembler::{AssemblerOutput, Format, assemble};
 use convoke_core::ledger::{Entry, Source, Style, Table, Target};
@@ -62,7 +62,7 @@ proptest! {
     }
 }
 
-/// An input with room for everything, one of its messages, and what that is changed to.
+/// An input with room for everything, one of its messages, and the replacement text.
 fn edit() -> impl Strategy<Value = (AssemblerInput<'static>, Format, usize, String)> {
     (hostile::input(), hostile::format(), any::<prop::sample::Index>(), hostile::text())
         .prop_filter("needs a message", |(input, ..)| !input.context_messages.is_empty())
@@ -106,7 +106,7 @@ fn only_one_entry_differs(
     Ok(())
 }
 
-/// The entries of the prompt without their places, each with its own bytes of it.
+/// The entries of the prompt without their positions, each with its bytes.
 fn slices<'o>(output: &'o AssemblerOutput<'_>) -> Vec<(Entry<'o>, &'o str)> {
     let mut rest = output.prompt.as_str();
     let mut slices = Vec::new();
@@ -130,7 +130,7 @@ fn is_of(entry: &Entry<'_>, message: usize) -> bool {
     matches!(entry.source, Source::Message { index: Some(index), .. } if index == message)
 }
 
-/// The diagnostics about anything but the edited message, which is named by its id or its index.
+/// The diagnostics about anything but the edited message, which is named by id or index.
 fn others(output: &AssemblerOutput<'_>, edited: usize) -> Vec<Diagnostic> {
     let entry = output.ledger.entries().find(|entry| is_of(entry, edited)).expect("its entry");
     let name = match entry.source {

@@ -1,5 +1,5 @@
-//! Budgets hold, and of what fits the most is kept: compared with an implementation that builds
-//! strings and drops one message at a time.
+//! Budgets hold, and as much as possible is kept: compared with an implementation that builds strings and drops
+//! one message at a time.
 
 use convoke_core::assembler::{Format, assemble};
 use convoke_core::ledger::{Source, State};
@@ -63,8 +63,8 @@ fn dropped_messages(output: &AssemblerOutput<'_>) -> usize {
     context.filter(|entry| entry.state() == State::Dropped).count()
 }
 
-/// The head and the tail of the file, of about equal length, stand around the mark and fill the room,
-/// but for a few bytes that character boundaries and the mark's own digits may cost.
+/// The head and the tail of the file, of about equal length, surround the mark and fill the room, except for a
+/// few bytes lost to character boundaries and the mark's digits.
 fn file_lost_no_more_than_it_must(
     output: &AssemblerOutput<'_>,
     message: String,

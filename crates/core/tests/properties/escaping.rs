@@ -51,7 +51,7 @@ proptest! {
     }
 }
 
-/// The line is part of the prompt: it is in the ledger and counted in the budget, also where context was dropped.
+/// The line is part of the prompt: it is in the ledger and in the budget, also if context was dropped.
 #[test]
 fn the_line_before_a_slash_is_an_entry_of_the_ledger() {
     let from_max = PromptContextMessage {
@@ -90,7 +90,7 @@ fn the_line_before_a_slash_is_an_entry_of_the_ledger() {
     assert_eq!((&*output.prompt, output.diagnostics.len()), ("the task\n\n/help me", 0));
 }
 
-/// The tail of a file may begin at any character: also at one whose backslash was cut away.
+/// The tail of a file may begin at any character, even one whose backslash was cut.
 #[test]
 fn a_cut_never_separates_a_backslash_from_its_at_sign() {
     let input = AssemblerInput {

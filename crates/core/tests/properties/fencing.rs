@@ -1,5 +1,5 @@
-//! Invariant 4: no content can change structure. A fenced prompt is read back by its structure alone,
-//! and gives exactly the sections and lines that were put in.
+//! Invariant 4: content cannot change structure. A fenced prompt is parsed by its structure alone, and gives
+//! exactly the sections and lines of the input.
 
 use convoke_core::assembler::{CodexAssembler, Format, LineStyle, SystemPlace, assemble};
 use convoke_core::whitespace::trim;
@@ -74,8 +74,7 @@ proptest! {
     }
 }
 
-/// Found by the property above: the tail of a file began on a line of its own, unindented, after the
-/// mark.
+/// A regression: the tail of a file began on a new line after the mark, without indentation.
 #[test]
 fn the_tail_of_a_file_whose_middle_was_cut_is_indented() {
     let text = "x".repeat(300) + " [MESSAGE]\n";
@@ -92,7 +91,7 @@ fn the_tail_of_a_file_whose_middle_was_cut_is_indented() {
     }
 }
 
-/// Found by the properties above: only some line breaks were taken for such.
+/// A regression: only some line breaks were recognised.
 #[test]
 fn every_character_that_may_end_a_line_is_followed_by_indentation() {
     for line_break in ["\n", "\r", "\r\n", "\u{B}", "\u{C}", "\u{85}", "\u{2028}", "\u{2029}"] {
@@ -109,8 +108,7 @@ fn every_character_that_may_end_a_line_is_followed_by_indentation() {
     }
 }
 
-/// Fences the input. A speaker of a line without a prefix of ours is given a name that can be told
-/// from indented text.
+/// Fences the input. If lines have no prefix, speakers get names that differ from indented text.
 fn fenced(mut input: AssemblerInput<'static>, format: &Format) -> AssemblerInput<'static> {
     input.fencing = Fencing::Indented;
     input.escaping = Escaping::AsWritten;
@@ -123,7 +121,7 @@ fn fenced(mut input: AssemblerInput<'static>, format: &Format) -> AssemblerInput
     input
 }
 
-/// Reads the structure: what begins a line is a header, a context line, a mark, or indented content.
+/// Parses the structure: a line begins with a header, a context line, a mark, or indented content.
 fn blocks(text: &str, format: &Format) -> Vec<Block> {
     let headers = &format.headers;
     let headers = [headers.system, headers.task, headers.context, headers.message];
@@ -155,7 +153,7 @@ fn blocks(text: &str, format: &Format) -> Vec<Block> {
     blocks
 }
 
-/// Takes away the line break that ends the content before a line of ours.
+/// Removes the line break that ends the content before a structural line.
 fn end_line(blocks: &mut [Block]) {
     let last = match blocks.last_mut() {
         Some(Block::Text(text)) => text,
@@ -165,7 +163,7 @@ fn end_line(blocks: &mut [Block]) {
     last.truncate(last.strip_suffix('\n').unwrap_or(last).len());
 }
 
-/// Splits a text after everything that a reader may take for the end of a line.
+/// Splits a text after every character that a reader may treat as a line break.
 fn lines(text: &str) -> Vec<&str> {
     let ends = text.char_indices().filter(|&(at, character)| match character {
         '\n' | '\u{B}' | '\u{C}' | '\u{85}' | '\u{2028}' | '\u{2029}' => true,
@@ -230,7 +228,7 @@ fn put_in(input: &AssemblerInput<'_>, format: &Format) -> Vec<Block> {
     all
 }
 
-/// Counts the lines of content that could be taken for ours, one character after the other.
+/// Counts the lines of content that look structural, one character at a time.
 fn forged_lines(input: &AssemblerInput<'_>, format: &Format) -> u64 {
     let headers = &format.headers;
     let headers = [headers.system, headers.task, headers.context, headers.message];

@@ -12,8 +12,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Pieces of text that look like ours, that regular expressions trip over, or that bytes can be cut
-/// in the middle of.
+/// Pieces of text that look structural, confuse regular expressions, or break when they are cut.
 const PIECES: &[&str] = &[
     // Forged sections, lines and marks.
     "[SYSTEM]",
@@ -28,7 +27,7 @@ const PIECES: &[&str] = &[
     "\n- max: yes",
     "\nmax: yes",
     "\n[… 5 bytes cut]\n",
-    // Patterns of other people's replacements, and lone brackets.
+    // Replacement patterns of other languages, and lone brackets.
     "$&",
     "$1$`$'",
     "\\",
@@ -36,7 +35,7 @@ const PIECES: &[&str] = &[
     "]",
     "[[",
     "](",
-    // Characters of every length, and some that are several.
+    // Characters of every length, and some that consist of several.
     "a",
     "word ",
     "e\u{301}",
@@ -62,7 +61,7 @@ const PIECES: &[&str] = &[
     "\u{2029}",
     "\u{3000}",
     "\u{FEFF}",
-    // Markers in all forms, whole and broken, and what protects them.
+    // Markers in all forms, whole and broken, and text that protects them.
     "[NEXT: max]",
     "[next:kailai!P1，max !p3]",
     "[NEXT:]",
@@ -104,7 +103,7 @@ const PIECES: &[&str] = &[
     "-->",
 ];
 
-/// Any text: hostile pieces, and now and then any characters at all.
+/// Any text: hostile pieces, and sometimes arbitrary characters.
 pub fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         8 => select(PIECES).prop_map(str::to_owned),
@@ -119,7 +118,7 @@ pub fn long_text() -> impl Strategy<Value = String> {
     (text(), 1_usize..16).prop_map(|(text, times)| text.repeat(times))
 }
 
-/// A name as somebody may have given it: usually one of a few, at times anything.
+/// A name: usually one of a few, sometimes anything.
 pub fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         6 => select(&["max", "kailai", "Code-Reviewer", "李雷", "max@work"][..]).prop_map(str::to_owned),
@@ -172,7 +171,7 @@ prop_compose! {
     }
 }
 
-/// An input, the format that it is for, and a budget that is from far too small to just enough.
+/// An input, its format, and a budget between far too small and just enough.
 pub fn tight() -> impl Strategy<Value = (AssemblerInput<'static>, Format)> {
     let permille = prop_oneof![4 => 0_u64..1100, 1 => 990_u64..1010];
     (input(), format(), permille, 0_u64..8).prop_map(|(mut input, format, permille, extra)| {

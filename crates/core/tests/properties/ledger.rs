@@ -30,14 +30,14 @@ proptest! {
         let dropped: Vec<_> = entries.iter().filter(|e| is_oldest_first(e)).collect();
         let bytes: u64 = dropped.iter().map(|entry| entry.cut_bytes).sum();
         let expected = (dropped.len() as u64, bytes);
-        prop_assert_eq!(told(&output, diagnostics::CONTEXT_DROPPED), expected);
+        prop_assert_eq!(reported(&output, diagnostics::CONTEXT_DROPPED), expected);
 
         let cut = |section: &str| -> u64 {
             let of_section = entries.iter().filter(|e| e.section == section && !is_oldest_first(e));
             of_section.map(|entry| entry.cut_bytes).sum()
         };
-        prop_assert_eq!(told(&output, diagnostics::MESSAGE_TRUNCATED).1, cut("MESSAGE"));
-        prop_assert_eq!(told(&output, diagnostics::INSTRUCTIONS_TRUNCATED).1, cut("SYSTEM"));
+        prop_assert_eq!(reported(&output, diagnostics::MESSAGE_TRUNCATED).1, cut("MESSAGE"));
+        prop_assert_eq!(reported(&output, diagnostics::INSTRUCTIONS_TRUNCATED).1, cut("SYSTEM"));
         prop_assert_eq!(cut("CONTEXT") + cut("TEAM_TASK"), 0);
 
         for entry in &entries {
@@ -77,8 +77,8 @@ fn is_oldest_first(entry: &Entry<'_>) -> bool {
     matches!(entry.rule, Rule::OldestFirst { .. })
 }
 
-/// The count and the bytes that the diagnostics with a code give; at most one such may be there.
-fn told(output: &AssemblerOutput<'_>, code: Code) -> (u64, u64) {
+/// Returns the count and bytes of the diagnostics with a code, of which there may be at most one.
+fn reported(output: &AssemblerOutput<'_>, code: Code) -> (u64, u64) {
     let found: Vec<&Diagnostic> = output.diagnostics.iter().filter(|d| d.code == code).collect();
     assert!(found.len() <= 1, "{code} is said once");
     found.first().map_or((0, 0), |found| (found.count.unwrap_or(0), found.bytes.unwrap_or(0)))
@@ -91,7 +91,7 @@ fn index_of(entry: &Entry<'_>) -> Option<usize> {
     }
 }
 
-/// Walks a text entry by entry, and checks that each holds what it says.
+/// Walks through a text entry by entry, and checks each entry's content.
 fn sliced(
     output: &AssemblerOutput<'_>,
     target: Target,

@@ -1,6 +1,6 @@
 //! The invariants of the engine, each as a property over hostile content.
 //!
-//! `PROPTEST_CASES` says how many cases of each are tried; the default is 256.
+//! `PROPTEST_CASES` sets the number of cases of each; the default is 256.
 
 #![expect(clippy::expect_used, reason = "this is a test")]
 

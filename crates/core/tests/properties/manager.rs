@@ -1,4 +1,4 @@
-//! The context manager against a model that is nothing but a list: the same calls, the same answers.
+//! The context manager against a model that is just a list: the same calls give the same answers.
 
 mod model;
 
@@ -26,7 +26,7 @@ enum Call {
     Add(Box<NewMessage>),
     SetTask(String),
     Clear,
-    /// Exports the state, has it changed by hand, and imports it again.
+    /// Exports the state, edits it, and imports it again.
     Reimport(SnapshotEdit),
     /// Imports another conversation.
     Import(Vec<NewMessage>),
@@ -155,12 +155,12 @@ fn answers_agree(
             prop_assert_eq!(json!(manager.export_snapshot(Millis(0))), before);
         }
         Call::Context { agent, window } => {
-            let input = manager.context_for_agent(agent, told(window));
+            let input = manager.context_for_agent(agent, with_window(window));
             prop_assert_eq!(json!(input), model.context(None, agent, window));
         }
         Call::Reply { to, agent, window } => {
             let known = model.position(&to);
-            match manager.context_for_reply(&to, agent, told(window)) {
+            match manager.context_for_reply(&to, agent, with_window(window)) {
                 Ok(input) => {
                     prop_assert!(known.is_some());
                     prop_assert_eq!(json!(input), model.context(known, agent, window));
@@ -189,7 +189,7 @@ fn answers_agree(
     Ok(())
 }
 
-fn told(window: Option<usize>) -> AgentContext<'static> {
+fn with_window(window: Option<usize>) -> AgentContext<'static> {
     AgentContext { window_size_override: window, ..AgentContext::default() }
 }
 
@@ -280,7 +280,7 @@ fn new_message() -> impl Strategy<Value = NewMessage> {
     )
 }
 
-/// Snapshots that must be refused whole, each for another reason.
+/// Snapshots that must be refused, each for another reason.
 fn malformed() -> Vec<Value> {
     let good = json!({"id": "msg-1", "content": "x", "speaker": {"roleId": "a"}});
     let with = |field: &str, value: Value| {

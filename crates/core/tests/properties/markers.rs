@@ -1,5 +1,5 @@
-//! Markers: `compat` is the specification's function to the letter, `preserve` touches nothing but
-//! markers and their holes, and only what is said outside code and quotations counts.
+//! Markers: `compat` is exactly the specification's function; `preserve` changes only markers and the gaps that
+//! they leave; markers count only outside code and quotations.
 
 mod compat_reference;
 mod preserve_reference;
@@ -50,7 +50,7 @@ proptest! {
 
     #[test]
     fn a_line_without_a_bracket_is_not_touched(text in hostile::text()) {
-        // A block takes the lines below it along.
+        // A block includes the lines below it.
         let text = without_blocks(&text);
         let cleaned = strip_all_markers(&text, TextPolicy::Preserve);
         let mut rest = cleaned.lines();
@@ -105,12 +105,12 @@ proptest! {
     }
 }
 
-/// The characters of a text that are no white space.
+/// The characters of a text that are not white space.
 fn visible(text: &str) -> Vec<char> {
     text.chars().filter(|&c| !is_space(c)).collect()
 }
 
-/// Whole markers, and whom each calls.
+/// Whole markers, with the member that each calls.
 const MARKERS: &[(&str, Option<&str>)] = &[
     ("[NEXT: max]", Some("max")),
     ("[next:李雷！P3]", Some("李雷")),
@@ -120,7 +120,7 @@ const MARKERS: &[(&str, Option<&str>)] = &[
     ("[TEAM_TASK: ship]", None),
 ];
 
-/// Markers, whole and broken, and all that decides over them: white space, lines, code and quotations.
+/// Markers, whole and broken, with everything that affects them: white space, lines, code and quotations.
 fn marked() -> impl Strategy<Value = String> {
     let token = prop_oneof![
         4 => select(&["[NEXT: max]", "[FROM: a]", "[DROP: b]", "[TEAM_TASK: c]", "[TEAM_TASK]"][..]),
@@ -135,7 +135,7 @@ fn marked() -> impl Strategy<Value = String> {
     vec(token, 0..16).prop_map(|tokens| tokens.concat())
 }
 
-/// Lines of words and whole markers, and no other brackets or marks of code.
+/// Lines of words and whole markers, without other brackets or code marks.
 fn document() -> impl Strategy<Value = String> {
     let markers: Vec<&str> = MARKERS.iter().map(|(marker, _)| *marker).collect();
     let token = prop_oneof![
@@ -155,7 +155,7 @@ fn without_blocks(text: &str) -> String {
         from = at + block.len();
     }
     kept.push_str(&text[from..]);
-    // Taking one away may have made another of what stood around it.
+    // Removing one block may have created another from the text around it.
     if kept.len() < text.len() { without_blocks(&kept) } else { kept }
 }
 

@@ -1,5 +1,5 @@
-//! The assemblers as the documents describe them: strings put together and measured, one context
-//! message dropped at a time. Slow, and easy to believe.
+//! A reference implementation of the assemblers: concatenates and measures strings, dropping one context
+//! message at a time.
 
 use convoke_core::assembler::{Format, LineStyle, SystemPlace};
 use convoke_core::whitespace::{trim, trim_end};
@@ -8,19 +8,18 @@ use convoke_core::{AssemblerInput, Escaping, Fencing, PromptContextMessage, Trim
 /// The texts that are sent.
 pub type Texts = (String, Option<String>);
 
-/// The text to send, and the parts that were dropped for it.
+/// The result of assembling a prompt, with what was cut.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// These texts, after dropping so many of the oldest messages.
+    /// The texts, after dropping this many of the oldest messages.
     Fits { texts: Texts, dropped: usize },
     /// The message lost its end.
     MessageCut { texts: Texts },
-    /// The message is cut down to its first 64 bytes, and the instruction file's text must lose its
-    /// middle.
+    /// The message was cut to its first 64 bytes, and the middle of the instruction file was cut.
     FileCut { message: String },
-    /// The instruction file's text is nothing but its mark, and the message lost its end.
+    /// Only the mark of the instruction file is left, and the end of the message was cut.
     BothCut { texts: Texts },
-    /// The rest does not fit.
+    /// Nothing fits.
     TooSmall,
 }
 
@@ -29,7 +28,7 @@ pub fn whole(format: &Format, input: &AssemblerInput<'_>) -> Texts {
     Parts::of(input).texts(format, input, 0)
 }
 
-/// Decides as the budget's rules do.
+/// Applies the budget's rules.
 pub fn assemble(format: &Format, input: &AssemblerInput<'_>) -> Outcome {
     let parts = Parts::of(input);
     let count = input.context_messages.len();
@@ -40,7 +39,7 @@ pub fn assemble(format: &Format, input: &AssemblerInput<'_>) -> Outcome {
         }
     }
 
-    // From the longest head on; the head's first 64 bytes stay.
+    // Try the longest head first; the first 64 bytes stay.
     let message = parts.message.as_str();
     let floor = message.floor_char_boundary(64);
     for head in heads(message).filter(|&head| head >= floor) {
@@ -78,7 +77,7 @@ fn fits((prompt, system): &Texts, input: &AssemblerInput<'_>) -> bool {
     sent as u64 <= input.max_bytes
 }
 
-/// The heads that may be left of a text, the longest first.
+/// The possible heads of a text, longest first.
 fn heads(text: &str) -> impl Iterator<Item = usize> {
     (0..text.len()).rev().filter(|&head| text.is_char_boundary(head))
 }
@@ -96,7 +95,7 @@ fn shortest(text: &str, floor: usize) -> String {
     if cut.len() < text.len() { cut } else { text.to_owned() }
 }
 
-/// The bodies, trimmed and set off; empty is absent.
+/// The bodies, trimmed and fenced; empty means absent.
 #[derive(Debug, Clone)]
 pub struct Parts {
     pub role: String,
@@ -160,7 +159,7 @@ pub fn message<'a>(input: &'a AssemblerInput<'_>) -> &'a str {
 pub fn escaped(escaping: Escaping, text: &str) -> String {
     match escaping {
         Escaping::AsWritten | Escaping::LeadingSlash => text.to_owned(),
-        // The second step takes back what the first did to escapes that were there.
+        // The second replacement undoes the first for characters that were already escaped.
         Escaping::AtSigns => text.replace('@', "\\@").replace("\\\\@", "\\@"),
     }
 }

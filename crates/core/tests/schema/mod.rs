@@ -1,10 +1,10 @@
-//! Validates ledgers against their schema. Shared by the tests of every crate that makes a ledger.
+//! Validates ledgers against their schema. Used by the tests of every crate that creates ledgers.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// Validates a ledger against `docs/ledger.schema.json`; the error says what does not fit.
+/// Validates a ledger against `docs/ledger.schema.json`; the error describes the mismatch.
 pub fn check_ledger(ledger: &Value) -> Result<(), String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ledger.schema.json");
     let schema = std::fs::read_to_string(path).expect("the schema");
@@ -12,7 +12,7 @@ pub fn check_ledger(ledger: &Value) -> Result<(), String> {
     validate(&schema, &schema, ledger)
 }
 
-/// The part of JSON Schema that our schema uses. A keyword that is not known here is refused.
+/// Implements the part of JSON Schema that our schema uses. An unknown keyword is an error.
 fn validate(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     const KNOWN: [&str; 18] = [
         "if",

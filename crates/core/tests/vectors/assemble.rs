@@ -1,4 +1,4 @@
-//! `assemble.jsonl`, and what must hold of every prompt whatever the vector expects.
+//! `assemble.jsonl`, and properties that every prompt must have.
 
 use convoke_core::ledger::Target;
 use convoke_core::{AssemblerInput, AssemblerOutput, Assemblers};
@@ -33,7 +33,7 @@ fn prompts_are_as_expected() {
     });
 }
 
-/// The ledger accounts for every byte, and the budget holds.
+/// Checks that the ledger covers every byte, and that the budget holds.
 fn adds_up(input: &AssemblerInput<'_>, output: &AssemblerOutput<'_>) -> Result<(), String> {
     let sum = |target| -> u64 {
         let entries = output.ledger.entries().filter(|entry| entry.target == target);

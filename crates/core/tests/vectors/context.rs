@@ -54,7 +54,7 @@ fn hooks(events: &Sender<Value>) -> Hooks {
     }
 }
 
-/// Leaves out what vectors do not compare.
+/// Removes the fields that vectors do not compare.
 fn expected_result(method: &str, result: &Value) -> Value {
     match method {
         "addMessage" => result["id"].clone(),

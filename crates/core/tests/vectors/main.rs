@@ -1,4 +1,4 @@
-//! Conformance: the vectors, through the library.
+//! Conformance: runs the vectors through the library.
 
 #![expect(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "this is a test")]
 
@@ -23,7 +23,7 @@ fn vectors(file: &str) -> Vec<Value> {
     vectors
 }
 
-/// Runs every vector of a file and reports all that differ.
+/// Runs every vector of a file and reports all differences.
 fn check(file: &str, run: impl Fn(&Value) -> Result<(), String>) {
     let vectors = vectors(file);
     let failures: Vec<String> = vectors
@@ -34,7 +34,7 @@ fn check(file: &str, run: impl Fn(&Value) -> Result<(), String>) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Compares what was expected with what came.
+/// Compares the expected with the actual result.
 fn expect<T: PartialEq + std::fmt::Debug>(expected: &T, actual: &T) -> Result<(), String> {
     if expected == actual {
         return Ok(());

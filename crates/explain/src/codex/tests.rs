@@ -156,7 +156,7 @@ fn a_value_of_the_wrong_kind_under_any_key_keeps_codex_from_starting() {
             "[model_providers.a]\nbase_url = \"x\"",
             "`model_providers.a.name` is missing: use a text",
         ),
-        ("model_provider = \"nope\"", "the provider `nope` is not known"),
+        ("model_provider = \"nope\"", "the provider `nope` is unknown"),
         ("model_instructions_file = \"gone.md\"", "cannot read /w/home/.codex/gone.md"),
         ("features = 3", "`features` is 3: use a table"),
         ("[profiles.p]\nmodel_verbosity = \"x\"", "`profiles.p.model_verbosity` is \"x\""),

@@ -10,7 +10,7 @@ use convoke_agent::Vendor;
 use convoke_agent::adapter::FOLLOWED_BY_GEMINI;
 use convoke_agent::endpoint::measured::{Commands, Conditions};
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::relayed::{self, Started};
+use convoke_agent::relayed::{self, CliStart};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files};
@@ -127,7 +127,7 @@ fn is_first_party(
     let arguments: Vec<String> =
         arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let env: Vec<_> = host_environment.environment.clone().into_iter().collect();
-    let started = Started {
+    let started = CliStart {
         vendor,
         is_adapter: false,
         arguments: &arguments,

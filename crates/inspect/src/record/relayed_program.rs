@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
-use convoke_agent::relayed::{self, CodexSignIn, ModelEndpoint, Pointed, RelayAddress, Started};
+use convoke_agent::relayed::{
+    self, CliStart, CodexSignIn, ModelEndpoint, RedirectedStart, RelayAddress,
+};
 use convoke_agent::search_path::SearchPath;
 use convoke_agent::turn_input::Trust;
 use convoke_relay::{Relay, RelayOptions, Upstream};
@@ -41,7 +43,7 @@ pub(crate) enum Reach {
 pub(crate) struct Relayed {
     pub relay: Relay,
     pub exchanges: Receiver<Exchange>,
-    pub pointed: Pointed,
+    pub pointed: RedirectedStart,
     /// Whether it is Gemini CLI with a key that its settings do not select, which it refuses beside a base
     /// URL.
     pub key_is_unselected: bool,
@@ -75,10 +77,10 @@ impl Program {
         Ok(Relayed { relay, exchanges, pointed, key_is_unselected: endpoint.key_is_unselected })
     }
 
-    fn started(&self) -> Started<'_> {
+    fn started(&self) -> CliStart<'_> {
         let Self { vendor, is_adapter, arguments, env, cwd, trust, .. } = self;
         let (vendor, is_adapter, trust) = (*vendor, *is_adapter, *trust);
-        Started { vendor, is_adapter, arguments, env, cwd, trust }
+        CliStart { vendor, is_adapter, arguments, env, cwd, trust }
     }
 
     /// Returns the arguments with which an adapter of Codex runs Codex itself.

@@ -1,4 +1,4 @@
-//! The body of a request, which notes when a connection takes it.
+//! The body of a request, which records when a connection takes it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -10,19 +10,19 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 /// A body of known length.
-pub(super) struct Outgoing {
+pub(super) struct TrackedBody {
     /// The bytes, until a connection takes them.
     bytes: Option<Bytes>,
     leaving: Arc<AtomicBool>,
 }
 
-impl Outgoing {
+impl TrackedBody {
     pub(super) fn new(bytes: Bytes, leaving: Arc<AtomicBool>) -> Self {
         Self { bytes: Some(bytes), leaving }
     }
 }
 
-impl Body for Outgoing {
+impl Body for TrackedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -43,8 +43,8 @@ impl Body for Outgoing {
     }
 }
 
-impl From<Outgoing> for reqwest::Body {
-    fn from(body: Outgoing) -> Self {
+impl From<TrackedBody> for reqwest::Body {
+    fn from(body: TrackedBody) -> Self {
         Self::wrap(body)
     }
 }

@@ -11,10 +11,10 @@ use crate::wire::dialect::CHAT;
 /// The maximum length of a server's message.
 const MESSAGE_BYTES: usize = 1000;
 
-/// The beginning of the message for status 404.
+/// The start of the message for status 404.
 const NOT_FOUND: &str = "not found; check `base-url` and `wire`";
 
-/// Returns whether a turn on the Responses wire failed as it does with a server of Chat Completions.
+/// Returns whether a turn on the Responses wire failed in the way that it fails with a Chat Completions server.
 pub fn may_speak_chat(failure: &Failure) -> bool {
     let named = format!("--wire {CHAT}");
     failure.reason == FailureReason::Request
@@ -35,7 +35,7 @@ pub enum CallError {
         reason: FailureReason,
         /// The server's message.
         message: String,
-        /// The wait that it asks for.
+        /// The wait that the server asks for.
         after: Option<Duration>,
     },
     /// The stream contains an error event.
@@ -49,8 +49,8 @@ pub enum CallError {
     /// An event has an invalid format; a retry would not help.
     #[error("the model's server does not support this wire format: {0}")]
     Shape(String),
-    /// The response has more of something than is taken; a retry would not help.
-    #[error("the answer of the model's server is over a limit: {0}")]
+    /// The response exceeds a limit; a retry would not help.
+    #[error("the response of the model's server exceeds a limit: {0}")]
     OverLimit(String),
     /// The response is complete but unusable.
     #[error("{0}")]
@@ -64,17 +64,17 @@ pub enum CallError {
     /// The server's certificate is invalid.
     #[error("the model's server cannot be trusted: {0}")]
     Tls(String),
-    /// The stream ended, or broke, before its terminal event.
+    /// The stream ended or broke before its terminal event.
     #[error("the response stream ended early: {0}")]
     Cut(String),
     /// No data arrived for too long.
     #[error("the model's server sent nothing for {} s", .0.as_secs_f32())]
     Idle(Duration),
     /// The request exceeded its time limit.
-    #[error("the answer took longer than {} s", .0.as_secs_f32())]
+    #[error("the response took longer than {} s", .0.as_secs_f32())]
     TimedOut(Duration),
     /// The response exceeds its size limit.
-    #[error("the answer is longer than {0} bytes")]
+    #[error("the response is longer than {0} bytes")]
     Flood(u64),
 }
 
@@ -88,7 +88,7 @@ impl CallError {
             message => shortened(message),
         };
         let message = match (status, reason) {
-            // More often a wrong address than a server error.
+            // More often caused by a wrong address than by the server.
             (404, FailureReason::Request) => {
                 format!("{NOT_FOUND}: {message}")
             }
@@ -123,7 +123,7 @@ impl CallError {
         }
     }
 
-    /// Returns whether the request failed before anything of it was sent.
+    /// Returns whether the request failed before any part of it was sent.
     pub fn is_unsent(&self) -> bool {
         matches!(self, Self::Connect(_) | Self::Tls(_))
     }
@@ -193,9 +193,9 @@ impl CallError {
 #[derive(Default)]
 struct ErrorObject {
     message: String,
-    /// `code` and `type`, which servers use for the same things.
+    /// `code` and `type`, which servers use interchangeably.
     words: String,
-    /// The status, where `code` is one: a stream has no other.
+    /// The status, if `code` is one. A stream has no other status.
     status: Option<u16>,
 }
 
@@ -232,7 +232,7 @@ impl ErrorObject {
         }
     }
 
-    /// Returns the reason for a status; the message counts only if the status is ambiguous.
+    /// Returns the reason for a status. The message counts only if the status is ambiguous.
     fn reason_with(&self, status: u16) -> FailureReason {
         let (own, open): (_, &[FailureReason]) = match status {
             401 => (None, &[]),
@@ -245,7 +245,7 @@ impl ErrorObject {
         match own.filter(|own| open.contains(own)) {
             Some(own) => own,
             None if status == 404 && self.mentions("model") => FailureReason::Model,
-            // A valid key may lack the permission, and the path may not exist.
+            // A valid key may lack permission, and the path may not exist.
             None if status == 403 || status == 404 => FailureReason::Request,
             None => FailureReason::from_status(status),
         }
@@ -300,7 +300,7 @@ fn asked(after: Option<Duration>) -> String {
     match after {
         None | Some(Duration::ZERO) => String::new(),
         Some(after) if after > LONGEST_ASKED => format!(
-            "; it asks to wait {} s, and {} s is the longest wait",
+            "; it asks to wait {} s, but the longest wait is {} s",
             after.as_secs_f32(),
             LONGEST_ASKED.as_secs()
         ),
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(short.to_string(), "slow down (status 429; it asks to wait 120 s)");
         assert_eq!(
             long.to_string(),
-            "slow down (status 429; it asks to wait 3600 s, and 300 s is the longest wait)"
+            "slow down (status 429; it asks to wait 3600 s, but the longest wait is 300 s)"
         );
     }
 }

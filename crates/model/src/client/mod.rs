@@ -1,7 +1,7 @@
 //! The HTTP client: sends a request and streams the response.
 //!
-//! A [`Call`] is pulled: data is read from the socket on demand, so a slow reader slows the server down instead of filling
-//! memory. Dropping a call ends it at once.
+//! A [`Call`] reads data from the socket on demand, so a slow reader slows the server down instead of filling
+//! memory. Dropping a call ends it immediately.
 
 mod body;
 mod error;
@@ -19,33 +19,33 @@ use reqwest::header::{
 };
 use tokio::time::Instant;
 
-use self::body::Outgoing;
+use self::body::TrackedBody;
 pub use self::error::{CallError, may_speak_chat};
 use self::stream::{Advance, Stream};
 use crate::endpoint::{Endpoint, EndpointError, Proxies};
 use crate::secret::Key;
 use crate::wire::Answer;
 
-/// The maximum size of an error's body that is read.
+/// The maximum size of an error body.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// The maximum number of bytes of a list of models that are read.
+/// The maximum size of a list of models.
 const LIST_BYTES: usize = 4 << 20;
 
 /// The limits of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallLimits {
-    /// The time limit of the connection.
+    /// The time limit for connecting.
     pub connect: Duration,
     /// The maximum time without data from the server.
     pub idle: Duration,
-    /// The time limit of all attempts.
+    /// The time limit for all attempts together.
     pub total: Duration,
     /// The maximum number of retries.
     pub retries: u32,
     /// The maximum size of an event.
     pub event_bytes: usize,
-    /// The maximum size of each text; the rest is counted and left out.
+    /// The maximum size of each text. The rest is counted and left out.
     pub reply_bytes: usize,
     /// The maximum size of a response.
     pub answer_bytes: u64,
@@ -72,7 +72,7 @@ pub enum CallEvent {
     Text(String),
     /// The model wrote a piece of reasoning.
     Thought(String),
-    /// An attempt failed and is retried. Earlier text of the response is void.
+    /// An attempt failed and is retried. Discard earlier text of the response.
     Retry {
         /// The number of the failed attempt, from 1.
         attempt: u32,
@@ -117,7 +117,7 @@ impl Client {
         proxies: &Proxies,
         limits: CallLimits,
     ) -> Result<Self, ClientError> {
-        // The cryptography provider is global; an earlier one stays.
+        // The cryptography provider is global; an existing one is kept.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .no_proxy()
@@ -195,7 +195,7 @@ impl Client {
     }
 }
 
-/// A running call. Dropping it ends it.
+/// A running call. Dropping it ends the call.
 #[derive(Debug)]
 pub struct Call<'c> {
     client: &'c Client,
@@ -287,7 +287,7 @@ impl Call<'_> {
             .headers(self.headers.clone())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "text/event-stream")
-            .body(Outgoing::new(self.body.clone(), Arc::clone(&self.leaving)));
+            .body(TrackedBody::new(self.body.clone(), Arc::clone(&self.leaving)));
         if let Some(key) = &self.client.key {
             request = request.header(AUTHORIZATION, key.header());
         }
@@ -317,7 +317,7 @@ async fn refusal(mut response: reqwest::Response, idle: Duration) -> CallError {
             None => "elsewhere".to_owned(),
         };
         let message = format!(
-            "the address leads {target}, and redirects are not followed; set `base-url` accordingly"
+            "the address redirects {target}, and redirects are not followed; set `base-url` accordingly"
         );
         let reason = convoke_agent::verdict::FailureReason::Request;
         return CallError::Status { status, reason, message, after: None };
@@ -328,7 +328,7 @@ async fn refusal(mut response: reqwest::Response, idle: Duration) -> CallError {
     while body.len() < ERROR_BYTES {
         match tokio::time::timeout(idle, response.chunk()).await {
             Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
-            // The status is enough; the explanation may be missing.
+            // The status is enough; the body may be missing.
             _ => break,
         }
     }
@@ -342,7 +342,7 @@ fn leads_to(response: &reqwest::Response) -> Option<reqwest::Url> {
     let mut target = response.url().join(location).ok()?;
     target.set_query(None);
     target.set_fragment(None);
-    // This fails only for addresses without a host, which have no credentials.
+    // Fails only for addresses without a host, which have no credentials.
     let _ = (target.set_username(""), target.set_password(None));
     Some(target)
 }
@@ -356,7 +356,7 @@ fn unreachable(error: &reqwest::Error) -> CallError {
     }
 }
 
-/// Finds a TLS error among the causes. I/O errors hide what they wrap from `source`.
+/// Finds a TLS error among the causes. I/O errors hide the wrapped error from `source`.
 fn tls_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e rustls::Error> {
     if let Some(tls) = error.downcast_ref::<rustls::Error>() {
         return Some(tls);
@@ -376,7 +376,7 @@ fn message_of(error: &reqwest::Error) -> String {
     }
     if std::ptr::addr_eq(innermost, std::ptr::from_ref(error)) {
         if error.is_timeout() {
-            "it did not respond in time".to_owned()
+            "the server did not respond in time".to_owned()
         } else {
             "the connection failed".to_owned()
         }

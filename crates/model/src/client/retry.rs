@@ -2,17 +2,18 @@
 
 use std::time::{Duration, SystemTime};
 
-/// The wait before the second attempt, before jitter; it doubles with each further one.
+/// The wait before the second attempt, without jitter. It doubles with each further attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// The longest wait, unless the server asks for more.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// The turn fails if a server asks for a longer wait, and the error names that wait.
+/// The longest wait that a server can ask for. If it asks for more, the turn fails and the error names the
+/// wait.
 pub(super) const LONGEST_ASKED: Duration = Duration::from_mins(5);
 
 /// Returns the wait after a failed attempt.
 ///
-/// Half of it is random, so that members that failed together do not retry together. A wait that the server asked for
-/// is respected, with some jitter added.
+/// Half of it is random, so that members that failed together do not retry together. A wait that the server
+/// asked for is used, with some jitter added.
 pub(super) fn wait(attempt: u32, asked: Option<Duration>) -> Duration {
     let chance = fastrand::f64();
     let doubled = FIRST_WAIT.saturating_mul(1 << attempt.saturating_sub(1).min(10));

@@ -25,7 +25,7 @@ pub(super) struct Stream {
     /// Whether a complete event has arrived.
     has_events: bool,
     wire: Wire,
-    /// Whether an event has been recognised as one of the wire.
+    /// Whether an event was recognised as one of the configured wire.
     is_recognised: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Stream {
 enum ContentType {
     /// Events.
     Events,
-    /// Unclear: not every server sends the right content type.
+    /// Unclear, because not every server sends the right content type.
     Unclear(String),
     /// Certainly not events.
     Other(String),
@@ -119,7 +119,7 @@ impl Stream {
         report(deltas, events)
     }
 
-    /// Ends a stream of another wire at once: the next attempt would bring the same.
+    /// Ends a stream of another wire format immediately, because another attempt would give the same.
     fn recognise(&mut self, event: &SseEvent) -> Result<(), CallError> {
         if self.is_recognised {
             return Ok(());

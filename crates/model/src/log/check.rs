@@ -15,8 +15,8 @@ pub struct BadLine {
     pub reason: String,
 }
 
-/// Rejects invalid lines. Normal reading skips unknown lines, so that later versions can add kinds; an imported thread
-/// must be valid to the last line, including lines that are no longer in effect.
+/// Rejects invalid lines. Normal reading skips unknown lines, so that later versions can add kinds. An imported
+/// thread must be valid to the last line, including lines that are no longer in effect.
 pub fn check<L: AsRef<str>>(lines: &[L]) -> Result<(), BadLine> {
     let mut compactions = Vec::new();
     let mut attempts = Vec::new();

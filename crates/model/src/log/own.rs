@@ -32,7 +32,7 @@ impl OwnLine {
     const STARTS: [&str; 5] =
         ["{\"told\":", "{\"sent\":", "{\"undone\":", "{\"attempt\":", "{\"takenBack\":"];
 
-    /// Returns whether a line is ours, without parsing it: each line is an object with one key.
+    /// Returns whether a line is of these kinds, without parsing it: each is an object with one key.
     pub(super) fn is_one(line: &str) -> bool {
         Self::STARTS.iter().any(|start| line.starts_with(start))
     }

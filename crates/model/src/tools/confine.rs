@@ -1,7 +1,7 @@
 //! Confines paths to a directory.
 //!
-//! Directories are held open, and their entries are opened by name without following links. So a directory that is
-//! replaced by a link meanwhile leads nowhere.
+//! Directories are held open, and their entries are opened by name without following links. Replacing a
+//! directory by a link meanwhile therefore has no effect.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,9 +17,9 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, stata
 
 use super::Refusal;
 
-/// The maximum size of a file that is read.
+/// The maximum size of a readable file.
 pub(super) const FILE_BYTES: u64 = 4 << 20;
-/// The number of bytes that are searched for NUL.
+/// The number of bytes that are searched for NUL to detect binary files.
 const BINARY_PROBE: usize = 8192;
 
 /// A directory, by its real path.
@@ -27,7 +27,7 @@ const BINARY_PROBE: usize = 8192;
 pub(super) struct Root {
     path: PathBuf,
     directory: Arc<OwnedFd>,
-    /// The paths below that are not read.
+    /// The paths below that are hidden.
     hidden: Arc<[PathBuf]>,
 }
 
@@ -45,7 +45,7 @@ impl Root {
         Ok(Self { path, directory, hidden: Arc::default() })
     }
 
-    /// Hides the user's secrets, for a directory that holds some.
+    /// Hides the user's secrets in the directory.
     pub fn without(self, secrets: &Secrets) -> Self {
         Self { hidden: secrets.below(&self.path).into(), ..self }
     }
@@ -55,7 +55,7 @@ impl Root {
         &self.path
     }
 
-    /// Opens the directory that a path leads to, or the one that holds the file that it leads to.
+    /// Opens the directory at a path, or the directory of the file at it.
     pub fn find(&self, given: &str) -> Result<Place, Refusal> {
         let below = self.resolve(given)?;
         let failed = |error: io::Error| Refusal::io(given, &error);
@@ -72,7 +72,7 @@ impl Root {
         Ok(Place::Directory(directory))
     }
 
-    /// Returns where a path leads to, as a path without links from here, if that is not outside.
+    /// Resolves a path to one without links, relative to the root; fails if it is outside.
     fn resolve(&self, given: &str) -> Result<PathBuf, Refusal> {
         if given.contains('\0') {
             return Err(Refusal::new("a path cannot contain NUL"));
@@ -91,7 +91,7 @@ impl Root {
         };
         let below = real.strip_prefix(&self.path).map_err(|_| outside())?;
         if self.hidden.iter().any(|hidden| below.starts_with(hidden)) {
-            return Err(Refusal::new(format!("`{given}` holds secrets of the user")));
+            return Err(Refusal::new(format!("`{given}` holds the user's secrets")));
         }
         Ok(below.to_owned())
     }
@@ -104,9 +104,9 @@ impl Root {
 /// A directory that is held open.
 pub(super) struct OpenDirectory {
     descriptor: OwnedFd,
-    /// Its path from the root.
+    /// The path relative to the root.
     below: PathBuf,
-    /// The paths from the root that are not read.
+    /// The hidden paths, relative to the root.
     hidden: Arc<[PathBuf]>,
 }
 
@@ -116,12 +116,12 @@ impl OpenDirectory {
         Ok(Self { descriptor, below: PathBuf::new(), hidden: Arc::clone(&root.hidden) })
     }
 
-    /// Returns the path of the directory from the root.
+    /// Returns the path relative to the root.
     pub fn below(&self) -> &Path {
         &self.below
     }
 
-    /// Returns the path of an entry as the model knows it.
+    /// Returns the path of an entry, as the model sees it.
     pub fn shown(&self, name: &OsStr) -> String {
         self.below.join(name).display().to_string()
     }
@@ -175,16 +175,14 @@ impl OpenDirectory {
         String::from_utf8(bytes).map_err(|_| binary())
     }
 
-    /// Reads a regular file of the directory that has at most so many bytes.
+    /// Reads a regular file of the directory with at most `limit` bytes.
     pub fn read(&self, name: &OsStr, limit: u64) -> Result<Vec<u8>, Refusal> {
         let shown = self.shown(name);
         let failed = |error: io::Error| Refusal::io(&shown, &error);
         let too_large = |bytes: u64| {
-            Refusal::TooLarge(format!(
-                "`{shown}` has {bytes} bytes, and files of up to {limit} bytes are read"
-            ))
+            Refusal::TooLarge(format!("`{shown}` has {bytes} bytes; the limit is {limit} bytes"))
         };
-        // Checked before it is opened: opening a device may have effects.
+        // Checked before opening, because opening a device may have effects.
         check_regular(self.kind(name).map_err(failed)?, &shown)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.descriptor, name, flags, Mode::empty());
@@ -196,7 +194,7 @@ impl OpenDirectory {
             return Err(too_large(size));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
+        #[expect(clippy::disallowed_methods, reason = "the size is limited")]
         File::from(file).take(limit + 1).read_to_end(&mut bytes).map_err(failed)?;
         match bytes.len() as u64 {
             read if read > limit => Err(too_large(read)),
@@ -216,7 +214,7 @@ fn check_regular(kind: FileType, shown: &str) -> Result<(), Refusal> {
         FileType::Directory => {
             Err(Refusal::new(format!("`{shown}` is a directory; list it instead")))
         }
-        // A pipe or a device could block.
+        // Reading a pipe or a device could block.
         _ => Err(Refusal::new(format!("`{shown}` is not a regular file"))),
     }
 }

@@ -9,10 +9,10 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use super::Refusal;
 use super::confine::{OpenDirectory, Root};
 
-/// The names of files of rules, the weaker first.
+/// The names of rule files, in ascending precedence.
 const NAMES: [&str; 2] = [".gitignore", ".ignore"];
 
-/// The rules of the directories from the repository's root to the one that is searched, outermost first.
+/// The rules of the directories from the repository's root to the searched one, outermost first.
 #[derive(Default)]
 pub(super) struct IgnoreRules {
     levels: Vec<Level>,
@@ -45,7 +45,7 @@ impl IgnoreRules {
         Some(rules)
     }
 
-    /// Adds the rules of a directory; returns how many levels there were before.
+    /// Adds the rules of a directory. Returns the previous number of levels.
     pub fn enter(&mut self, root: &Root, directory: &OpenDirectory) -> usize {
         let before = self.levels.len();
         let path = root.path().join(directory.below());
@@ -54,13 +54,13 @@ impl IgnoreRules {
         before
     }
 
-    /// Removes all but the first levels.
+    /// Removes all but the first `levels` levels.
     pub fn leave(&mut self, levels: usize) {
         let removed = self.levels.drain(levels..).map(|level| level.bytes).sum::<u64>();
         self.bytes -= removed;
     }
 
-    /// Returns whether the rules leave an entry out.
+    /// Returns whether the rules exclude an entry.
     pub fn leave_out(&self, path: &Path, is_directory: bool) -> bool {
         let decides = self.levels.iter().rev().find_map(|level| {
             let below = path.strip_prefix(&level.directory).ok()?;
@@ -92,7 +92,7 @@ impl IgnoreRules {
             }
             bytes += text.len() as u64;
             for line in String::from_utf8_lossy(&text).lines() {
-                // Invalid lines are ignored, as in git.
+                // Invalid lines are ignored, like in git.
                 let _ = builder.add_line(None, line);
             }
         }

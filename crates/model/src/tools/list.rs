@@ -9,7 +9,7 @@ use super::Refusal;
 use super::confine::{Place, Root};
 use rustix::fs::FileType;
 
-/// More entries than this are counted and left out.
+/// The maximum number of listed entries. Further ones are counted.
 const MOST_ENTRIES: usize = 1000;
 
 #[derive(Deserialize)]

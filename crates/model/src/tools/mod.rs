@@ -26,7 +26,7 @@ const CALL_TIME: Duration = Duration::from_secs(10);
 
 /// The maximum size of an output.
 const MOST_BYTES: usize = 48 << 10;
-/// The size reserved for the last line, which says how much was returned.
+/// The size reserved for the last line, which reports how much was returned.
 const LAST_LINE_BYTES: usize = 512;
 
 /// The output of a call.
@@ -66,7 +66,7 @@ impl Refusal {
     }
 
     fn io(path: &str, error: &io::Error) -> Self {
-        // Error texts differ between systems.
+        // Error texts of the system differ between systems.
         let why = error.get_ref().map_or_else(|| error.kind().to_string(), ToString::to_string);
         Self::Other(format!("cannot read `{path}`: {why}"))
     }
@@ -78,13 +78,13 @@ impl Toolbox {
         Ok(Self { root: Root::open(directory)?, room: MOST_BYTES })
     }
 
-    /// Hides the user's secrets, for a directory that holds some.
+    /// Hides the user's secrets in the directory.
     #[must_use]
     pub fn without(self, secrets: &Secrets) -> Self {
         Self { root: self.root.without(secrets), ..self }
     }
 
-    /// Returns the tools with a limit on outputs, so that nothing has to be cut from them afterwards.
+    /// Returns the tools with a limit on outputs, so that outputs need not be cut afterwards.
     #[must_use]
     pub fn within(&self, output_bytes: u64) -> Self {
         let output_bytes = usize::try_from(output_bytes).unwrap_or(usize::MAX);
@@ -201,7 +201,7 @@ fn function(name: &str, description: &str, parameters: &Value) -> Value {
     })
 }
 
-/// Some models write numbers as strings.
+/// Parses a number, which some models write as a string.
 fn lenient_number<'de, D: serde::Deserializer<'de>>(given: D) -> Result<Option<usize>, D::Error> {
     let value = Option::<Value>::deserialize(given)?;
     let number = match &value {

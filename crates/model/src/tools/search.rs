@@ -15,7 +15,7 @@ use rustix::fs::FileType;
 const MOST_MATCHES: usize = 200;
 const MOST_FILES: usize = 20_000;
 const MOST_DEPTH: usize = 32;
-/// Longer lines are shown around the match.
+/// The length above which only the part of a line around the match is shown.
 const LINE_BYTES: usize = 300;
 const MORE_LINES: &str = "there are more lines";
 /// Directories that are not searched.
@@ -37,14 +37,14 @@ pub(super) struct Bounds {
 }
 
 /// The results so far.
-struct Found<'a> {
+struct SearchResults<'a> {
     root: &'a Root,
     finder: Finder<'a>,
     bounds: Bounds,
     text: String,
     matches: usize,
     files: usize,
-    passed_over: PassedOver,
+    passed_over: SkippedFiles,
     /// The reason why the search ended early.
     cut_short: Option<&'static str>,
 }
@@ -54,14 +54,14 @@ pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<Stri
         return Err(Refusal::new("`text` must be part of one line"));
     }
     let place = root.find(&given.path)?;
-    let mut found = Found {
+    let mut found = SearchResults {
         root,
         finder: Finder::new(&given.text),
         bounds,
         text: String::new(),
         matches: 0,
         files: 0,
-        passed_over: PassedOver::default(),
+        passed_over: SkippedFiles::default(),
         cut_short: None,
     };
     match &place {
@@ -75,7 +75,7 @@ pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<Stri
             found.file(&directory.shown(name), &text);
         }
     }
-    let Found { mut text, matches, files, passed_over, cut_short, .. } = found;
+    let SearchResults { mut text, matches, files, passed_over, cut_short, .. } = found;
     if matches == 0 && cut_short != Some(MORE_LINES) {
         let _ = writeln!(text, "no line of {files} files contains it");
     }
@@ -90,7 +90,7 @@ pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<Stri
 
 /// The files and directories that were skipped.
 #[derive(Default)]
-struct PassedOver {
+struct SkippedFiles {
     large: usize,
     no_text: usize,
     unreadable: usize,
@@ -99,7 +99,7 @@ struct PassedOver {
     rules: usize,
 }
 
-impl PassedOver {
+impl SkippedFiles {
     fn note(&mut self, why: &Refusal) {
         match why {
             Refusal::TooLarge(_) => self.large += 1,
@@ -148,9 +148,9 @@ impl PassedOver {
     }
 }
 
-impl Found<'_> {
-    /// Searches a directory in the order of names. Links and ignored files are skipped, unless the directory itself
-    /// was asked for.
+impl SearchResults<'_> {
+    /// Searches a directory in the order of names. Skips links and ignored files, unless the directory itself
+    /// is ignored.
     fn directory(
         &mut self,
         directory: &OpenDirectory,
@@ -207,7 +207,7 @@ impl Found<'_> {
 
     fn file(&mut self, shown: &str, text: &str) {
         self.files += 1;
-        // Most files have no match and are not split into lines.
+        // Most files have no match and need not be split into lines.
         if self.finder.find(text.as_bytes()).is_none() {
             return;
         }

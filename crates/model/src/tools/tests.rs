@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A directory with a bit of everything, and something outside of it that nobody may see.
+/// A directory with files of every kind, and a file outside that must stay hidden.
 fn lab() -> (tempfile::TempDir, Toolbox) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("work");
@@ -206,7 +206,7 @@ fn what_the_project_ignores_is_not_searched_unless_it_is_asked_for() {
     assert_eq!(search("."), ".config/x:1: a hay\nkept.log:1: a hay\n");
     assert_eq!(search("target"), "target/debug/out:1: a hay\n");
     assert_eq!(search("a.log"), "a.log:1: a hay\n");
-    // Whoever looks into a part of the project is under the rules of the whole.
+    // The rules of the whole project also apply to a part of it.
     let part = Toolbox::open(&work.join("src")).unwrap();
     assert!(call(&part, "search_text", json!({"text": "hay"})).1.starts_with("no line"));
     assert!(call(&toolbox, "read_file", json!({"path": "a.log"})).0);
@@ -234,7 +234,7 @@ fn rules_over_the_limit_are_not_followed_and_said() {
     let told = "[1 file was not searched: 1 larger than 4 MiB; \
                 1 .gitignore was not followed: larger than 128 KiB with those above]\n";
     assert_eq!(found, format!("target/out:1: a hay\n{told}"));
-    // Several that are small enough alone are held together only up to the limit.
+    // Several small files are loaded only up to the common limit.
     let line = "target\n";
     let half = line.repeat((100 << 10) / line.len());
     fs::write(work.join(".gitignore"), &half).unwrap();
@@ -245,7 +245,7 @@ fn rules_over_the_limit_are_not_followed_and_said() {
     assert!(found.starts_with("deep/hay:1: a hay\n[1 .gitignore was not followed"), "{found}");
 }
 
-/// Exchanges a directory and a link to one outside, over and over.
+/// Repeatedly exchanges a directory with a link to a directory outside.
 fn exchange(work: &Path, stop: &std::sync::atomic::AtomicBool) {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     let (directory, link) = (work.join("d"), work.join("l"));

@@ -1,4 +1,4 @@
-//! The limits of a response, on both wires.
+//! The limits on a response, for both wires.
 
 use convoke_thread::item::ResponseItem;
 
@@ -7,7 +7,7 @@ use crate::client::CallError;
 
 /// The maximum number of tool calls in a response.
 pub(super) const MOST_CALLS: usize = 256;
-/// The maximum number of items in a response, and of strings in all of them.
+/// The maximum number of items in a response, and of strings in all items together.
 const MOST_ITEMS: usize = 1024;
 const MOST_STRINGS: usize = 1 << 16;
 /// The maximum length of an id or name.
@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 256;
 
 /// The remaining room for the items of a response.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct ResponseRoom {
     limit: usize,
     items: usize,
     calls: usize,
@@ -25,8 +25,8 @@ pub(super) struct Room {
     others: usize,
 }
 
-impl Room {
-    /// Creates room for `limit` bytes of messages, as many of reasoning, and as many of everything else.
+impl ResponseRoom {
+    /// Creates room for `limit` bytes of messages, of reasoning, and of everything else, each.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -39,13 +39,13 @@ impl Room {
         }
     }
 
-    /// Returns the bytes that are left for messages.
+    /// Returns the remaining bytes for messages.
     pub fn for_text(&self) -> usize {
         self.messages
     }
 
-    /// Admits an item: cuts its texts to the room that is left and returns how many bytes were cut. Fails where a cut would
-    /// change the meaning: of calls, ids and names.
+    /// Admits an item: cuts its texts to the remaining room, and returns the number of bytes cut. Fails for
+    /// calls, ids and names, whose meaning a cut would change.
     pub fn admit(&mut self, item: &mut ResponseItem) -> Result<u64, CallError> {
         take(&mut self.items, 1).ok_or_else(|| too_many("items", MOST_ITEMS))?;
         if item.is_tool_call() {
@@ -86,7 +86,7 @@ pub(super) fn expect_short(name: &str) -> Result<(), CallError> {
     }
     let bytes = name.len();
     Err(CallError::OverLimit(format!(
-        "an id or name has {bytes} bytes, and the most is {LONGEST_NAME}"
+        "an id or name has {bytes} bytes; the limit is {LONGEST_NAME}"
     )))
 }
 
@@ -109,7 +109,7 @@ fn cut_to(text: &mut String, room: &mut usize) -> u64 {
     let kept = text.floor_char_boundary(*room);
     let cut = (text.len() - kept) as u64;
     text.truncate(kept);
-    // Nothing follows a cut.
+    // Nothing may follow a cut.
     *room = if cut > 0 { 0 } else { *room - kept };
     cut
 }

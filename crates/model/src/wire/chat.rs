@@ -7,8 +7,8 @@ use convoke_thread::item::{ContentItem, FunctionCall, Reasoning, ReasoningConten
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::bounds::{self, MOST_CALLS, Room, expect_short};
-use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable};
+use super::bounds::{self, MOST_CALLS, ResponseRoom, expect_short};
+use super::{Answer, BoundedText, FinishReason, ResponseDelta, unreadable};
 use crate::client::CallError;
 use convoke_wire::sse::{Data, SseEvent};
 
@@ -16,9 +16,9 @@ use convoke_wire::sse::{Data, SseEvent};
 #[derive(Debug)]
 pub(crate) struct Reader {
     limit: usize,
-    text: Bounded,
-    thoughts: Bounded,
-    room: Room,
+    text: BoundedText,
+    thoughts: BoundedText,
+    room: ResponseRoom,
     calls: BTreeMap<u64, Call>,
     finish_reason: Option<String>,
     usage: Option<Usage>,
@@ -51,7 +51,7 @@ struct Choice {
 struct Delta {
     content: Option<String>,
     refusal: Option<String>,
-    /// Servers have two names for reasoning.
+    /// The reasoning, for which servers use two names.
     reasoning_content: Option<String>,
     reasoning: Option<Value>,
     tool_calls: Option<Vec<CallDelta>>,
@@ -75,9 +75,9 @@ impl Reader {
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
-            text: Bounded::default(),
-            thoughts: Bounded::default(),
-            room: Room::new(limit),
+            text: BoundedText::default(),
+            thoughts: BoundedText::default(),
+            room: ResponseRoom::new(limit),
             calls: BTreeMap::new(),
             finish_reason: None,
             usage: None,
@@ -85,7 +85,7 @@ impl Reader {
         }
     }
 
-    /// Returns whether the finish reason has arrived; some servers end the stream with it.
+    /// Returns whether the finish reason has arrived. Some servers end the stream with it.
     pub fn has_finished(&self) -> bool {
         self.finish_reason.is_some()
     }

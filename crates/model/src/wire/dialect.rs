@@ -1,4 +1,4 @@
-//! Recognises streams in another wire format than the configured one.
+//! Recognises a stream in a wire format other than the configured one.
 
 use convoke_thread::config::Wire;
 use convoke_wire::Wire as Format;
@@ -9,7 +9,7 @@ use crate::client::CallError;
 /// The name of the Chat wire in messages.
 pub(crate) const CHAT: &str = "chat";
 
-/// Recognises the format of an event; for most servers the first event suffices.
+/// Recognises the format of an event. With most servers, the first event is enough.
 pub(crate) fn format_of(event: &str) -> Option<Format> {
     let event: Value = serde_json::from_str(event).ok()?;
     let kind = event["type"].as_str().unwrap_or_default();
@@ -26,15 +26,13 @@ pub(crate) fn format_of(event: &str) -> Option<Format> {
     }
 }
 
-/// Returns the error of a stream in a format, if it is not that of the configured wire.
+/// Returns the error of a stream in another format than the configured wire's.
 pub(crate) fn mismatch(format: Format, wire: Wire) -> Option<CallError> {
     let use_wire = |name: &str, flag: &str| {
-        format!(
-            "it answers with events of {name}; say --wire {flag}, or wire = \"{flag}\" in a file"
-        )
+        format!("the events are those of {name}; use --wire {flag}, or wire = \"{flag}\" in a file")
     };
     let unknown = |name: &str| {
-        format!("it answers with events of {name}; an OpenAI-compatible address is needed")
+        format!("the events are those of {name}; an OpenAI-compatible address is needed")
     };
     Some(CallError::Shape(match (format, wire) {
         (Format::Responses, Wire::Responses) | (Format::Chat, Wire::Chat) => return None,

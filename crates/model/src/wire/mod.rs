@@ -33,9 +33,9 @@ pub struct Answer {
 /// The reason why a model stopped early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishReason {
-    /// It reached its limit of output tokens.
+    /// The model reached its limit of output tokens.
     OutputFull,
-    /// A filter stopped it.
+    /// A filter stopped the model.
     Refused,
 }
 
@@ -74,7 +74,7 @@ impl Reader {
         }
     }
 
-    /// Returns whether the response is complete when the stream ends here.
+    /// Returns whether the response is complete if the stream ends here.
     pub fn is_whole_at_end(&self) -> bool {
         match self {
             Self::Responses(_) => false,
@@ -91,9 +91,9 @@ impl Reader {
     }
 }
 
-/// Reads a whole stream of bytes that was recorded, and keeps at most `limit` bytes of each kind of text.
+/// Reads a whole recorded stream, keeping at most `limit` bytes of each kind of text.
 ///
-/// Errors in the stream end it; the answer is what came before.
+/// An error in the stream ends it; the answer is what came before.
 pub fn read_stream(wire: Wire, bytes: &[u8], limit: usize) -> Answer {
     let mut sse = SseReader::new(bytes.len());
     let mut events = VecDeque::new();
@@ -116,12 +116,12 @@ pub fn read_stream(wire: Wire, bytes: &[u8], limit: usize) -> Answer {
 
 /// A text that grows up to a limit.
 #[derive(Debug, Default)]
-struct Bounded {
+struct BoundedText {
     text: String,
     cut: u64,
 }
 
-impl Bounded {
+impl BoundedText {
     /// Adds a piece, and returns the number of bytes that fit.
     fn push(&mut self, piece: &str, limit: usize) -> usize {
         let room = limit.saturating_sub(self.text.len());
@@ -139,10 +139,11 @@ impl Bounded {
     }
 }
 
-/// Creates the error of an unreadable event: JSON of another form is permanent, invalid JSON was damaged in transit.
+/// Returns the error of an unreadable event. JSON of another form is permanent; invalid JSON was damaged in
+/// transit.
 fn unreadable(error: &serde_json::Error) -> ResponseDelta {
     ResponseDelta::Failed(if error.is_data() {
-        CallError::Shape(format!("an event has another form ({error})"))
+        CallError::Shape(format!("an event has an unexpected form ({error})"))
     } else {
         CallError::Cut(format!("an event is not JSON ({error})"))
     })

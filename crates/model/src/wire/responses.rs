@@ -7,8 +7,8 @@ use convoke_thread::item::{ContentItem, ResponseItem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::bounds::{self, Room};
-use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable};
+use super::bounds::{self, ResponseRoom};
+use super::{Answer, BoundedText, FinishReason, ResponseDelta, unreadable};
 use crate::client::CallError;
 use convoke_wire::sse::{Data, SseEvent};
 
@@ -16,11 +16,11 @@ use convoke_wire::sse::{Data, SseEvent};
 #[derive(Debug)]
 pub(crate) struct Reader {
     /// The room for items.
-    room: Room,
+    room: ResponseRoom,
     items: Vec<ResponseItem>,
     /// The streamed text of the current message, in case the complete item does not arrive.
-    text: Bounded,
-    /// The remaining bytes of deltas to show, of messages and of reasoning.
+    text: BoundedText,
+    /// The remaining bytes of deltas to show, for messages and for reasoning.
     shown: [usize; 2],
     cut_bytes: u64,
     usage: Option<Usage>,
@@ -28,7 +28,7 @@ pub(crate) struct Reader {
     stopped: Option<FinishReason>,
 }
 
-/// The fields of an event. Deltas, by far the most frequent, borrow from the line.
+/// The fields of an event. Deltas, by far the most frequent events, borrow from the line.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
 struct Event<'a> {
@@ -43,7 +43,7 @@ struct Event<'a> {
     message: Option<Value>,
 }
 
-/// The events that are parsed, apart from `response.created`, which only names the model.
+/// The events that are parsed, except `response.created`, which only names the model.
 const EVENTS_READ: [&str; 10] = [
     "response.output_text.delta",
     "response.refusal.delta",
@@ -60,9 +60,9 @@ const EVENTS_READ: [&str; 10] = [
 impl Reader {
     pub fn new(limit: usize) -> Self {
         Self {
-            room: Room::new(limit),
+            room: ResponseRoom::new(limit),
             items: Vec::new(),
-            text: Bounded::default(),
+            text: BoundedText::default(),
             shown: [limit; 2],
             cut_bytes: 0,
             usage: None,
@@ -126,7 +126,7 @@ impl Reader {
         }
     }
 
-    /// Handles an event over the size limit by its name alone.
+    /// Handles an event over the size limit, using only its name.
     fn oversized(&mut self, name: &str, deltas: &mut impl Extend<ResponseDelta>) {
         match name {
             "response.output_item.done" => {
@@ -144,7 +144,7 @@ impl Reader {
             Ok(ResponseItem::Other(_)) => Ok(()),
             Ok(item) => {
                 if item.role().is_some() {
-                    self.text = Bounded::default();
+                    self.text = BoundedText::default();
                 }
                 self.keep(item)
             }
@@ -188,7 +188,7 @@ impl Reader {
     }
 
     pub fn into_answer(mut self) -> Answer {
-        // There is always room, except in a failed response.
+        // Fails only in a failed response.
         let _ = self.keep_streamed_text();
         Answer {
             items: self.items,
@@ -218,7 +218,7 @@ fn is_of_no_concern(data: &str) -> bool {
     named.is_ok_and(|event| !EVENTS_READ.contains(&&*event.kind))
 }
 
-/// Converts arguments to JSON text, if a server sends the JSON value itself.
+/// Converts arguments to JSON text, for servers that send the JSON value itself.
 fn as_json_text(arguments: Option<&mut Value>) {
     if let Some(arguments) = arguments.filter(|it| it.is_object() || it.is_array()) {
         *arguments = Value::String(arguments.to_string());

@@ -10,13 +10,14 @@ pub(crate) enum StringKind {
     Message,
     /// A part of reasoning.
     Reasoning,
-    /// An id, a name or a keyword of the protocol.
+    /// An id, a name or a protocol keyword.
     Name,
     /// Anything else: arguments, encrypted content, outputs.
     Other,
 }
 
-/// Visits every string of an item. A JSON value is visited as its text; where the visitor leaves no JSON, it becomes that text.
+/// Visits every string of an item. A JSON value is visited as its text; if the visitor's result is not JSON,
+/// the value becomes that text.
 pub(crate) fn each_string(item: &mut ResponseItem, visit: &mut dyn FnMut(StringKind, &mut String)) {
     match item {
         ResponseItem::Message(message) => {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::client::CallError;
 
-/// Reads events given by their data, and returns what was heard and what it came to.
+/// Parses events given by their data, and returns the deltas and the answer.
 fn read(wire: Wire, events: &[Value]) -> (Vec<ResponseDelta>, Answer) {
     let mut reader = Reader::new(wire, 1000);
     let mut heard = Vec::new();
@@ -36,7 +36,7 @@ fn calls(answer: &Answer) -> Vec<(&str, &str, &str)> {
 
 #[test]
 fn a_bounded_text_is_cut_once_at_a_character_and_counts_the_rest() {
-    let mut text = Bounded::default();
+    let mut text = BoundedText::default();
     for piece in ["ab", "世界", "c"] {
         text.push(piece, 6);
     }
@@ -146,7 +146,7 @@ fn calls_are_bounded_on_either_wire() {
         assert!(error.contains("more than 256 tool calls"), "{error}");
         assert_eq!(calls(&answer).len(), 256, "{wire:?}");
     }
-    // Also where they come only at the end.
+    // Also if they arrive only at the end.
     let output: Vec<Value> = (0..300).map(|number| call_item(number)["item"].take()).collect();
     let (heard, _) = read(
         Wire::Responses,

@@ -1,4 +1,4 @@
-//! The child: two models answer a person; turns that fail or are cancelled are tried again.
+//! The child process: two models answer a person; turns that fail or are cancelled are retried.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ use convoke_thread::config::Machine;
 pub const DIRECTORY: &str = "CONVOKE_CRASH_DIRECTORY";
 pub const FAILPOINT: &str = "CONVOKE_CRASH_FAILPOINT";
 pub const SERVER: &str = "CONVOKE_CRASH_SERVER";
-/// The text of a model before it hangs.
+/// The text that a model writes before it hangs.
 pub const THINKING: &str = "I am thin";
-/// The tokens of a thread: what the server counts is always more than nine tenths of it.
+/// The context window in tokens. The server always counts more than nine tenths of it.
 pub const WINDOW: u64 = 100_000;
 
 const TEAM: &str = r#"
@@ -62,7 +62,7 @@ pub fn main(directory: &Path) {
     runtime.block_on(talk(directory));
 }
 
-/// Makes a model that keeps its thread in the store.
+/// Creates a model that keeps its thread in the store.
 fn model(name: &str, wire: ApiWire, work: PathBuf, threads: Arc<dyn ThreadStore>) -> ModelAgent {
     let api = Api {
         base_url: Some(std::env::var(SERVER).unwrap()),

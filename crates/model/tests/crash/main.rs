@@ -1,6 +1,6 @@
 //! Crashes with models in the team: a child process runs a conversation and is killed at every write point,
-//! also while turns are compacted, fail, are cancelled and retried. At any moment, a model's thread holds
-//! exactly the turns of its session, in the end each of them once, and every request that was sent is stored.
+//! also while turns are compacted, fail, are cancelled and retried. At any moment, a model's thread contains
+//! exactly the turns of its session, in the end each once, and every sent request is stored.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "the functions of a test")]
 
@@ -38,9 +38,9 @@ fn faults() -> Vec<Answer> {
 
 /// The messages of a session, and the threads of its models.
 #[derive(Debug, Default, PartialEq)]
-struct Left {
+struct StoredData {
     messages: u64,
-    /// The thread of each model, without the numbers that the server gives to its responses.
+    /// The thread of each model, without the server's response numbers.
     remembered: BTreeMap<&'static str, String>,
 }
 
@@ -58,15 +58,15 @@ fn run_child(directory: &Path, server: &Rehearsal, dies_at: Option<u64>) -> bool
     command.status().unwrap().success()
 }
 
-/// Reads what a child has left, and checks that session and threads agree.
-async fn look(directory: &Path) -> Left {
+/// Reads the data that a child left, and checks that session and threads agree.
+async fn look(directory: &Path) -> StoredData {
     let store = SqliteStore::open(&directory.join("state")).await.unwrap();
     let session = match store.session(child::session()).await {
         Ok(session) => session,
-        Err(StoreError::NoSession(_)) => return Left::default(),
+        Err(StoreError::NoSession(_)) => return StoredData::default(),
         Err(error) => panic!("{error}"),
     };
-    let mut left = Left { messages: session.state.last_message.0, ..Left::default() };
+    let mut left = StoredData { messages: session.state.last_message.0, ..StoredData::default() };
     let turns = store.turns_after(child::session(), TurnId(0), 1000).await.unwrap();
     for member in ["ada", "bob"] {
         let mut done: Vec<_> = turns
@@ -100,7 +100,7 @@ async fn look(directory: &Path) -> Left {
     left
 }
 
-/// Checks that every request that the server has got was stored before it left.
+/// Checks that every request that the server received was stored first.
 async fn assert_all_is_stored(directory: &Path, server: &Rehearsal) {
     let store = SqliteStore::open(&directory.join("state")).await.unwrap();
     let mut stored = BTreeMap::new();
@@ -129,13 +129,13 @@ fn without_numbers(text: &str) -> String {
     clean
 }
 
-/// Returns a directory in memory where there is one: the end of a process does not ask for a disk.
+/// Returns a directory in memory, if possible: a killed process does not need a disk.
 fn scratch() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// Kills children one after another and lets another one finish. Returns the number of kills and what is left.
-async fn survive(deaths: &[u64]) -> (usize, Left) {
+/// Kills children one after another, then lets one finish. Returns the number of kills and the final data.
+async fn survive(deaths: &[u64]) -> (usize, StoredData) {
     let (directory, server) = (scratch(), server(faults()).await);
     let mut kills = 0;
     for death in deaths {
@@ -149,8 +149,8 @@ async fn survive(deaths: &[u64]) -> (usize, Left) {
     (kills, left)
 }
 
-/// Returns what is left of a run without faults.
-async fn reference() -> Left {
+/// Returns the final data of a run without faults.
+async fn reference() -> StoredData {
     let (directory, server) = (scratch(), server([]).await);
     assert!(run_child(directory.path(), &server, None));
     let left = look(directory.path()).await;
@@ -188,7 +188,7 @@ async fn a_crash_while_recovering_from_a_crash_is_no_worse() {
     assert_eq!(all_kills, 3 * 12);
 }
 
-/// Not a test of its own: the child that the other tests start.
+/// Not a test itself: the child that the other tests start.
 #[test]
 fn the_child() {
     if let Some(directory) = std::env::var_os(child::DIRECTORY) {

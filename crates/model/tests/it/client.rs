@@ -19,7 +19,7 @@ use crate::raw_server::RawServer;
 const WIRES: [Wire; 2] = [Wire::Responses, Wire::Chat];
 const BODY: &str = r#"{"model":"m","stream":true,"stream_options":{"include_usage":true}}"#;
 
-/// Limits that no machine is too slow for.
+/// Limits that suffice on any machine.
 fn patient() -> CallLimits {
     let minute = Duration::from_mins(1);
     CallLimits { connect: minute, idle: minute, total: 2 * minute, ..CallLimits::default() }
@@ -221,7 +221,7 @@ async fn a_dropped_call_ends_at_once() {
         () = tokio::time::sleep(Duration::from_millis(50)) => {}
     }
     drop(call);
-    // The server would wait a minute for an answer that somebody still listens to.
+    // The server would wait a minute for a response that is still being read.
     let ended = tokio::time::timeout(Duration::from_secs(40), server.shutdown()).await;
     assert_eq!(ended.unwrap().len(), 1);
 }
@@ -320,7 +320,7 @@ async fn what_cannot_change_is_asked_for_once() {
         "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":18446744073709551615}]}}]}\n\n";
     let moved = "location: https://me:hunter2@else.example/v1/responses?key=hunter2\r\n";
     let cases = [
-        ("200 OK", stream, "data: {\"choices\":\"none\"}\n\n", "an event has another form"),
+        ("200 OK", stream, "data: {\"choices\":\"none\"}\n\n", "an event has an unexpected form"),
         ("200 OK", stream, index, "a call has the number 18446744073709551615"),
         ("400 Bad", "", r#"{"error":{"message":"hm","type":"server_error"}}"#, "hm (status 400)"),
         ("404 None", "", "404 page not found", "check `base-url` and `wire`: 404 page not found"),
@@ -365,7 +365,7 @@ async fn proxies_come_from_the_environment_and_never_stand_before_this_machine()
     let host = "model.invalid".to_owned();
     assert_eq!(proxy.requests()[0].kind, RequestKind::Elsewhere { host });
 
-    // An address that means this machine and does not say so, because a name would have to be looked up.
+    // An address of this machine that does not look like one, because a name would have to be looked up.
     let server = start(Script::default()).await.unwrap();
     let unnamed = format!("http://0.0.0.0:{}/v1", server.address().port());
     let proxied = call(&unnamed, &[("ALL_PROXY", &address), ("NO_PROXY", "other")]).await;
@@ -384,7 +384,7 @@ async fn proxies_come_from_the_environment_and_never_stand_before_this_machine()
 
 #[tokio::test]
 async fn a_server_that_is_not_there_and_one_without_tls_are_told_apart_from_answers() {
-    // Held, so that nobody else gets it, and not listened on.
+    // Bound, so that no other process gets the port, but not listening.
     let held = tokio::net::TcpSocket::new_v4().unwrap();
     held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let gone = held.local_addr().unwrap();

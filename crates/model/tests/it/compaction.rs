@@ -1,4 +1,4 @@
-//! Compaction: when it happens, what it leaves, and that it always ends.
+//! Compaction: when it happens, what remains, and that it always ends.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use convoke_rehearsal::script::{Content, HttpError};
 use convoke_rehearsal::{Answer, Reply, Script, Usage};
 use serde_json::json;
 
-use crate::lab::{Lab, TIMEOUT, Taken, take};
+use crate::lab::{FinishedTurn, Lab, TIMEOUT, take};
 
 const WIRES: [ApiWire; 2] = [ApiWire::Responses, ApiWire::Chat];
 const WINDOW: u64 = 100_000;
 
-/// An answer after which the thread is full, as far as its server counts.
+/// An answer after which the thread is full, according to the server's counts.
 fn filling(text: &str) -> Answer {
     Reply::default().say(text).with_usage(usage(95_000)).into()
 }
@@ -35,7 +35,7 @@ fn full() -> Answer {
     Content::Error(HttpError::new(400, message)).into()
 }
 
-fn failure(taken: &Taken) -> (FailureReason, String) {
+fn failure(taken: &FinishedTurn) -> (FailureReason, String) {
     match &taken.outcome.verdict {
         Verdict::Failed(Failure { reason, message }) => (*reason, message.clone()),
         other => panic!("{other:?}"),
@@ -57,13 +57,13 @@ async fn a_full_thread_is_compacted_before_the_next_turn_and_nothing_is_lost() {
     assert_eq!((kept.as_str(), question.as_str()), ("\"First question\"", "\"Second question\""));
     assert!(summary.contains("SUMMARY") && !lab.bodies()[2].contains("One."));
 
-    // The replaced items can be read, from the store alone.
+    // The replaced items can be read from the store.
     let log = lab.log(&second).await;
     let [compaction] = &log.compactions[..] else { panic!("{:?}", log.compactions) };
     assert!(compaction.summary.contains("SUMMARY"));
     assert!(format!("{:?}", compaction.replaced).contains("One."));
 
-    // And the thread goes on with the very items that it was left with.
+    // The thread continues with exactly the remaining items.
     let third = lab.say("Third question", Some(&second)).await;
     assert_eq!(third.reply(), "Three.");
     assert_eq!(items[..], lab.items(3)[..items.len()]);
@@ -100,7 +100,7 @@ async fn a_thread_that_fills_up_in_the_middle_of_a_turn_is_compacted_there() {
         let script = Script::new([filling.into(), small("SUMMARY"), small("Done.")]);
         let mut lab = Lab::new(wire, script).await.with_window(WINDOW).with_tools();
         if wire == ApiWire::Chat {
-            // Nobody counts on this wire, so the size is estimated: let it be reached by the file.
+            // This wire has no counts, so the size is estimated; the file is large enough to reach the limit.
             lab.api.context_window = Some(3_000);
         }
         lab.write("big.txt", &"A line of a rather big file.\n".repeat(400));
@@ -151,7 +151,7 @@ async fn a_compaction_that_does_not_help_is_told_and_never_repeated_in_a_loop() 
         Answer::from(reply.with_usage(usage(5_000)))
     };
     let script = Script::new([call(), small("SUMMARY"), call()]).with_default(small("SUMMARY"));
-    // The instructions alone are longer than this.
+    // The instructions alone exceed this.
     let lab = Lab::new(ApiWire::Responses, script).await.with_window(500).with_tools();
     let taken = lab.say("Look", None).await;
     let (reason, message) = failure(&taken);
@@ -203,7 +203,7 @@ async fn a_compaction_that_is_cancelled_leaves_the_thread_as_it_was() {
     assert_eq!(lab.lines(&first).await, lines);
 }
 
-/// Tokens of which the instructions take about a third.
+/// A window of which the instructions take about a third.
 const NARROW: u64 = 4_000;
 
 fn long(question: &str) -> String {
@@ -282,9 +282,9 @@ async fn a_summary_is_no_reply_of_a_turn_that_fails_after_it() {
     let first = lab.say("First question", None).await;
     let second = lab.say("Second question", Some(&first)).await;
     assert_eq!((failure(&second).0, second.outcome.reply.as_str()), (FailureReason::Request, ""));
-    // The usage is reported all the same.
+    // The usage is reported anyway.
     assert!(second.outcome.usage.is_some());
-    // The compaction is not: it went with the turn.
+    // The compaction is not reported, because the failed turn undid it.
     assert_eq!(second.story(), ["started", "finished failed"]);
     assert!(second.outcome.diagnostics.is_empty(), "{:?}", second.outcome.diagnostics);
 }
@@ -311,7 +311,7 @@ async fn a_turn_has_no_more_time_for_being_tried_again() {
 
 #[tokio::test]
 async fn a_turn_that_is_cancelled_in_the_compaction_before_it_is_kept_with_its_question() {
-    // The thread is full, or this turn would fill it; or nobody had time for anything.
+    // The thread is full, this turn would fill it, or the turn is cancelled immediately.
     let hang = || Answer::from(Reply::default().end(convoke_rehearsal::End::Hang));
     for (window, held, waits) in
         [(WINDOW, 95_000, true), (NARROW, 2_000, true), (WINDOW, 500, false)]

@@ -1,4 +1,4 @@
-//! A thread that goes on tells what has changed, and nothing else.
+//! A continued thread sends what has changed, and nothing else.
 
 use convoke_files::MemoryTree;
 use convoke_thread::config::{Config, Machine, Overrides};
@@ -38,7 +38,7 @@ impl World {
 
     fn config(&self) -> Config {
         let overrides = Overrides {
-            // A model whose instructions carry no personality, and which knows some.
+            // A model with personalities whose instructions contain none.
             model: Some("gpt-5.2-codex".to_owned()),
             personality: Some(Personality::Pragmatic),
             approval_policy: Some(ApprovalPolicy::Never),
@@ -51,7 +51,7 @@ impl World {
         Setup { files: &self.files, pack: &self.pack, machine: &self.machine, listed_models: &[] }
     }
 
-    /// Begins a thread with a turn, and returns what a store keeps of it.
+    /// Starts a thread with a turn, and returns its stored form.
     fn begun(&self) -> (Record, LastSituation, Vec<Value>) {
         let mut thread = Thread::start(self.setup(), self.config(), "t").unwrap();
         let mut record = thread.record_start();
@@ -61,7 +61,7 @@ impl World {
     }
 }
 
-/// Begins a turn and returns the items of its request.
+/// Starts a turn and returns the items of its request.
 fn items_of(thread: &mut Thread<'_>, text: &str) -> Vec<Value> {
     let input = vec![UserInput::Text(text.to_owned())];
     match thread.begin_turn(input, &TurnOverrides::default()).unwrap() {
@@ -73,7 +73,7 @@ fn items_of(thread: &mut Thread<'_>, text: &str) -> Vec<Value> {
     }
 }
 
-/// Goes on under another configuration and returns the texts that were added.
+/// Continues with another configuration and returns the added texts.
 fn added(world: &World, change: impl FnOnce(&mut Config)) -> Vec<String> {
     let (record, told, before) = world.begun();
     let mut config = world.config();

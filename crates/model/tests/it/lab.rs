@@ -15,7 +15,7 @@ use convoke_rehearsal::{Rehearsal, Script, start};
 use convoke_thread::config::Machine;
 use serde_json::Value;
 
-/// The time limit for every wait: machines that build at the same time are slow.
+/// The time limit for every wait; machines that build at the same time are slow.
 pub const TIMEOUT: Duration = Duration::from_mins(2);
 
 pub const KEY: &str = "correct-horse-battery";
@@ -28,12 +28,12 @@ pub struct Lab {
     pub api: Api,
     /// The environment of the members.
     pub env: Vec<(OsString, OsString)>,
-    /// The thread of the members, when they have one of their own.
+    /// The thread of the members, if they have their own.
     pub thread: Option<ThreadId>,
 }
 
 /// The events and the result of a turn.
-pub struct Taken {
+pub struct FinishedTurn {
     pub events: Vec<Event<'static>>,
     pub outcome: TurnResult,
 }
@@ -85,7 +85,7 @@ impl Lab {
         std::fs::write(path, text).unwrap();
     }
 
-    /// Creates a member anew, as a program that was started again does.
+    /// Creates a member again, like a restarted program.
     pub fn agent(&self) -> ModelAgent {
         self.agent_with(Arc::<MemoryThreadStore>::clone(&self.store))
     }
@@ -99,7 +99,7 @@ impl Lab {
         ModelAgent::new(settings, self.host(store))
     }
 
-    /// Creates a member with settings and a store of its own.
+    /// Creates a member with its own settings and store.
     pub fn member_with(&self, settings: Settings, store: Arc<dyn ThreadStore>) -> ModelAgent {
         ModelAgent::new(settings, self.host(store))
     }
@@ -122,15 +122,15 @@ impl Lab {
         }
     }
 
-    pub fn turn_input(&self, prompt: &str, after: Option<&Taken>) -> TurnInput {
+    pub fn turn_input(&self, prompt: &str, after: Option<&FinishedTurn>) -> TurnInput {
         let mut turn_input = TurnInput::new(prompt, self.work());
         turn_input.limits.turn = TIMEOUT;
         turn_input.resume = after.map(|taken| taken.outcome.resume.clone().unwrap());
         turn_input
     }
 
-    /// Takes a turn with a member that was just made.
-    pub async fn say(&self, prompt: &str, after: Option<&Taken>) -> Taken {
+    /// Runs a turn with a new member.
+    pub async fn say(&self, prompt: &str, after: Option<&FinishedTurn>) -> FinishedTurn {
         take(self.agent().start(self.turn_input(prompt, after))).await
     }
 
@@ -147,25 +147,25 @@ impl Lab {
         list.as_array().unwrap().clone()
     }
 
-    pub async fn lines(&self, taken: &Taken) -> Vec<String> {
+    pub async fn lines(&self, taken: &FinishedTurn) -> Vec<String> {
         let lines = self.store.thread_lines(&taken.thread()).await.unwrap();
         lines.into_iter().map(|line| line.text).collect()
     }
 
-    pub async fn log(&self, taken: &Taken) -> Log {
+    pub async fn log(&self, taken: &FinishedTurn) -> Log {
         Log::load(&*self.store, &taken.thread()).await.unwrap().unwrap()
     }
 }
 
-pub async fn take(mut turn: AgentTurn) -> Taken {
+pub async fn take(mut turn: AgentTurn) -> FinishedTurn {
     let mut events = Vec::new();
     while let Some(event) = turn.next().await {
         events.push(event);
     }
-    Taken { events, outcome: turn.result().await }
+    FinishedTurn { events, outcome: turn.result().await }
 }
 
-impl Taken {
+impl FinishedTurn {
     pub fn thread(&self) -> ThreadId {
         ThreadId::parse(&self.outcome.resume.as_ref().unwrap().session).unwrap()
     }
@@ -179,13 +179,13 @@ impl Taken {
         sent.collect()
     }
 
-    /// Returns the reply of a turn that must have been done.
+    /// Returns the reply of a turn, which must be done.
     pub fn reply(&self) -> &str {
         assert_eq!(self.outcome.verdict, Verdict::Done);
         &self.outcome.reply
     }
 
-    /// Returns the events as short words, pieces of text left out.
+    /// Returns the events as short words, without pieces of text.
     pub fn story(&self) -> Vec<String> {
         let words = self.events.iter().filter_map(|event| {
             Some(match &event.kind {

@@ -1,4 +1,4 @@
-//! The client and the member as a server and a team see them.
+//! Tests of the client and the member, from the outside.
 
 #![expect(
     clippy::unwrap_used,

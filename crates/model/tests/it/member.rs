@@ -1,4 +1,4 @@
-//! A member's turns: what is sent, what is kept, and what a failure leaves.
+//! A member's turns: what is sent, what is stored, and what a failure leaves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::lab::{KEY, Lab, TIMEOUT, take};
 
-/// Makes one setting wrong.
+/// Makes one setting invalid.
 type Change = fn(&mut convoke_agent::config::Api);
 
 const WIRES: [ApiWire; 2] = [ApiWire::Responses, ApiWire::Chat];
@@ -42,7 +42,7 @@ async fn a_turn_is_told_as_events_and_comes_to_an_outcome() {
         assert_eq!(taken.reply(), "Good day.");
         assert_eq!(taken.outcome.model.as_deref(), Some("test-model"));
         let counted = Usage { input: 900, output: 5, cached: 800, ..Usage::default() };
-        // Nobody asks a Chat server to count, because Codex did not.
+        // Chat servers are not asked to count, because Codex does not.
         let expected = (wire == ApiWire::Responses).then_some(counted);
         assert_eq!(taken.outcome.usage, expected);
         let body = &lab.bodies()[0];
@@ -66,7 +66,7 @@ async fn a_thread_goes_on_after_a_restart_and_what_was_sent_stays_as_it_was() {
             let end = pair[0].find("],\"tools\":").or(pair[0].find("],\"stream\":")).unwrap();
             assert_eq!(pair[0][..end], pair[1][..end], "{wire:?}");
         }
-        // Nothing is told twice: each turn adds the answer and the next question.
+        // Nothing is sent twice: each turn adds the answer and the next question.
         let counts: Vec<usize> = (0..3).map(|number| lab.items(number).len()).collect();
         assert_eq!(counts[1] - counts[0], 2);
         assert_eq!(counts[2] - counts[1], 2);
@@ -207,7 +207,7 @@ async fn a_cancelled_turn_ends_at_once_and_is_remembered_as_such() {
 
 #[tokio::test]
 async fn a_turn_that_is_cancelled_while_it_connects_has_sent_nothing() {
-    // A listener that takes part in no handshake.
+    // A listener that completes no handshake.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut lab = Lab::new(ApiWire::Responses, Script::default()).await;
     lab.api.base_url = Some(format!("https://{}/v1", listener.local_addr().unwrap()));
@@ -294,7 +294,7 @@ async fn a_member_of_a_session_keeps_to_its_own_thread() {
     let script = Script::new([Answer::error(401), Answer::say("One."), Answer::say("Two.")]);
     let mut lab = Lab::new(ApiWire::Responses, script).await;
     lab.thread = ThreadId::parse("session-max");
-    // Its coordinator names no thread, and tries again what failed.
+    // The coordinator names no thread, and retries failed turns.
     lab.say("First", None).await;
     lab.say("First", None).await;
     let second = lab.say("Second", None).await;
@@ -361,7 +361,7 @@ async fn a_project_that_is_not_trusted_cannot_have_other_files_read() {
     );
     assert!(taken.story().contains(&"warning project-file.outside".to_owned()));
 
-    // Nor can it when it is entered by another name, or is no repository.
+    // This also holds for a directory entered by another name, or without a repository.
     std::fs::remove_dir_all(lab.work().join(".git")).unwrap();
     std::os::unix::fs::symlink("work", lab.folder.path().join("alias")).unwrap();
     for name in ["work", "alias"] {
@@ -409,10 +409,10 @@ async fn not_even_a_directory_that_is_called_like_the_key_brings_it_into_a_reque
     assert!(!kept.concat().contains(KEY));
 }
 
-/// A store in memory whose lines are appended as a test wants it.
+/// A store in memory whose appends the test controls.
 struct TestStore {
     store: Arc<MemoryThreadStore>,
-    /// Nothing is appended without a permit; appending fails once it is closed.
+    /// One permit per append; appending fails once it is closed.
     leave: Semaphore,
     /// Whether no request can be stored.
     refuses_requests: bool,

@@ -1,4 +1,4 @@
-//! Turns with servers that say what nobody would expect.
+//! Turns with servers that respond unexpectedly.
 
 use convoke_agent::config::ApiWire;
 use convoke_agent::event::EventKind;
@@ -16,7 +16,7 @@ async fn counts_that_no_server_can_mean_do_no_harm() {
     let lab = Lab::new(ApiWire::Responses, script).await.with_window(100_000);
     let first = lab.say("First", None).await;
     assert_eq!(first.reply(), "One.");
-    // Whatever it means, the thread counts as full; and the turn uses it all twice.
+    // Whatever the count means, the thread counts as full, and the turn uses twice as much.
     assert_eq!(lab.say("Second", Some(&first)).await.reply(), "Two.");
 }
 

@@ -1,4 +1,4 @@
-//! A server that answers each connection with fixed bytes, for what no well-behaved server does.
+//! A server that sends fixed bytes on each connection, for what no well-behaved server does.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A server of one answer.
+/// A server with one response.
 pub struct RawServer {
     pub address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl RawServer {
-    /// Answers with a body and closes the connection. `@@AUTH@@` in it is the key that was sent.
+    /// Responds with a body and closes the connection. `@@AUTH@@` in the body stands for the received key.
     pub async fn start(status: &str, headers: &str, body: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -47,7 +47,7 @@ impl RawServer {
     }
 }
 
-/// Returns whether a request has all the bytes of body that it announces.
+/// Returns whether a request has the whole body that it announces.
 fn is_whole(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };

@@ -1,4 +1,4 @@
-//! Turns whose caller keeps what is remembered of them, and who are taken more than once.
+//! Retried turns whose caller stores the thread.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use convoke_agent::{TurnInput, Verdict};
 use convoke_model::{Log, undo_compaction};
 use convoke_rehearsal::{Answer, End, Reply, Script, Usage};
 
-use crate::lab::{Lab, Taken, take};
+use crate::lab::{FinishedTurn, Lab, take};
 
 async fn lab(script: impl IntoIterator<Item = Answer>) -> Lab {
     let mut lab = Lab::new(ApiWire::Responses, Script::new(script)).await.with_window(100_000);
@@ -30,8 +30,8 @@ fn turn_input(lab: &Lab, turn: &str, prompt: &str) -> TurnInput {
     turn_input
 }
 
-/// Takes a turn and keeps what it leaves, as a session does.
-async fn say(lab: &Lab, turn: &str, prompt: &str) -> Taken {
+/// Runs a turn and stores its lines, like a session.
+async fn say(lab: &Lab, turn: &str, prompt: &str) -> FinishedTurn {
     let mut taken = take(lab.agent().start(turn_input(lab, turn, prompt))).await;
     keep(lab, taken.outcome.thread_append.take()).await;
     taken
@@ -43,8 +43,8 @@ async fn keep(lab: &Lab, memory: Option<ThreadAppend>) {
     }
 }
 
-/// Takes a turn that hangs, and cancels it.
-async fn cancel(lab: &Lab, turn: &str, prompt: &str) -> Taken {
+/// Runs a turn that hangs, and cancels it.
+async fn cancel(lab: &Lab, turn: &str, prompt: &str) -> FinishedTurn {
     let calls = lab.server.model_calls().len();
     let turn = lab.agent().start(turn_input(lab, turn, prompt));
     assert!(lab.server.has_model_calls(calls + 1, Duration::from_mins(1)).await);
@@ -74,7 +74,7 @@ async fn what_a_caller_keeps_is_not_stored_by_the_member() {
     let taken = take(lab.agent().start(turn_input(&lab, "1/1", "First"))).await;
     assert_eq!(taken.reply(), "One.");
     assert_eq!(lines(&lab).await, [""; 0], "only the caller knows that the turn has ended");
-    // A caller that died has stored nothing: the turn is as if it had never been taken.
+    // A crashed caller has stored nothing, so the turn starts as the first time.
     let again = say(&lab, "1/1", "First").await;
     assert_eq!(again.story(), ["started", "text One, again.", "finished done"]);
     assert_eq!(lab.bodies()[0], lab.bodies()[1]);
@@ -103,7 +103,7 @@ async fn a_cancelled_turn_that_is_taken_again_sends_the_same_bytes_and_is_there_
     assert!(!bodies[4].contains("<turn_aborted>"));
     assert_eq!(bodies[4].matches("\"Second\"").count(), 1);
     assert_eq!(log(&lab).await.turns, ["1/1", "2/3", "3/5"]);
-    // The lines that were taken back can still be read.
+    // The withdrawn lines can still be read.
     let after = lines(&lab).await;
     assert!(after.starts_with(&before));
     assert_eq!(after.join("\n").matches("<turn_aborted>").count(), 2);
@@ -188,7 +188,7 @@ async fn an_attempt_that_later_turns_have_seen_is_a_part_of_what_was_said() {
     }
     assert_eq!(log(&lab).await.turns, ["1/1", "2/2", "1/1"]);
 
-    // So is one that was compacted by hand since.
+    // So is a thread that was compacted by hand since.
     let mut compacted = take(lab.agent().start_compaction(lab.turn_input("", None))).await;
     assert_eq!(compacted.outcome.thread_append.take(), None, "by hand, the member keeps it itself");
     let again = say(&lab, "1/1", "First").await;

@@ -1,4 +1,4 @@
-//! Three models in one conversation, each with a thread of its own.
+//! Three models in one conversation, each with its own thread.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     assert_eq!(calls.len(), 4);
     let paths: Vec<&str> = calls.iter().map(|call| call.target.as_str()).collect();
     assert_eq!(paths[1], "/v1/chat/completions");
-    // Ada's second request begins with her first, and the others' threads are not hers.
+    // Ada's second request begins with her first, and contains nothing of the others' threads.
     let bodies = lab.bodies();
     let end = bodies[0].find("],\"tools\":").unwrap();
     assert_eq!(bodies[0][..end], bodies[3][..end]);
@@ -103,7 +103,7 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     }
 }
 
-/// The entries of the team prompts of both turns stand in the ledger of the second request.
+/// The entries of both turns' team prompts are in the ledger of the second request.
 fn the_team_prompt_is_in_the_ledger(request: &RequestRecord) {
     let body = &request.texts.body;
     let ledger = request.texts.parse_ledger(&request.meta).unwrap();

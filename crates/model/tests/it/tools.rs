@@ -113,7 +113,7 @@ async fn a_key_in_an_instruction_file_is_never_sent_and_nothing_is_told_twice() 
         assert!(!bodies.concat().contains(KEY), "{wire:?}");
         let told = |number: usize| bodies[number].matches("Use [redacted] for").count();
         assert_eq!([told(0), told(1), told(2)], [1, 1, 1], "{wire:?}");
-        // The stored text is the sent one, and so the figures are true.
+        // The stored text is the sent one, so the figures are exact.
         let last = last.unwrap();
         let kept = lab.store.records(&last.thread());
         for (request, body) in kept.iter().zip(&bodies) {

@@ -1,5 +1,5 @@
-//! Sends the requests of captured single turns over HTTP, and compares the bytes that arrive: with what
-//! `convoke-thread` made, to the byte, and with what the real program sent.
+//! Sends the requests of captured single turns over HTTP, and compares the received bytes with those that
+//! `convoke-thread` built, byte for byte, and with those that the real program sent.
 //!
 //! `CONVOKE_SCENARIOS` and `CONVOKE_SHARED` name the captures and the packs.
 
@@ -72,7 +72,7 @@ fn stop(why: &str) -> ! {
 
 enum Checked {
     Equal,
-    /// It is no single turn of one request.
+    /// The scenario is not a single turn of one request.
     OutOfReach,
 }
 
@@ -99,7 +99,7 @@ async fn check(folder: &Path, packs: &Path) -> Result<Checked, String> {
 /// The id of the thread.
 const THREAD: &str = "thread";
 
-/// Makes the request as `convoke request` does.
+/// Builds the request like `convoke request`.
 fn request(
     scenario: &Scenario,
     run: &Value,
@@ -166,7 +166,7 @@ fn machine(scenario: &Scenario, run: &Value, tree: &Tree) -> Machine {
     }
 }
 
-/// Sends a request to a rehearsed model and returns what arrived there.
+/// Sends a request to a rehearsal server and returns what it received.
 async fn sent(request: &Request, wire: Wire) -> Result<(String, Vec<u8>), String> {
     let server = start(Script::default()).await.map_err(|error| error.to_string())?;
     let base = format!("{}/v1", server.base_url());

@@ -1,4 +1,4 @@
-//! Answers to single requests, of either generation of the protocol.
+//! Answers single requests, of either generation of the protocol.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Cancellation, Tool, ToolResult, Tools};
 
-/// The versions that open a connection with `initialize`, the newest first.
+/// The versions that open a connection with `initialize`, newest first.
 const OPENING: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 /// The versions that each request names.
 const NAMED: [&str; 1] = ["2026-07-28"];
@@ -40,7 +40,7 @@ impl Generation {
     }
 }
 
-/// A server: what answers do not depend on.
+/// The parts of a server that all answers share.
 pub struct Server {
     tools: Arc<dyn Tools>,
     name: &'static str,
@@ -66,12 +66,12 @@ impl Server {
         Self { tools, name, version }
     }
 
-    /// Answers a request, which has an `id` and a `method`. A call of a tool takes as long as the tool.
+    /// Answers a request, which must have an `id` and a `method`. A tool call takes as long as the tool.
     pub fn answer(&self, generation: Generation, request: &Value) -> Value {
         self.answer_call(generation, request, &Cancellation::default())
     }
 
-    /// Answers a request that may be cancelled meanwhile.
+    /// Answers a request that can be cancelled meanwhile.
     pub(super) fn answer_call(
         &self,
         generation: Generation,
@@ -185,7 +185,7 @@ fn not_found(method: &str) -> Refusal {
     Refusal::new(METHOD_NOT_FOUND, format!("unknown method `{method}`"))
 }
 
-/// Checks what each request says about its client.
+/// Checks the client's data in each request.
 fn check_meta(meta: &Value) -> Result<(), Refusal> {
     let Some(version) = meta[VERSION].as_str() else {
         return Err(Refusal::new(INVALID_PARAMS, format!("`_meta` lacks the text `{VERSION}`")));

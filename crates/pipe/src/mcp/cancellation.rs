@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Action = Box<dyn FnOnce() + Send>;
 
-/// Whether a call was cancelled, and the action to run then. Clones belong to the same call.
+/// Whether a call was cancelled, and the action for that case. Clones belong to the same call.
 #[derive(Clone, Default)]
 pub struct Cancellation(Arc<Mutex<State>>);
 
@@ -18,8 +18,8 @@ enum State {
 }
 
 impl Cancellation {
-    /// Sets the action to run when the call is cancelled; runs it at once if it already was. Replaces an earlier
-    /// action.
+    /// Sets the action to run when the call is cancelled, replacing an earlier one. Runs it immediately if the
+    /// call was already cancelled.
     pub fn on_cancel(&self, action: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
         if matches!(*state, State::Cancelled) {

@@ -1,7 +1,7 @@
 //! A server of the Model Context Protocol that offers tools and nothing else, for both generations of the protocol.
 //!
-//! Clients of versions up to 2025-11-25 open a connection with `initialize`. Those of 2026-07-28 open none: each request
-//! says in its `_meta` which version it speaks. [`Server::answer`] answers one request of either; [`serve`] is the
+//! Clients of versions up to 2025-11-25 open a connection with `initialize`. Those of 2026-07-28 do not: each
+//! request names its version in `_meta`. [`Server::answer`] answers one request of either; [`serve`] is the
 //! transport over standard input and output, where calls do not wait for each other.
 
 mod answer;
@@ -19,8 +19,8 @@ pub trait Tools: Send + Sync {
     /// Returns the tools, in the order in which they are listed.
     fn list(&self) -> Vec<Tool>;
 
-    /// Carries out a call; `None` if there is no such tool. It may take long, and others may run meanwhile. The result of a
-    /// call that is cancelled is not sent.
+    /// Runs a call; `None` if there is no such tool. It may take long, and other calls may run meanwhile. The
+    /// result of a cancelled call is not sent.
     fn call(
         &self,
         name: &str,
@@ -41,7 +41,7 @@ pub struct Tool {
     pub description: String,
     /// The JSON schema of the arguments.
     pub schema: Value,
-    /// Whether it changes nothing.
+    /// Whether the tool changes nothing.
     pub only_reads: bool,
 }
 

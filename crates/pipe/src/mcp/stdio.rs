@@ -1,4 +1,4 @@
-//! The transport over standard input and output: one message a line.
+//! The transport over standard input and output: one message per line.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Cancellation, Generation, Server};
 use crate::lines::lines;
 
-/// The maximum number of calls at the same time.
+/// The maximum number of simultaneous calls.
 const OPEN_CALLS: usize = 32;
 /// The maximum number of messages in a batch.
 pub const LARGEST_BATCH: usize = 100;
@@ -19,10 +19,11 @@ const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 const BUSY: i64 = -32000;
 
-/// The calls that run, by their ids as JSON.
+/// The running calls, by id as JSON.
 type Calls = HashMap<String, Cancellation>;
 
-/// Serves one client until its input ends and its calls are answered. A line of more than `max_line_bytes` is refused.
+/// Serves one client until its input ends and its calls are answered. A line of more than `max_line_bytes` is
+/// refused.
 pub fn serve(
     input: impl BufRead,
     output: impl Write + Send,
@@ -45,7 +46,7 @@ pub fn serve(
                 write(output, &refusal(&Value::Null, PARSE_ERROR, "the line is not JSON"))?;
                 continue;
             };
-            // Version 2025-03-26 has batches: each message of one is answered as if it came alone.
+            // Version 2025-03-26 has batches. Each message of a batch is answered separately.
             let messages = match message {
                 Value::Array(messages) if (1..=LARGEST_BATCH).contains(&messages.len()) => messages,
                 message => vec![message],
@@ -70,7 +71,7 @@ pub fn serve(
                             let answer = server.answer_call(generation, &message, &cancellation);
                             lock(calls).remove(&id.to_string());
                             if !cancellation.is_cancelled() {
-                                // A client that is gone reads no answer.
+                                // A disconnected client needs no answer.
                                 let _ = write(output, &answer);
                             }
                         });
@@ -79,7 +80,7 @@ pub fn serve(
                         cancel(calls, &message["params"]["requestId"]);
                     }
                     (Some(_), Value::Null) => {}
-                    // A response: no request was sent.
+                    // A response, although no request was sent.
                     (None, _) if message.is_object() && !message["id"].is_null() => {}
                     _ => {
                         let why = "the line is not a JSON-RPC message, or a batch of too many";
@@ -95,10 +96,10 @@ pub fn serve(
 fn begin(calls: &Mutex<Calls>, id: &Value) -> Result<Cancellation, &'static str> {
     let mut calls = lock(calls);
     if calls.len() >= OPEN_CALLS {
-        return Err("too many calls run at the same time");
+        return Err("too many calls are running");
     }
     match calls.entry(id.to_string()) {
-        Entry::Occupied(_) => Err("a call with this id runs already"),
+        Entry::Occupied(_) => Err("a call with this id is already running"),
         Entry::Vacant(free) => Ok(free.insert(Cancellation::default()).clone()),
     }
 }
@@ -247,7 +248,7 @@ mod tests {
             let text = answer["result"]["content"][0]["text"].as_str().unwrap();
             assert_eq!((answer["id"].as_u64(), text), (Some(id), &*format!("{{\"id\":{id}}}")));
         }
-        // In one batch too, beside other messages.
+        // Also in a batch with other messages.
         let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
         let ping = json!({ "jsonrpc": "2.0", "id": 3, "method": "ping" });
         let batch = json!([call(1), initialized, ping, call(2), 7]);

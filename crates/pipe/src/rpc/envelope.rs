@@ -5,22 +5,22 @@ use serde_json::{Value, json};
 
 use crate::lines::TooLarge;
 
-/// A call, as it was read.
+/// A parsed call.
 pub(super) struct Call {
-    /// None for a notification.
+    /// `None` for a notification.
     pub(super) id: Option<Value>,
     pub(super) method: String,
     pub(super) params: Value,
 }
 
-/// A line that is not a call, and the id for the answer.
+/// A line that is not a call, with the id for the answer.
 pub(super) struct Failure {
     pub(super) id: Value,
     pub(super) error: Error,
 }
 
 impl Failure {
-    /// The answer to a line that was not read; its id is not known.
+    /// Creates the answer to a line that was not parsed, so that its id is unknown.
     pub(super) fn too_long(line: &TooLarge) -> Self {
         Self { id: Value::Null, error: Error::new(-32700, line.to_string()) }
     }
@@ -52,7 +52,7 @@ impl Error {
         Self::new(-32602, message)
     }
 
-    /// The call was understood and could not be done.
+    /// Creates the error of a valid call that failed.
     pub(super) fn failed(message: impl Into<String>) -> Self {
         Self::new(-32000, message)
     }
@@ -75,7 +75,9 @@ pub(super) fn read_call(line: &[u8]) -> Result<Call, Failure> {
     };
     let mut object = match value {
         Value::Object(object) => object,
-        Value::Array(_) => return Err(refuse(None, "batches are not supported: one call a line")),
+        Value::Array(_) => {
+            return Err(refuse(None, "batches are not supported: send one call per line"));
+        }
         _ => return Err(refuse(None, "a call must be an object")),
     };
     let id = match object.shift_remove("id") {
@@ -93,7 +95,7 @@ pub(super) fn read_call(line: &[u8]) -> Result<Call, Failure> {
     Ok(Call { id, method, params })
 }
 
-/// Writes the answer to a call; the result is JSON already.
+/// Writes the answer to a call; `result` is JSON text.
 pub(super) fn response(id: &Value, result: Result<String, Error>) -> String {
     match result {
         Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
@@ -101,7 +103,7 @@ pub(super) fn response(id: &Value, result: Result<String, Error>) -> String {
     }
 }
 
-/// Writes a notification with one parameter, which is JSON already.
+/// Writes a notification with one parameter, which is JSON text.
 pub(super) fn notification(method: &str, param: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":[{param}]}}"#)
 }

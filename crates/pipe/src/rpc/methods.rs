@@ -1,4 +1,4 @@
-//! The methods, each one call of the engine.
+//! The methods, each of them one call of the engine.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -15,7 +15,7 @@ use super::envelope::{Error, notification};
 use super::params::{Params, read_agent_context, read_manager_options, read_text};
 use crate::answer::Answer;
 
-/// The maximum number of names in the answer of `scan`; each takes hundreds of times the memory of its letters.
+/// The maximum number of names in the answer of `scan`. Each takes hundreds of times the memory of its letters.
 const MOST_NAMES: usize = 200_000;
 
 /// The methods.
@@ -39,7 +39,7 @@ const METHODS: [&str; 13] = [
 pub(super) struct Server {
     manager: ContextManager,
     options: ContextManagerOptions,
-    /// A message was added or imported: it is too late to configure.
+    /// Whether a message was added or imported, so that the options are fixed.
     started: bool,
     events: Receiver<String>,
 }
@@ -135,7 +135,7 @@ impl Server {
         *self = Self::with_options(options);
         if let Some(task) = task {
             self.manager.set_team_task(&task);
-            // The task did not change: no notification.
+            // The task did not change, so no notification is sent.
             self.events().for_each(drop);
         }
         to_json(&())
@@ -143,7 +143,7 @@ impl Server {
 
     fn context_for_agent(&self, params: &mut Params) -> Result<String, Error> {
         let agent_id = params.string("agentId")?;
-        // 002 passes the type along; a context is the same for every type.
+        // 002 passes the type, but the context is the same for every type.
         params.string("agentType")?;
         let options = params.options()?;
         let context = read_agent_context(&options)?;
@@ -173,7 +173,7 @@ impl Server {
 /// Creates hooks that write notifications.
 fn hooks(events: Sender<String>) -> Hooks {
     let added = events.clone();
-    // The receiver lives as long as the manager: sending cannot fail.
+    // The receiver lives as long as the manager, so sending cannot fail.
     Hooks {
         message_added: Some(Box::new(move |message| {
             if let Ok(message) = serde_json::to_string(message) {

@@ -1,7 +1,7 @@
-//! `convoke rpc`: a conversation kept for a client, over JSON-RPC 2.0, one message a line.
+//! `convoke rpc`: keeps a conversation for a client, over JSON-RPC 2.0, one message per line.
 //!
 //! The methods are those of the context manager (002) by name, with positional parameters, and `configure`,
-//! `stripAllMarkers` and `scan`. Hooks write notifications before the response of the call that caused them.
+//! `stripAllMarkers` and `scan`. Notifications are written before the response to the call that caused them.
 
 mod envelope;
 mod methods;
@@ -16,8 +16,8 @@ use self::envelope::{Call, Failure, read_call};
 use self::methods::Server;
 use crate::lines::lines;
 
-/// Answers calls until the input ends. `now` returns the time, for snapshots. A line of more
-/// than `max_line_bytes` is answered with an error.
+/// Answers calls until the input ends. `now` returns the time for snapshots. A line of more than
+/// `max_line_bytes` is answered with an error.
 pub fn serve(
     input: impl BufRead,
     mut output: impl Write,

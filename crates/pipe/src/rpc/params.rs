@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::envelope::Error;
 
-/// The parameters of a call, taken from the first on.
+/// The parameters of a call, read in order.
 pub(super) struct Params(std::vec::IntoIter<Value>);
 
 impl Params {
@@ -37,7 +37,7 @@ impl Params {
         }
     }
 
-    /// Returns an object of options; null is an empty one.
+    /// Returns an object of options; null is an empty object.
     pub(super) fn options(&mut self) -> Result<Map<String, Value>, Error> {
         match self.value() {
             Value::Object(options) => Ok(options),
@@ -72,7 +72,7 @@ pub(super) fn read_text<'o>(
     }
 }
 
-/// Reads the options of `configure`; those that are not given keep the values of `options`.
+/// Reads the options of `configure`; missing ones keep the values of `options`.
 pub(super) fn read_manager_options(
     given: Map<String, Value>,
     mut options: ContextManagerOptions,
@@ -102,7 +102,7 @@ pub(super) fn read_manager_options(
             _ => {
                 let problem = match nearest(&name, NAMES) {
                     Some(near) => format!("is not an option; did you mean `{near}`?"),
-                    None => format!("is not an option; there are {}", NAMES.join(", ")),
+                    None => format!("is not an option; the options are {}", NAMES.join(", ")),
                 };
                 return Err(InvalidField { field: name, problem });
             }
@@ -111,7 +111,7 @@ pub(super) fn read_manager_options(
     Ok(options)
 }
 
-/// Reads a window: a whole number; null is none given.
+/// Reads a window, a whole number; null means none.
 fn window(value: Option<&Value>, field: &str) -> Result<Option<usize>, InvalidField> {
     match value {
         None | Some(Value::Null) => Ok(None),
@@ -131,7 +131,7 @@ fn agent_windows(value: &Value) -> Result<HashMap<String, usize>, InvalidField> 
     windows.iter().map(read).collect()
 }
 
-/// Reads a value by its name.
+/// Parses a value by its name.
 fn named<T: DeserializeOwned>(value: Value, field: &str, names: &str) -> Result<T, InvalidField> {
     let name = Some(value).filter(Value::is_string).unwrap_or_default();
     serde_json::from_value(name).map_err(|_| InvalidField::must_be(field, names))

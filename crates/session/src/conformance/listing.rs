@@ -1,4 +1,4 @@
-//! Sessions that are renamed, removed, restored and searched, and their costs.
+//! Renaming, removing, restoring and searching sessions, and their costs.
 
 use convoke_agent::usage::Usage;
 
@@ -46,7 +46,7 @@ pub(super) async fn sessions_are_renamed(store: &impl Store) -> Result<(), Store
 pub(super) async fn words_are_found(store: &impl Store) -> Result<(), StoreError> {
     let new = new_session();
     store.create(new.clone()).await?;
-    // The store may hold other sessions with the same words.
+    // Other sessions in the store may contain the same words.
     let own = format!("w{}", &new.id.to_string()[24..]);
     let texts = [
         format!("The Migration of {own} café \"quoted\" NEAR (rank*"),

@@ -62,14 +62,14 @@ async fn add(
     Ok(())
 }
 
-/// Begins a session, and returns it with a member's thread.
+/// Creates a session, and returns it with a member's thread.
 async fn begin(store: &impl Store) -> Result<(SessionId, ThreadId), StoreError> {
     let new = new_session();
     store.create(new.clone()).await?;
     Ok((new.id, ThreadId::of_member(new.id, "max")))
 }
 
-/// Checks that a thread has requests with the texts.
+/// Checks that a thread has requests with these texts.
 async fn assert_sent(store: &impl Store, thread: &ThreadId) -> Result<(), StoreError> {
     let mut sent = store.request_deltas(thread, 0, 2).await?;
     assert_eq!(sent.len(), 2, "requests are read in pages");
@@ -115,7 +115,7 @@ async fn requests_come_back_in_order(store: &impl Store) -> Result<(), StoreErro
     let last = store.last_request(&thread).await?;
     assert_eq!(last.as_ref(), expected.last(), "the last one is the newest");
     let expected: Vec<_> = expected.into_iter().map(|it| it.with_texts(())).collect();
-    assert_eq!(store.requests(&thread).await?, expected, "the last outcome stands");
+    assert_eq!(store.requests(&thread).await?, expected, "the last outcome is stored");
     assert_sent(store, &thread).await?;
     let missing = store.request_texts(&thread, 5).await;
     let is_named = matches!(missing, Err(ThreadStoreError::NoRequest { number: 5, .. }));
@@ -158,7 +158,7 @@ async fn requests_are_part_of_an_import(store: &impl Store) -> Result<(), StoreE
     for wrong in [broken, gap] {
         let mut import = store.import(new.clone()).await?;
         let written = import.write(Page { requests: wrong, ..Page::default() }).await;
-        assert!(written.is_err(), "requests have to fit together");
+        assert!(written.is_err(), "requests must be consistent");
         drop(import);
         assert_eq!(store.requests(&thread).await?, [], "a dropped import leaves no request");
         let gone = store.session(new.id).await;
@@ -186,7 +186,7 @@ async fn removing_a_session_removes_its_requests_alone(
 ) -> Result<(), StoreError> {
     let (session, thread) = begin(store).await?;
     let (other_session, other) = begin(store).await?;
-    // Its id looks like a member's, but no member owns it.
+    // The id looks like a member's thread, but no member owns it.
     let own = ThreadId::of_member(session, "x");
     add(store, &thread, Some(attempt_of(session))).await?;
     add(store, &other, Some(attempt_of(other_session))).await?;

@@ -21,7 +21,7 @@ fn append(thread: &ThreadId, known: usize, texts: &[&str]) -> ThreadAppend {
     ThreadAppend { thread: thread.clone(), known, lines }
 }
 
-/// Creates a commit when this message is the newest.
+/// Creates a commit after which this message is the newest.
 fn commit_as_of(on: Head, newest: u64) -> Commit {
     let mut commit = commit(on);
     commit.state.last_message = MessageNumber(newest);
@@ -160,7 +160,7 @@ async fn removing_a_session_removes_its_threads_alone(
 ) -> Result<(), StoreError> {
     let (session, thread) = begin(store).await?;
     let (_, other) = begin(store).await?;
-    // Its name looks like a member's, but no member owns it.
+    // The name looks like a member's thread, but no member owns it.
     let own = ThreadId::of_member(session, "x");
     store.append_lines(&append(&own, 0, &["alone"])).await?;
     store.remove(session).await?;

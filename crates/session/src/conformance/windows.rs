@@ -1,4 +1,4 @@
-//! Windows: a store must find the same context as the context manager, which has everything in memory.
+//! Windows: a store must find the same context as the context manager, which has all messages in memory.
 
 use convoke_core::context::context_for;
 use convoke_core::name::NameKey;
@@ -27,7 +27,7 @@ pub(super) async fn are_those_of_the_context_manager(store: &impl Store) -> Resu
             ContextOptions { visibility, ..ContextOptions::default() }.into(),
             Hooks::default(),
         );
-        // At several times: later messages must not be seen.
+        // Ask at several times: later messages must not be included.
         for (count, message) in (1..).zip(&messages) {
             manager.add_message(message.message.clone().without_id());
             if count % 40 != 0 {

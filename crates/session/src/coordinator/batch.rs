@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::controls::StopRequest;
-use super::prepare::{PreparedTurn, Unprepared};
+use super::prepare::{PreparedTurn, UnpreparedTurn};
 use super::team_agents::MemberAgent;
 use super::team_calls::{CallNews, TeamCalls};
 use super::turn_runner::{FinishedTurn, TurnReport, TurnRunner};
@@ -33,14 +33,14 @@ use crate::routing::route;
 use crate::store::{SessionHold, Store, StoreError};
 use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 
-/// The maximum number of queued reports; beyond it the turns wait for the coordinator.
+/// The maximum number of queued reports. Beyond it, turns wait for the coordinator.
 const REPORT_QUEUE: usize = 256;
 
 /// The running turns.
 pub(super) struct Batch {
     runners: JoinSet<FinishedTurn>,
     pub(super) running: HashMap<Id, RunningTurn>,
-    /// The recordings of the turns' changes.
+    /// The recordings of file changes, by turn.
     recordings: HashMap<Id, Box<dyn Recording>>,
     reports: mpsc::Receiver<(TurnId, TurnReport)>,
     reporter: mpsc::Sender<(TurnId, TurnReport)>,
@@ -88,7 +88,7 @@ pub(super) enum StoredEnd {
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Runs the next turns to their end. Returns the reason to stop, if there is one.
+    /// Runs the next turns to their end. Returns the reason to stop, if any.
     pub(super) async fn run_batch(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
         let mut next = self.conversation.clone();
         let team = self.team_agents.team();
@@ -112,8 +112,8 @@ impl<S: Store> Coordinator<S> {
         let mut batch = Batch::new();
         let _signals = self.watch_signals().await;
         self.begin(&mut batch, next, prepared).await?;
-        // Boxed: it is the largest part of the callers' futures.
-        let guarded = Box::pin(self.attend(batch, &mut failed)).await?;
+        // Boxed, because it is the largest part of the callers' futures.
+        let guarded = Box::pin(self.wait_for_turns(batch, &mut failed)).await?;
         Ok(match (self.controls.stop_request(), failed.first()) {
             (StopRequest::Leave, _) => Some(StopReason::Left),
             (_, None) => guarded,
@@ -126,13 +126,13 @@ impl<S: Store> Coordinator<S> {
         })
     }
 
-    /// Stores the failure of a turn that could not be sent.
+    /// Stores the failure of a turn that could not start.
     pub(super) async fn refuse(
         &mut self,
         next: &Conversation,
-        unprepared: Unprepared,
+        unprepared: UnpreparedTurn,
     ) -> Result<FailedTurn, CoordinatorError> {
-        let Unprepared { mut turn, failure } = unprepared;
+        let UnpreparedTurn { mut turn, failure } = unprepared;
         let mut commit = self.commit_of(next);
         let at = commit.at;
         turn.state = TurnState::Failed;
@@ -207,7 +207,7 @@ impl<S: Store> Coordinator<S> {
                 member_agent.has_team_tools.then(|| batch.calls.tools_of(reference));
             turn_input.thread_writer = ThreadWriter::Caller { turn: name_of(&turn) };
             let agent_turn = member_agent.agent.start(turn_input);
-            self.controls.attend(turn.id, attempt.number, agent_turn.answerer());
+            self.controls.register_answerer(turn.id, attempt.number, agent_turn.answerer());
             let canceller = agent_turn.canceller();
             // A turn that was cancelled before it began starts no program.
             if self.controls.stop_request() != StopRequest::None {
@@ -229,7 +229,7 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Records the state of the directory before a turn that may write.
+    /// Records the state of the directory before a turn that may change files.
     async fn record(
         &mut self,
         turn: &Turn,
@@ -250,7 +250,7 @@ impl<S: Store> Coordinator<S> {
         begun.recording
     }
 
-    /// Records the state after a turn and emits what changed. Its diagnostics are added to the turn's.
+    /// Records the state after a turn and emits the changes. Diagnostics are added to those of the turn.
     async fn end_recording(
         &mut self,
         turn: &Turn,
@@ -265,7 +265,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Emits the events of the turns and stores their results, until all have ended.
-    async fn attend(
+    async fn wait_for_turns(
         &mut self,
         mut batch: Batch,
         failed: &mut Vec<FailedTurn>,
@@ -281,7 +281,7 @@ impl<S: Store> Coordinator<S> {
         loop {
             let ended = tokio::select! {
                 biased;
-                // Dropping the batch ends its agents.
+                // Dropping the batch terminates its agents.
                 () = &mut lost => {
                     return Err(StoreError::LeaseLost { session: self.session }.into());
                 }
@@ -302,7 +302,7 @@ impl<S: Store> Coordinator<S> {
             let Some(ended) = ended else { return Ok(stop) };
             let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
             let lease = batch.running.get(&id).and_then(|running| running.lease.as_ref());
-            // The guardian has terminated the agent, or it may have continued without the session.
+            // The guardian has terminated the agent, or the agent may have continued without the session.
             if lease.is_some_and(Lease::is_over) {
                 return Err(StoreError::LeaseLost { session: self.session }.into());
             }
@@ -318,7 +318,7 @@ impl<S: Store> Coordinator<S> {
             };
             let recording = batch.recordings.remove(&id);
             if let Some(running) = batch.running.remove(&id) {
-                self.controls.dismiss(running.turn.id);
+                self.controls.remove_answerer(running.turn.id);
                 if let Some(recording) = recording {
                     self.end_recording(&running.turn, recording, &mut finished).await;
                 }
@@ -347,7 +347,7 @@ impl<S: Store> Coordinator<S> {
         let (turn, member) = (running.turn.id, &running.turn.member);
         tracing::info!("turn {turn} of {member} ended: {}", finished.result.verdict);
         if self.team_agents.is_rehearsal {
-            // In a rehearsal, a program computes its cost from the token counts of a server that charges nothing.
+            // Programs compute a cost from token counts, but the rehearsal server charges nothing.
             finished.result.cost_usd = None;
         }
         let places = redact_result(&mut finished.result, &self.team_agents.redactor).await;
@@ -433,7 +433,8 @@ impl<S: Store> Coordinator<S> {
         Ok(repetition)
     }
 
-    /// Stores a turn that did not complete, with its partial reply. Markers in it have no effect.
+    /// Stores a turn that did not complete, with its partial reply. Markers in the partial reply have no
+    /// effect.
     async fn fail(
         &mut self,
         running: &RunningTurn,
@@ -475,8 +476,8 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// Returns the name of a turn in its member's thread. A fork of a session at an earlier message assigns
-/// the same turn ids again, but to answers of later messages.
+/// Returns the name of a turn in its member's thread. A session forked at an earlier message reuses turn ids,
+/// but for answers to later messages, so the answered message is part of the name.
 fn name_of(turn: &Turn) -> String {
     format!("{}/{}", turn.id, turn.answers)
 }
@@ -501,7 +502,7 @@ fn turn_ended(
     }
 }
 
-/// Returns the diagnostic of a reply from which secrets were removed in some places.
+/// Returns the diagnostic for secrets removed from a reply, if there were any.
 fn redacted(places: u64) -> Option<Diagnostic> {
     let message = match places {
         0 => return None,

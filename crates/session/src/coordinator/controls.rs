@@ -10,12 +10,12 @@ use tokio::sync::{mpsc, watch};
 use crate::id::TurnId;
 use crate::shared::{QuestionId, TurnSignal};
 
-/// The maximum number of messages that wait to be stored while a turn runs.
+/// The maximum number of messages that can be queued while a turn runs.
 pub const INBOX_LIMIT: usize = 64;
 
 /// The error of a message beyond [`INBOX_LIMIT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many messages wait")]
+#[error("too many messages are queued")]
 pub struct TooManyMessages;
 
 /// Controls a running conversation from any task. Clones control the same one.
@@ -27,13 +27,13 @@ pub struct Controls {
     answerers: Arc<Mutex<HashMap<TurnId, (u32, Answerer)>>>,
     /// The answers to questions of turns that other processes run.
     answers: mpsc::Sender<(QuestionId, PermissionAnswer)>,
-    attention: Arc<Mutex<Attention>>,
+    attention: Arc<Mutex<PersonPresence>>,
     approvals: Arc<[Approvals]>,
 }
 
-/// The places where a person can answer questions.
+/// Whether a person can answer questions, and where.
 #[derive(Debug, Clone, Copy)]
-struct Attention {
+struct PersonPresence {
     /// In this process.
     here: bool,
     /// In another process that follows the session.
@@ -60,7 +60,7 @@ pub(super) enum StopRequest {
 }
 
 impl Controls {
-    /// Creates the controls of a conversation whose agents have these approvals.
+    /// Creates the controls of a conversation; `approvals` are those of its agents.
     pub(super) fn new(approvals: Vec<Approvals>) -> (Self, ControlQueues) {
         let (inbox, said) = mpsc::channel(INBOX_LIMIT);
         let (answers, answered) = mpsc::channel(INBOX_LIMIT);
@@ -69,7 +69,7 @@ impl Controls {
             inbox,
             answerers: Arc::default(),
             answers,
-            attention: Arc::new(Mutex::new(Attention { here: true, elsewhere: false })),
+            attention: Arc::new(Mutex::new(PersonPresence { here: true, elsewhere: false })),
             approvals: approvals.into(),
         };
         (controls, ControlQueues { inbox: said, answers: answered })
@@ -81,7 +81,7 @@ impl Controls {
         self.raise(StopRequest::CancelTurn);
     }
 
-    /// Leaves the conversation: agents are terminated at once, everything is stored, and the conversation stops.
+    /// Leaves the conversation: agents are terminated immediately, and everything is stored.
     pub fn leave(&self) {
         self.raise(StopRequest::Leave);
     }
@@ -95,18 +95,18 @@ impl Controls {
         self.raise(next);
     }
 
-    /// Adds a message while agents are running. It is stored and routed between two turns. Fails if
-    /// [`INBOX_LIMIT`] messages are queued already, or the coordinator was dropped.
+    /// Adds a message while agents are running. The message is stored and routed between two turns. Fails if
+    /// [`INBOX_LIMIT`] messages are queued already, or if the coordinator was dropped.
     pub fn interject(&self, message: NewMessage) -> Result<(), TooManyMessages> {
         self.inbox.try_send(message).map_err(|_| TooManyMessages)
     }
 
-    /// Answers a question of an agent, by the id that its event has. An answer to a question that is not
-    /// open is ignored. This is the only way to answer one: no message can.
+    /// Answers a question of an agent; `question` is the id in its event. An answer to a question that is not
+    /// open is ignored. Only this method answers questions: a message cannot.
     pub fn answer(&self, question: &str, answer: PermissionAnswer) {
         let Some(question) = QuestionId::parse(question) else { return };
         if !self.answer_here(&question, answer) {
-            // The queue is longer than the number of answers that people give at a time.
+            // People do not answer fast enough to fill the queue.
             let _ = self.answers.try_send((question, answer));
         }
     }
@@ -134,19 +134,20 @@ impl Controls {
         self.attention().here
     }
 
-    fn attend_to(&self, change: impl FnOnce(&mut Attention)) {
+    fn attend_to(&self, change: impl FnOnce(&mut PersonPresence)) {
         let mut attention = self.attention.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut attention);
         let is_attended = attention.here || attention.elsewhere;
         self.approvals.iter().for_each(|approvals| approvals.set_attended(is_attended));
     }
 
-    fn attention(&self) -> Attention {
+    fn attention(&self) -> PersonPresence {
         *self.attention.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries out a request from another machine for a turn that this process runs. Returns whether it runs the turn.
-    pub(super) fn obey(&self, signal: &TurnSignal) -> bool {
+    /// Applies a signal from another machine to a turn that this process runs. Returns whether this process
+    /// runs the turn.
+    pub(super) fn apply_signal(&self, signal: &TurnSignal) -> bool {
         match signal {
             TurnSignal::Cancel(turn) => {
                 let is_running = self.answerers().contains_key(turn);
@@ -159,7 +160,7 @@ impl Controls {
         }
     }
 
-    /// Answers a question of a turn that this process runs. Returns whether it runs the turn.
+    /// Answers a question of a turn that this process runs. Returns whether this process runs the turn.
     fn answer_here(&self, question: &QuestionId, answer: PermissionAnswer) -> bool {
         let answerers = self.answerers();
         let Some((attempt, answerer)) = answerers.get(&question.turn) else { return false };
@@ -170,12 +171,12 @@ impl Controls {
     }
 
     /// Registers the answerer of a running turn.
-    pub(super) fn attend(&self, turn: TurnId, attempt: u32, answerer: Answerer) {
+    pub(super) fn register_answerer(&self, turn: TurnId, attempt: u32, answerer: Answerer) {
         self.answerers().insert(turn, (attempt, answerer));
     }
 
     /// Removes the answerer of an ended turn.
-    pub(super) fn dismiss(&self, turn: TurnId) {
+    pub(super) fn remove_answerer(&self, turn: TurnId) {
         self.answerers().remove(&turn);
     }
 
@@ -191,8 +192,8 @@ impl Controls {
         self.stop_request.subscribe()
     }
 
-    /// Resets the request to cancel a turn that has ended.
-    pub(super) fn settle(&self) {
+    /// Resets the request to cancel, after the turn has ended.
+    pub(super) fn reset_cancel(&self) {
         self.stop_request.send_if_modified(|request| {
             let cancelled = *request == StopRequest::CancelTurn;
             if cancelled {

@@ -15,10 +15,10 @@ use crate::shared::InboxNumber;
 use crate::store::{Commit, Store, StoreError};
 use crate::turn::{Turn, TurnState};
 
-/// A message of a person that is not known to be stored.
+/// A person's message that may not be stored yet.
 pub(super) struct UnsentMessage {
     pub(super) message: NewMessage,
-    /// The last message of the session when this one was first sent; `None` before.
+    /// The last message of the session when this message was first sent; `None` if it was not sent yet.
     after: Option<MessageNumber>,
 }
 
@@ -29,24 +29,24 @@ impl From<NewMessage> for UnsentMessage {
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Stores and routes a message of a person. The message is durable when this returns. Returns its id; `None` if
-    /// another process holds the session, which stores the message between two turns. A server that cannot be reached is
-    /// asked again until the person leaves.
+    /// Stores and routes a person's message. The message is durable when this returns. Returns its id; `None`
+    /// if another process holds the session, which then stores the message between two turns. An unreachable
+    /// server is asked again until the person leaves.
     ///
-    /// The recipients of the message count if its text has no `[NEXT: …]`. Nothing in its [attachments](crate::attachment::Attachment)
-    /// is a marker.
+    /// The recipients of the message are used only if its text has no `[NEXT: …]`. Markers in its
+    /// [attachments](crate::attachment::Attachment) have no effect.
     pub async fn accept(
         &mut self,
         given: NewMessage,
     ) -> Result<Option<MessageId>, CoordinatorError> {
         self.person_of(&given)?;
-        self.controls.settle();
+        self.controls.reset_cancel();
         self.unsent.push_back(given.into());
         let mut unreachable = None;
         loop {
             let is_shared = self.sharing.is_some();
             let leaving = self.leaving();
-            let sending = timeout(2 * self.patience(), Box::pin(self.send_all()));
+            let sending = timeout(2 * self.store_timeout(), Box::pin(self.send_all()));
             let sent = tokio::select! {
                 sent = sending => sent.unwrap_or_else(|_| Err(StoreError::unanswered().into())),
                 () = leaving, if is_shared => Err(StoreError::unanswered().into()),
@@ -65,8 +65,8 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Stores the messages that are not stored yet, or puts them into the inbox of the session. Returns the id of the
-    /// last one if it was stored.
+    /// Stores the unsent messages, or puts them into the inbox of the session. Returns the id of the last
+    /// message if it was stored.
     async fn send_all(&mut self) -> Result<Option<MessageId>, CoordinatorError> {
         let mut id = None;
         while let Some(message) = self.unsent.front().map(|first| first.message.clone()) {
@@ -117,7 +117,8 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Returns whether the first unsent message was stored by an attempt that seemed to fail, and removes it then.
+    /// Returns whether an attempt that seemed to fail stored the first unsent message, and removes the message
+    /// in that case.
     async fn was_sent(&mut self) -> Result<bool, StoreError> {
         let last = self.conversation.last_message();
         let Some(first) = self.unsent.front_mut() else { return Ok(false) };
@@ -163,7 +164,7 @@ impl<S: Store> Coordinator<S> {
         })
     }
 
-    /// Stores and routes a message of a person, from the inbox or not.
+    /// Stores and routes a person's message, which may come from the inbox.
     pub(super) async fn store_message(
         &mut self,
         mut message: NewMessage,
@@ -172,14 +173,15 @@ impl<S: Store> Coordinator<S> {
         let person = self.person_of(&message)?;
         let team = self.team_agents.team();
         let mut routed = route(team, &person, &message.content);
-        // An unknown name is left to the person to correct; no other member answers instead.
+        // If the message names only unknown members, the person has to correct it; no other member answers
+        // instead.
         if routed.calls.is_empty() && !routed.has_recipients {
             call_instead(&mut routed, message.addressees(), team);
         }
         message.speaker = team.speaker(&routed.speaker);
         message.routing = None;
         let mut next = self.conversation.clone();
-        // If the next turn is the person's own, this message answers it.
+        // If the next turn is the person's own, this message is its reply.
         let is_answered = next.queue.peek().is_some_and(|turn| turn.member == routed.speaker);
         let answered = match next.queue.peek().map(|turn| turn.id) {
             Some(id) if is_answered => next.queue.remove(id),
@@ -253,7 +255,7 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// Queues turns for the recipients that a message has beside its text.
+/// Queues turns for recipients that are not named in the text.
 fn call_instead(routed: &mut Routed, to: &[String], team: &Team) {
     for name in to {
         match team.resolve(name) {

@@ -1,8 +1,8 @@
-//! The coordinator: accepts messages of people, runs the agents' turns, and stores every step before
-//! the next.
+//! The coordinator: accepts people's messages, runs the agents' turns, and stores every step before the next.
 
 mod batch;
 mod controls;
+mod following;
 mod messages;
 mod prepare;
 mod shared;
@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use self::controls::{ControlQueues, StopRequest};
 pub use self::controls::{Controls, INBOX_LIMIT, TooManyMessages};
 use self::messages::UnsentMessage;
-use self::shared::Sharing;
+use self::shared::SharedSession;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::event::{SessionEvent, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
@@ -39,8 +39,8 @@ use crate::turn::{Turn, TurnState};
 
 /// Runs the conversation of a session that this process has locked.
 ///
-/// [`Self::accept`] stores and routes a message of a person; [`Self::run`] then runs turns until the next
-/// turn is a person's, a guard stops it, or a person cancels. All state is stored: a coordinator can be
+/// [`Self::accept`] stores and routes a person's message; [`Self::run`] then runs turns until the next turn is
+/// a person's, a guard stops the conversation, or a person cancels. All state is stored: a coordinator can be
 /// dropped, or killed, at any moment.
 ///
 /// ```
@@ -80,19 +80,19 @@ pub struct Coordinator<S: Store> {
     guard: Guard,
     controls: Controls,
     inbox: mpsc::Receiver<NewMessage>,
-    /// Messages of people that are not known to be stored.
+    /// Messages of people that may not be stored yet.
     unsent: VecDeque<UnsentMessage>,
     /// Answers to questions of turns that other processes run.
     answers: mpsc::Receiver<(QuestionId, PermissionAnswer)>,
     observer: Box<dyn Observer>,
-    /// The reason to stop that a guard gave while a message was stored.
+    /// The reason to stop that a guard found while a message was stored.
     stop: Option<StopReason>,
-    /// Whether the state in memory may differ from the store, and is to be read again.
+    /// Whether the state in memory may differ from the store, so that it must be read again.
     is_stale: bool,
     /// `None` while another process may write the session.
     hold: Option<S::Hold>,
-    /// The state of a session that is shared with other processes; `None` if this process keeps it.
-    sharing: Option<Sharing>,
+    /// The state of a session that is shared with other processes; `None` if the store is not shared.
+    sharing: Option<SharedSession>,
 }
 
 /// The reason why no turn can run here now.
@@ -118,7 +118,7 @@ pub enum CoordinatorError {
         /// The people of the team.
         people: Vec<MemberName>,
     },
-    /// A message of a person was not stored, because the store cannot be reached.
+    /// A person's message was not stored, because the store cannot be reached.
     #[error("the store cannot be reached, so this message was not stored: {text}")]
     NotStored {
         /// The text.
@@ -128,7 +128,7 @@ pub enum CoordinatorError {
         error: StoreError,
     },
     /// A turn cannot be retried.
-    #[error("turn {turn} cannot be tried again: {why}")]
+    #[error("turn {turn} cannot be retried: {why}")]
     NoRetry {
         /// The turn.
         turn: TurnId,
@@ -138,7 +138,7 @@ pub enum CoordinatorError {
 }
 
 impl CoordinatorError {
-    /// Returns advice for the person, to be printed apart from the error.
+    /// Returns advice for the person, to be printed separately from the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoPerson { people, .. } => {
@@ -151,7 +151,7 @@ impl CoordinatorError {
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Creates a session and locks it. In a shared store, it is locked only when there is something to do.
+    /// Creates a session and locks it. In a shared store, it is locked only while there is something to do.
     pub async fn create(
         store: S,
         session: NewSession,
@@ -168,8 +168,8 @@ impl<S: Store> Coordinator<S> {
         Self::reopen(store, id, Some(hold), team_agents, observer).await
     }
 
-    /// Opens a session and requeues turns interrupted by a crash. In a shared store, that happens when this process
-    /// has something to do.
+    /// Opens a session and requeues turns interrupted by a crash. In a shared store, both happen only when this
+    /// process has something to do.
     pub async fn open(
         store: S,
         session: SessionId,
@@ -198,11 +198,11 @@ impl<S: Store> Coordinator<S> {
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let (controls, ControlQueues { inbox, answers }) = Controls::new(team_agents.approvals());
-        let sharing = store.shared().map(|shared| Sharing::new(shared.clone()));
+        let sharing = store.shared().map(|shared| SharedSession::new(shared.clone()));
         let mut coordinator = Self {
             store,
             session: id,
-            // Both are read below.
+            // The head and the conversation are read below.
             head: Head::default(),
             conversation: Conversation::new(State::default(), Vec::new(), 0),
             team_agents,
@@ -220,7 +220,7 @@ impl<S: Store> Coordinator<S> {
         let interrupted = if coordinator.hold.is_some() {
             coordinator.refresh().await?
         } else {
-            coordinator.look().await?;
+            coordinator.read_conversation().await?;
             Vec::new()
         };
         let messages = coordinator.conversation.last_message().0;
@@ -230,8 +230,8 @@ impl<S: Store> Coordinator<S> {
         Ok(coordinator)
     }
 
-    /// Reads the conversation from the store if memory may differ from it. Requeues and returns the turns
-    /// that were interrupted.
+    /// Reads the conversation from the store if the state in memory may be stale. Requeues interrupted turns
+    /// and returns them.
     async fn refresh(&mut self) -> Result<Vec<TurnId>, StoreError> {
         if !self.is_stale {
             return Ok(Vec::new());
@@ -318,10 +318,10 @@ impl<S: Store> Coordinator<S> {
     /// Runs turns until the next is a person's, a guard stops the conversation, or a person cancels or
     /// leaves.
     ///
-    /// Each call resets the limits: it is a person's decision to continue.
+    /// Each call resets the limits, because it is a person's decision to continue.
     pub async fn run(&mut self) -> Result<StopReason, CoordinatorError> {
         self.guard.reset();
-        self.controls.settle();
+        self.controls.reset_cancel();
         let stop = if self.sharing.is_some() {
             let stop = Box::pin(self.run_shared()).await;
             self.end_attendance();
@@ -329,7 +329,7 @@ impl<S: Store> Coordinator<S> {
         } else {
             self.refresh().await?;
             loop {
-                // No other process can run an offered turn.
+                // The store is not shared, so no other process can run an offered turn.
                 if let Pause::Stop(stop) = Box::pin(self.run_here()).await? {
                     break stop;
                 }
@@ -351,7 +351,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Stores queued messages, and returns the reason why no turn can run here now.
+    /// Stores queued messages, and returns the reason why no turn can run here now, if any.
     async fn between_turns(&mut self) -> Result<Option<Pause>, CoordinatorError> {
         Box::pin(self.store_interjected()).await?;
         self.take_inbox().await?;
@@ -367,7 +367,7 @@ impl<S: Store> Coordinator<S> {
         Ok(stop)
     }
 
-    /// Requeues a turn that failed or was cancelled, before all others.
+    /// Requeues a turn that failed or was cancelled, ahead of all others.
     pub async fn retry(&mut self, turn: TurnId) -> Result<(), CoordinatorError> {
         self.claim().await?;
         self.refresh().await?;
@@ -393,7 +393,7 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Cancels the turns of agents that wait. Nothing is started for them.
+    /// Cancels the queued turns of agents, without starting any.
     pub async fn cancel_waiting(&mut self) -> Result<(), CoordinatorError> {
         self.refresh().await?;
         let mut next = self.conversation.clone();
@@ -421,7 +421,7 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Returns the reason why no turn can run here now.
+    /// Returns the reason why no turn can run here now, if any.
     fn pause(&mut self) -> Option<Pause> {
         let stop = match self.controls.stop_request() {
             StopRequest::Leave => Some(StopReason::Left),
@@ -497,7 +497,7 @@ impl<S: Store> Coordinator<S> {
             Some(shared) => shared.commit_surely(self.session, commit).await,
             None => self.store.commit(self.session, commit).await,
         };
-        // A changed thread refuses the commit, so the session is unchanged.
+        // The commit was refused because of a changed thread, so the session is unchanged.
         if matches!(committed, Ok(_) | Err(StoreError::Thread(ThreadStoreError::Changed(_)))) {
             self.is_stale = was_stale;
         }
@@ -510,7 +510,7 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// Returns the ends of the turns that a commit cancels.
+/// Returns the events for the turns that a commit cancels.
 fn cancelled_turns(commit: &Commit) -> Vec<SessionEventKind> {
     let cancelled = commit.turns.iter().filter(|turn| turn.state == TurnState::Cancelled);
     let ended = cancelled.filter_map(|turn| {

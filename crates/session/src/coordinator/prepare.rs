@@ -1,4 +1,4 @@
-//! The preparation of a turn: assembles its prompt from the stored conversation.
+//! Prepares a turn: assembles its prompt from the stored conversation.
 
 use std::path::PathBuf;
 
@@ -24,14 +24,14 @@ pub(super) struct PreparedTurn {
     pub(super) contents: Vec<Content>,
     /// The directory whose changes are recorded.
     pub(super) recorded: PathBuf,
-    /// The diagnostics of preparing its directory.
+    /// The diagnostics from preparing the directory.
     pub(super) diagnostics: Vec<Diagnostic>,
     /// The number of context messages before the budget is applied.
     pub(super) context: usize,
 }
 
 /// A turn whose prompt could not be assembled.
-pub(super) struct Unprepared {
+pub(super) struct UnpreparedTurn {
     pub(super) turn: Turn,
     pub(super) failure: Failure,
 }
@@ -42,13 +42,16 @@ impl<S: Store> Coordinator<S> {
         &mut self,
         mut turn: Turn,
         beside: &[MemberName],
-    ) -> Result<Result<PreparedTurn, Unprepared>, CoordinatorError> {
+    ) -> Result<Result<PreparedTurn, UnpreparedTurn>, CoordinatorError> {
         let team = self.team_agents.team();
         let found =
             team.member(turn.member.as_str()).zip(self.team_agents.member_agent(&turn.member));
         let Some((member, member_agent)) = found else {
             let why = format!("no agent for {}", turn.member);
-            return Ok(Err(Unprepared { turn, failure: Failure::new(FailureReason::Start, why) }));
+            return Ok(Err(UnpreparedTurn {
+                turn,
+                failure: Failure::new(FailureReason::Start, why),
+            }));
         };
         let mut input = PromptRecord::new(
             team,
@@ -65,7 +68,7 @@ impl<S: Store> Coordinator<S> {
             Ok(workspaces) => workspaces,
             Err(why) => {
                 let failure = Failure::new(FailureReason::Start, why);
-                return Ok(Err(Unprepared { turn, failure }));
+                return Ok(Err(UnpreparedTurn { turn, failure }));
             }
         };
         let recorded = match (&workspaces.root, &member_agent.workspace) {
@@ -95,7 +98,7 @@ impl<S: Store> Coordinator<S> {
             Ok(output) => output,
             Err(error) => {
                 let failure = Failure::new(FailureReason::ContextFull, error.to_string());
-                return Ok(Err(Unprepared { turn, failure }));
+                return Ok(Err(UnpreparedTurn { turn, failure }));
             }
         };
         turn.state = TurnState::Running;

@@ -1,12 +1,11 @@
-//! Signals from other machines to the turns that run here: cancels, and answers to the questions of their
-//! agents.
+//! Signals from other machines to turns that run here: cancellations, and answers to the questions of agents.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::shared::LOOK;
+use super::shared::POLL_INTERVAL;
 use super::{Controls, Coordinator};
 use crate::id::{SessionId, TurnId};
 use crate::shared::TurnSignal;
@@ -14,24 +13,24 @@ use crate::store::postgres::PostgresStore;
 use crate::store::{Store, StoreError};
 use crate::turn::{Turn, TurnState};
 
-/// The task that carries out signals of other machines; dropping it ends the task.
+/// The task that applies signals from other machines; dropping it ends the task.
 pub(super) type SignalWatch = JoinSet<()>;
 
 impl<S: Store> Coordinator<S> {
-    /// Starts to carry out signals for running turns. Returns when it is known whether a person can be asked.
+    /// Starts to apply signals to running turns. Returns once it is known whether a person can be asked.
     pub(super) async fn watch_signals(&mut self) -> SignalWatch {
         let mut watch = SignalWatch::new();
         let Some(shared) = self.store.shared() else { return watch };
         let (store, session) = (shared.clone(), self.session);
         let has_asking_agents = self.team_agents.has_asking_agents();
         if has_asking_agents {
-            look_for_people(&store, session, &self.controls).await;
+            update_presence(&store, session, &self.controls).await;
         }
-        watch.spawn(carry_out(store, session, self.controls.clone(), has_asking_agents));
+        watch.spawn(apply_signals(store, session, self.controls.clone(), has_asking_agents));
         watch
     }
 
-    /// Returns the turns that a person has asked to cancel while a process ran them that is gone now.
+    /// Returns the turns that a person asked to cancel while a process ran them that is gone now.
     pub(super) async fn cancelled_elsewhere(
         &mut self,
         open: &[Turn],
@@ -48,8 +47,8 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// Carries out signals until the session is lost.
-async fn carry_out(
+/// Applies signals until the session is lost.
+async fn apply_signals(
     store: PostgresStore,
     session: SessionId,
     controls: Controls,
@@ -58,15 +57,15 @@ async fn carry_out(
     let mut commits = None;
     let mut given: Vec<TurnSignal> = Vec::new();
     loop {
-        // What is asked after that is announced.
+        // Every later signal is announced.
         if commits.is_none() {
             commits = store.listen().await.ok();
         }
         match store.signals(session).await {
             Ok(signals) => {
                 for signal in signals {
-                    // Each signal is carried out once.
-                    if !given.contains(&signal) && controls.obey(&signal) {
+                    // Each signal is applied once.
+                    if !given.contains(&signal) && controls.apply_signal(&signal) {
                         given.push(signal);
                     }
                 }
@@ -76,7 +75,7 @@ async fn carry_out(
             Err(_) => {}
         }
         if has_asking_agents {
-            look_for_people(&store, session, &controls).await;
+            update_presence(&store, session, &controls).await;
         }
         let announced = async {
             match &mut commits {
@@ -84,16 +83,16 @@ async fn carry_out(
                 None => std::future::pending().await,
             }
         };
-        // Without an announcement it looks itself.
-        if let Ok(Err(_)) = tokio::time::timeout(LOOK, announced).await {
+        // Reads again after [`POLL_INTERVAL`], even without an announcement.
+        if let Ok(Err(_)) = tokio::time::timeout(POLL_INTERVAL, announced).await {
             commits = None;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 }
 
-/// Finds out whether a person in another process can be asked. An unreachable server changes nothing.
-async fn look_for_people(store: &PostgresStore, session: SessionId, controls: &Controls) {
+/// Determines whether a person in another process can be asked. An unreachable server changes nothing.
+async fn update_presence(store: &PostgresStore, session: SessionId, controls: &Controls) {
     if let Ok(is_attended) = store.is_attended(session).await {
         controls.set_attended_elsewhere(is_attended);
     }

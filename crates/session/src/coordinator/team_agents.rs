@@ -30,13 +30,13 @@ pub struct TeamAgents {
     pub redactor: Redactor,
     /// The source of the current time.
     pub clock: Clock,
-    /// Whether the agents use no model, so that nothing costs money.
+    /// Whether the agents use no model, so that turns cost nothing.
     pub is_rehearsal: bool,
     /// Records what turns change; `None` records nothing.
     pub recorder: Option<Arc<dyn ChangeRecorder>>,
     /// The members whose turns other processes run, where sessions are shared.
     pub elsewhere: BTreeSet<MemberName>,
-    /// The requirements of each member's turns.
+    /// The requirements of each member's turns on a node.
     pub requirements: HashMap<MemberName, TurnRequirements>,
 }
 
@@ -45,7 +45,7 @@ pub struct TeamAgents {
 pub struct MemberAgent {
     /// The agent.
     pub agent: Arc<dyn Agent>,
-    /// The directory that it works in.
+    /// The directory that the agent works in.
     pub cwd: PathBuf,
     /// The permissions.
     pub permissions: Permissions,
@@ -53,24 +53,24 @@ pub struct MemberAgent {
     pub model: Option<String>,
     /// Whether the user trusts the files in the directory.
     pub trust: Trust,
-    /// The files that this trust is for; `None` for all files, whatever they become.
+    /// The command files that were trusted; `None` if all files are trusted, whatever they become.
     pub trusted_commands: Option<TrustedCommands>,
     /// The member's instruction file.
     pub instruction_file: Option<InstructionFile>,
     /// The rules that answer the agent's questions without a person, for the whole session.
     pub approvals: Approvals,
-    /// Whether its turns may change files, so that changes are recorded.
+    /// Whether the agent's turns may change files, so that changes are recorded.
     pub may_write: bool,
-    /// Its own copy of the directory, in place of `cwd`.
+    /// The agent's own copy of the directory, used instead of `cwd`.
     pub workspace: Option<OwnWorkspace>,
-    /// Directories of Convoke's own that it can read.
+    /// Directories of Convoke that the agent can read.
     pub readable: Vec<PathBuf>,
-    /// Whether it gets tools with which it reaches its team.
+    /// Whether the agent gets tools to reach its team.
     pub has_team_tools: bool,
 }
 
 impl MemberAgent {
-    /// Creates a member agent with the narrowest permissions.
+    /// Creates a member agent with the most restrictive permissions.
     pub fn new(agent: Arc<dyn Agent>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             agent,
@@ -88,8 +88,8 @@ impl MemberAgent {
         }
     }
 
-    /// Takes trust away if a file that it is for has changed, or could change while the turn runs, and returns the reason.
-    /// `beside` are the agents that run at the same time.
+    /// Revokes trust if a trusted command file has changed, or could change while the turn runs, and returns
+    /// the reason. `beside` are the agents that run at the same time.
     pub(super) async fn check_trust<'a>(
         &mut self,
         beside: impl Iterator<Item = (&'a MemberName, &'a Self)>,
@@ -168,7 +168,7 @@ impl TeamAgents {
         self.agents.values().any(|agent| agent.workspace.is_some())
     }
 
-    /// Returns what answers the questions of each agent without a person.
+    /// Returns the approvals of each agent.
     pub(super) fn approvals(&self) -> Vec<Approvals> {
         self.agents.values().map(|agent| agent.approvals.clone()).collect()
     }

@@ -1,9 +1,9 @@
 //! Calls of team tools: an agent sends, asks and reads while its turn runs.
 //!
-//! A message of a call is stored and routed like a reply. The turn of a member that is asked is queued with its
-//! message and runs as soon as it may: where turns run one after another, when every running turn waits for an
-//! answer. Being queued, it also runs if Convoke ends first. If the asker withdraws the question, or its turn ends, the
-//! turn of the member that was asked is cancelled.
+//! A message of a call is stored and routed like a reply. The turn of an asked member is queued with the
+//! message and runs as soon as possible: if turns run one after another, when every running turn waits for an
+//! answer. Because it is queued, it also runs after a crash. If the asker stops waiting, or its turn ends, the
+//! turn of the asked member is cancelled.
 
 mod message;
 mod read;
@@ -35,29 +35,29 @@ use crate::turn::{Turn, TurnState};
 pub const MOST_DEPTH: usize = 3;
 /// The number of messages that are read at once.
 const PAGE: usize = 256;
-/// The maximum number of queued calls; beyond it callers wait.
+/// The maximum number of queued calls. Beyond it, callers wait.
 const CALL_QUEUE: usize = 32;
 
 /// The calls of a batch.
 pub(super) struct TeamCalls {
     sender: mpsc::Sender<TeamCall>,
     receiver: mpsc::Receiver<TeamCall>,
-    /// The questions whose answers are awaited, in the order of arrival.
-    asks: Vec<Ask>,
+    /// The open questions, in the order of arrival.
+    asks: Vec<OpenAsk>,
     turns: HashMap<TurnId, CallsOfTurn>,
-    /// The running turns that were cancelled because their answers are no longer awaited.
+    /// The running turns that were cancelled because no asker waits for them.
     withdrawn: HashSet<TurnId>,
 }
 
-/// Something that a batch has to act on.
+/// An event that a batch must handle.
 pub(super) enum CallNews {
     Call(TeamCall),
-    /// An asker no longer waits for its answer.
+    /// An asker stopped waiting for its answer.
     GivenUp,
 }
 
-/// A question whose answer is awaited.
-struct Ask {
+/// An open question of one member to another.
+struct OpenAsk {
     asker: TurnId,
     asker_name: MemberName,
     asked: MemberName,
@@ -71,23 +71,23 @@ struct Ask {
 #[derive(Default)]
 struct CallsOfTurn {
     messages: u32,
-    /// The messages of this turn and its earlier attempts, by their keys.
+    /// The messages of this turn and its earlier attempts, by key.
     sent: HashMap<ContentHash, SentMessage>,
-    /// The questions of earlier attempts that were not asked again yet.
+    /// The questions of earlier attempts that this attempt has not asked again.
     earlier_asks: HashMap<ContentHash, MessageNumber>,
 }
 
 /// A message that a turn sent.
 struct SentMessage {
     id: MessageId,
-    /// The key of its recipients and its text.
+    /// The key of the recipients and the text.
     content: ContentHash,
 }
 
 /// A message of a call.
-struct Posted {
+struct PostedMessage {
     message: MessageId,
-    /// The first turn that it queued.
+    /// The first turn that the message queued.
     turn: Option<TurnId>,
 }
 
@@ -122,19 +122,19 @@ impl TeamCalls {
         }
     }
 
-    /// Returns whether a turn was cancelled because its answer is no longer awaited.
+    /// Returns whether a turn was cancelled because no asker waits for it.
     pub(super) fn was_withdrawn(&mut self, turn: TurnId) -> bool {
         self.withdrawn.remove(&turn)
     }
 
-    /// Returns the length of the chain of turns that wait for the answer of a turn.
+    /// Returns the length of the chain of turns that wait for this turn's answer.
     fn depth(&self, turn: TurnId) -> usize {
         let asker =
             |turn: &TurnId| self.asks.iter().find(|ask| ask.turn == *turn).map(|ask| ask.asker);
         std::iter::successors(asker(&turn), asker).count()
     }
 
-    /// Returns whether a member waits, directly or through others, for an answer of another.
+    /// Returns whether a member waits, directly or indirectly, for another member's answer.
     fn waits_for(&self, waiting: &MemberName, other: &MemberName) -> bool {
         let mut seen = vec![waiting];
         let mut index = 0;
@@ -174,7 +174,7 @@ impl Batch {
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Carries out a call. The answer to a question comes when the turn that answers it ends.
+    /// Executes a call. The answer to a question is sent when the turn that answers it ends.
     pub(super) async fn on_call(
         &mut self,
         batch: &mut Batch,
@@ -222,7 +222,8 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Sends a question and registers `reply` for its answer. If it cannot be asked, returns `reply` with the reason.
+    /// Sends a question and registers `reply` for its answer. If the question cannot be asked, returns `reply`
+    /// with the reason.
     async fn ask(
         &mut self,
         batch: &mut Batch,
@@ -239,7 +240,7 @@ impl<S: Store> Coordinator<S> {
             Ok(text) => text,
             Err(why) => return Ok(Err((reply, why))),
         };
-        self.remember(batch, turn).await?;
+        self.read_earlier_messages(batch, turn).await?;
         let key = key("ask", &[asked.as_str(), &text]);
         let of_turn = batch.calls.turns.entry(turn.id).or_default();
         let earlier = match of_turn.earlier_asks.remove(&key) {
@@ -253,7 +254,7 @@ impl<S: Store> Coordinator<S> {
             }
             EarlierAnswer::Queued(turn) => Some(turn),
             EarlierAnswer::None => {
-                if let Err(why) = self.admit(batch, turn, 1) {
+                if let Err(why) = self.check_may_send(batch, turn, 1) {
                     return Ok(Err((reply, why)));
                 }
                 self.post(turn, vec![asked.clone()], text, "ask", &key).await?.turn
@@ -265,7 +266,7 @@ impl<S: Store> Coordinator<S> {
                 format!("{asked} is not available: its turn could not be queued"),
             )));
         };
-        batch.calls.asks.push(Ask {
+        batch.calls.asks.push(OpenAsk {
             asker: turn.id,
             asker_name: turn.member.clone(),
             asked,
@@ -276,7 +277,7 @@ impl<S: Store> Coordinator<S> {
         Ok(Ok(()))
     }
 
-    /// Returns the member to ask, or why it cannot be asked.
+    /// Returns the member to ask, or the reason why it cannot be asked.
     fn askable(&self, batch: &Batch, turn: &Turn, to: &str) -> Result<MemberName, String> {
         let team = self.team_agents.team();
         let hint = || team.hint(to);
@@ -335,7 +336,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Starts the turns of members that were asked and can take them now.
+    /// Starts the turns of asked members that can run now.
     pub(super) async fn start_asked(&mut self, batch: &mut Batch) -> Result<(), CoordinatorError> {
         while let Some(index) = batch.ready_ask(self.pace()) {
             match self.start_turn(batch, batch.calls.asks[index].turn).await? {
@@ -349,15 +350,16 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Cancels the turns whose answers are no longer awaited: their askers have stopped waiting, or `has_ended` is the turn that asked.
+    /// Cancels the turns that no asker waits for any longer. `has_ended` is the turn of an asker that has
+    /// ended.
     pub(super) async fn withdraw_asks(
         &mut self,
         batch: &mut Batch,
         has_ended: Option<TurnId>,
     ) -> Result<(), CoordinatorError> {
-        let is_given_up = |ask: &mut Ask| ask.reply.is_closed() || Some(ask.asker) == has_ended;
-        let given_up: Vec<Ask> = batch.calls.asks.extract_if(.., is_given_up).collect();
-        for Ask { turn, .. } in given_up {
+        let is_given_up = |ask: &mut OpenAsk| ask.reply.is_closed() || Some(ask.asker) == has_ended;
+        let given_up: Vec<OpenAsk> = batch.calls.asks.extract_if(.., is_given_up).collect();
+        for OpenAsk { turn, .. } in given_up {
             if batch.calls.asks.iter().any(|ask| ask.turn == turn) {
                 continue;
             }
@@ -371,7 +373,7 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Removes a turn from the queue, if it is there.
+    /// Removes a turn from the queue, if it is queued.
     async fn drop_queued(&mut self, turn: TurnId) -> Result<(), CoordinatorError> {
         let mut next = self.conversation.clone();
         let Some(mut turn) = next.queue.remove(turn) else { return Ok(()) };
@@ -387,7 +389,7 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Starts a queued turn beside those that run. The error is why it cannot start.
+    /// Starts a queued turn beside the running ones. The inner error is the reason why it cannot start.
     async fn start_turn(
         &mut self,
         batch: &mut Batch,
@@ -415,23 +417,24 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Sends the answer of an ended turn to the turns that asked for it. Returns whether there was one.
+    /// Sends the answer of an ended turn to the turns that asked for it. Returns whether a turn had asked.
     pub(super) async fn answer_askers(
         &mut self,
         batch: &mut Batch,
         turn: &Turn,
         end: &StoredEnd,
     ) -> Result<bool, CoordinatorError> {
-        // Its own questions are abandoned with it.
+        // Questions that this turn asked are abandoned with it.
         self.withdraw_asks(batch, Some(turn.id)).await?;
         batch.calls.turns.remove(&turn.id);
-        let told: Vec<Ask> = batch.calls.asks.extract_if(.., |ask| ask.turn == turn.id).collect();
+        let told: Vec<OpenAsk> =
+            batch.calls.asks.extract_if(.., |ask| ask.turn == turn.id).collect();
         if told.is_empty() {
             return Ok(false);
         }
         let answer = match end {
             StoredEnd::Done(_) => {
-                // The reply is the message that was stored last.
+                // The reply is the newest message.
                 let reply = self.conversation.last_message();
                 let reply = self.store.message(self.session, reply).await?.message;
                 TeamAnswer::new(self.answer_text(&turn.member, &reply))

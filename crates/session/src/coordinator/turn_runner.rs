@@ -16,12 +16,12 @@ use super::team_agents::Clock;
 use crate::id::TurnId;
 use crate::progress::EventLog;
 
-/// The time and the size after which events of a running turn are stored. Every batch is a disk write, and most
-/// turns need none.
+/// The time and size after which events of a running turn are stored. Every batch is a disk write, which most
+/// turns do not need.
 const STORE_AFTER: Duration = Duration::from_secs(1);
 const STORE_BYTES: usize = 64 << 10;
-/// The time beyond its limit that an agent has to end: enough to ask its program to stop, to interrupt
-/// it and to kill it.
+/// The time after its limit in which an agent must end: enough to ask its program to stop, interrupt it and
+/// kill it.
 const GRACE: Duration = Duration::from_mins(1);
 
 /// A turn whose agent has ended: its result, and what was recorded while it ran.
@@ -53,19 +53,19 @@ pub(super) struct TurnRunner {
     pub(super) reports: mpsc::Sender<(TurnId, TurnReport)>,
 }
 
-/// The open questions of an agent. The time limit of the turn is suspended meanwhile.
+/// The open questions of an agent. The time limit of the turn is suspended while there are any.
 #[derive(Default)]
-struct Waiting {
+struct OpenQuestions {
     questions: BTreeSet<String>,
     since: Option<Instant>,
 }
 
-impl Waiting {
+impl OpenQuestions {
     fn is_asked(&self) -> bool {
         !self.questions.is_empty()
     }
 
-    /// Records an event. Once no question is open, returns the time for which the agent waited.
+    /// Records an event. Returns how long the agent waited, when the last open question is answered.
     fn note(&mut self, event: &Event<'static>) -> Duration {
         match &event.kind {
             EventKind::PermissionAsked { question, .. } => {
@@ -91,11 +91,11 @@ pub(super) enum TurnReport {
 }
 
 impl TurnRunner {
-    /// Reports the agent's events until it ends, a person leaves, or its time is over.
+    /// Reports the agent's events until the agent ends, a person leaves, or the time limit is reached.
     pub(super) async fn run(mut self) -> FinishedTurn {
         let began = Instant::now();
         let mut deadline = began + self.timeout.saturating_add(GRACE);
-        let mut waiting = Waiting::default();
+        let mut waiting = OpenQuestions::default();
         let mut log = EventLog::default();
         let mut redaction = EventRedactor::new(self.redactor.clone());
         let mut store_at = began + STORE_AFTER;
@@ -132,7 +132,7 @@ impl TurnRunner {
                     event.kind,
                     EventKind::PermissionAsked { .. } | EventKind::PermissionAnswered { .. }
                 ) {
-                    // Whoever can answer on another machine reads it from the store.
+                    // A process on another machine that can answer reads the question from the store.
                     store_at = Instant::now();
                 }
                 deadline += waiting.note(&event);

@@ -38,7 +38,7 @@ impl Conversation {
         Self { state, queue, queue_limit }
     }
 
-    /// Returns the state, for storing.
+    /// Returns the state for storage.
     pub fn state(&self) -> State {
         State {
             last_finished: self.queue.last_finished,
@@ -64,7 +64,7 @@ impl Conversation {
 
     /// Adds a message, in this order: drops turns, sets the task, queues turns.
     ///
-    /// `answers` is the number of the message that it answers, and `asker` the person who asked for it.
+    /// `answers` is the number of the answered message, and `asker` the person who asked for the turn.
     pub fn add(
         &mut self,
         mut message: NewMessage,

@@ -5,22 +5,22 @@ use serde::{Deserialize, Serialize};
 use crate::content::ContentHash;
 use crate::id::MemberName;
 
-/// The number of equal messages of a member that stops a conversation.
+/// The number of equal messages of one member at which a conversation stops.
 pub const MOST_REPEATS: u32 = 3;
 
-/// Counts turns and repetitions since the last decision of a person: a message, or continuing a stopped
+/// Counts turns and repetitions since a person last decided: by a message, or by continuing a stopped
 /// conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     turns: u64,
-    /// The texts of each member; the stored name is older.
+    /// The repeated texts of each member.
     #[serde(rename = "said")]
-    messages: Vec<Repeated>,
+    messages: Vec<RepeatedMessage>,
 }
 
 /// A message of a member, and how often it was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Repeated {
+struct RepeatedMessage {
     member: MemberName,
     text: ContentHash,
     times: u32,
@@ -42,15 +42,15 @@ impl Guard {
         self.turns += 1;
     }
 
-    /// Counts a member's message, without markers. Returns the number of repetitions if it reaches the limit.
+    /// Counts a member's message, without markers. Returns the number of repetitions if the limit is reached.
     pub fn count_message(&mut self, member: &MemberName, text: &str) -> Option<u32> {
         let text = ContentHash::new(text);
-        let same = |it: &&mut Repeated| it.text == text && it.member == *member;
+        let same = |it: &&mut RepeatedMessage| it.text == text && it.member == *member;
         let times = if let Some(repeated) = self.messages.iter_mut().find(same) {
             repeated.times += 1;
             repeated.times
         } else {
-            self.messages.push(Repeated { member: member.clone(), text, times: 1 });
+            self.messages.push(RepeatedMessage { member: member.clone(), text, times: 1 });
             1
         };
         (times >= MOST_REPEATS).then_some(times)

@@ -18,11 +18,11 @@ use crate::id::MemberName;
 /// The routing of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routed {
-    /// The speaker: a person may speak for another person with `[FROM: …]`.
+    /// The speaker. A person can speak for another person with `[FROM: …]`.
     pub speaker: MemberName,
     /// The text, without markers.
     pub text: String,
-    /// The queued turns to drop, before new ones are queued.
+    /// The queued turns to drop before new ones are queued.
     pub drop: DropTurns,
     /// The members to call, in the order of the text, each once.
     pub calls: Vec<Call>,
@@ -53,7 +53,7 @@ impl DropTurns {
     }
 }
 
-/// A call of a member.
+/// A member to call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The member.
@@ -62,8 +62,8 @@ pub struct Call {
     pub intent: Intent,
 }
 
-/// Routes a message. The speaker comes from the runtime; only a person may speak for another member, who must be a
-/// person too. Linear in the text.
+/// Routes a message. The caller determines the speaker; only a person can speak for another member, and only
+/// for a person. Linear in the text.
 pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
     let Scan { text, next, from, task, drop, mut diagnostics } = scan(text, team.context.text);
     let text = text.into_owned();
@@ -71,7 +71,7 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
         None => speaker.clone(),
         Some(from) => speaks_for(team, speaker, &from, &mut diagnostics),
     };
-    let mut names = Names::new(team);
+    let mut names = NameResolver::new(team);
     let drop = dropped(&mut names, &drop);
     let has_recipients = !next.is_empty();
     let mut calls: Vec<Call> = Vec::new();
@@ -83,7 +83,7 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
             continue;
         }
         for member in called(&mut names, &speaker, &name) {
-            // Named twice: one turn, at its first position, with the highest priority.
+            // A member named twice gets one turn, at the first position, with the highest priority.
             if let Some(&at) = positions.get(&member) {
                 calls[at].intent = calls[at].intent.min(intent);
             } else {
@@ -126,7 +126,7 @@ fn speaks_for(
     speaker.clone()
 }
 
-fn dropped(names: &mut Names<'_>, written: &[String]) -> DropTurns {
+fn dropped(names: &mut NameResolver<'_>, written: &[String]) -> DropTurns {
     let mut members = Vec::new();
     for name in written {
         if NameKey::new(name).is_all() {
@@ -137,19 +137,19 @@ fn dropped(names: &mut Names<'_>, written: &[String]) -> DropTurns {
     DropTurns::Members(members)
 }
 
-/// Returns the members that a name calls.
-fn called(names: &mut Names<'_>, speaker: &MemberName, name: &str) -> Vec<MemberName> {
+/// Returns the members that a name addresses.
+fn called(names: &mut NameResolver<'_>, speaker: &MemberName, name: &str) -> Vec<MemberName> {
     if NameKey::new(name).is_all() {
         return names.team.everyone_but(speaker);
     }
     names.resolve(name, "NEXT").cloned().into_iter().collect()
 }
 
-/// The maximum number of unknown names of a message that are reported one by one.
+/// The maximum number of unknown names in a message that are reported one by one.
 const MOST_UNRESOLVED: usize = 20;
 
-/// Resolves the names of a message, and collects those that no member has.
-struct Names<'t> {
+/// Resolves the names in a message, and collects unknown ones.
+struct NameResolver<'t> {
     team: &'t Team,
     members: HashMap<NameKey, &'t MemberName>,
     /// The first unknown names, each with its marker.
@@ -157,7 +157,7 @@ struct Names<'t> {
     others: u64,
 }
 
-impl<'t> Names<'t> {
+impl<'t> NameResolver<'t> {
     fn new(team: &'t Team) -> Self {
         Self { team, members: team.by_key(), unresolved: Vec::new(), others: 0 }
     }

@@ -1,8 +1,8 @@
 //! The queue of turns.
 //!
-//! The next turn is, in this order: an interrupted turn; the oldest P1; a turn opened by the last finished message, P2
-//! before P3 and in the order of its text, at most five in a row; then any turn by priority and arrival. So one topic is
-//! finished before the next, and no turn starves.
+//! The next turn is, in this order: an interrupted turn; the oldest P1; a turn opened by the last finished
+//! message, P2 before P3 and in the order of its text, at most five in a row; then any turn by priority and
+//! arrival. This finishes one topic before the next, and no turn starves.
 
 use convoke_core::marker::Intent;
 
@@ -20,7 +20,7 @@ pub struct Queue {
     waiting: Vec<Turn>,
     /// The last finished message.
     pub last_finished: Option<MessageNumber>,
-    /// The number of consecutive turns that it opened and that ran first.
+    /// The number of consecutive turns opened by that message that ran first.
     pub in_a_row: u32,
 }
 
@@ -76,8 +76,8 @@ impl Queue {
         self.select().map(|(at, _)| &self.waiting[at])
     }
 
-    /// Removes the next turn, and with it those turns of the same message and priority that `may_join` allows. No
-    /// member is in the result twice.
+    /// Removes the next turn, together with turns of the same message and priority that `may_join` allows.
+    /// Returns each member at most once.
     pub fn take_next(
         &mut self,
         concurrency: Concurrency,

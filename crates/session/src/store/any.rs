@@ -1,4 +1,4 @@
-//! A store in either database, chosen when the program runs.
+//! A store in either database, chosen at run time.
 
 use convoke_agent::thread::{
     RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend, ThreadLine, ThreadStore,
@@ -20,9 +20,9 @@ use crate::turn::{Attempt, Turn};
 /// Sessions in SQLite or in PostgreSQL. Clones share the database.
 #[derive(Debug, Clone)]
 pub enum AnyStore {
-    /// One file of this machine.
+    /// A file on this machine.
     Sqlite(SqliteStore),
-    /// A server.
+    /// A database server.
     Postgres(PostgresStore),
 }
 
@@ -35,7 +35,7 @@ pub enum AnyHold {
     Postgres(SessionLease),
 }
 
-/// A session that is being written whole, in either database.
+/// A whole session that is being imported, in either database.
 pub enum AnyImport {
     /// Into a file.
     Sqlite(SqliteImport),
@@ -43,7 +43,7 @@ pub enum AnyImport {
     Postgres(PostgresImport),
 }
 
-/// Evaluates the same expression for the store of either database.
+/// Evaluates the same expression with the store of either database.
 macro_rules! either {
     ($self:expr, $store:ident => $call:expr) => {
         match $self {

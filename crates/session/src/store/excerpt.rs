@@ -1,18 +1,18 @@
-//! The text around a word that was found.
+//! The text around a match of a search.
 
-/// The characters of an excerpt.
+/// The maximum number of characters of an excerpt.
 const EXCERPT: usize = 160;
-/// The characters of an excerpt in front of the match.
+/// The number of characters before the match.
 const EXCERPT_LEAD: usize = 40;
 
-/// Returns whether words of this character's script are not separated by spaces.
+/// Returns whether the script of this character separates words without spaces.
 pub(super) fn is_written_without_spaces(c: char) -> bool {
     matches!(c, '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}'
         | '\u{3040}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}'
         | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// Returns one line around the first match of any word.
+/// Returns one line of text around the first match of any word.
 pub(super) fn excerpt(content: &str, words: &[String]) -> String {
     let first =
         words.iter().filter_map(|word| find_ignoring_case(content, word)).min().unwrap_or(0);

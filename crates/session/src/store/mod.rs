@@ -1,8 +1,9 @@
 //! The store: sessions, threads and requests, durable as soon as a commit returns.
 //!
-//! A store only reads and writes rows. A running session is written by [`Store::commit`], its requests and lone threads
-//! through [`ThreadStore`], and a whole session by [`Store::import`]. The meaning of the rows is decided elsewhere, so
-//! that another database can implement it. Every implementation of [`Store`] must pass [`crate::conformance`].
+//! A store only reads and writes rows. A running session is written by [`Store::commit`], its requests and lone
+//! threads through [`ThreadStore`], and a whole session by [`Store::import`]. It does not interpret the rows,
+//! so that another database can implement it. Every implementation of [`Store`] must pass
+//! [`crate::conformance`].
 
 mod any;
 mod excerpt;
@@ -38,7 +39,7 @@ use crate::turn::{Attempt, Turn};
 pub trait Store: ThreadStore + Sized + 'static {
     /// The lock of a session for one process; dropping it releases the session.
     type Hold: SessionHold;
-    /// A session that is being written whole.
+    /// A whole session that is being imported.
     type Import: SessionImport;
 
     /// Locks a session for this process. Fails with the current holder if a live process has it.
@@ -51,15 +52,15 @@ pub trait Store: ThreadStore + Sized + 'static {
     /// Creates a session.
     fn create(&self, session: NewSession) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Writes a commit atomically. When it returns, the commit survives a power cut.
+    /// Writes a commit atomically. Once this returns, the commit survives a power cut.
     fn commit(
         &self,
         session: SessionId,
         commit: Commit,
     ) -> impl Future<Output = Result<Head, StoreError>> + Send;
 
-    /// Starts to write a whole session. It becomes visible when [`SessionImport::finish`] returns, and leaves
-    /// nothing if that is never called. Other writers wait meanwhile.
+    /// Starts to import a whole session. The session becomes visible when [`SessionImport::finish`] returns; if
+    /// that is never called, nothing is stored. Other writers wait meanwhile.
     fn import(
         &self,
         session: NewSession,
@@ -74,15 +75,15 @@ pub trait Store: ThreadStore + Sized + 'static {
         session: SessionId,
     ) -> impl Future<Output = Result<Session, StoreError>> + Send;
 
-    /// Lists the sessions that are not marked as removed, the one that changed last first.
+    /// Lists the sessions that are not marked as removed, most recently changed first.
     fn sessions(&self) -> impl Future<Output = Result<Vec<Summary>, StoreError>> + Send;
 
-    /// Lists the sessions that are marked as removed, the one that was removed last first.
+    /// Lists the sessions that are marked as removed, most recently removed first.
     fn removed_sessions(
         &self,
     ) -> impl Future<Output = Result<Vec<RemovedSession>, StoreError>> + Send;
 
-    /// Marks a session as removed at a time, or restores it. A held session is refused.
+    /// Marks a session as removed at a time, or restores it. Fails if the session is held.
     fn set_removed(
         &self,
         session: SessionId,
@@ -96,8 +97,8 @@ pub trait Store: ThreadStore + Sized + 'static {
         name: &str,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Finds at most `limit` messages that contain every word, the best match first, in all sessions or in some. Sessions
-    /// that are marked as removed are left out.
+    /// Finds at most `limit` messages that contain every word, best match first, in all or in some sessions.
+    /// Sessions marked as removed are skipped.
     fn search(
         &self,
         words: &[String],
@@ -154,7 +155,7 @@ pub trait Store: ThreadStore + Sized + 'static {
         turn: TurnId,
     ) -> impl Future<Output = Result<Vec<Attempt>, StoreError>> + Send;
 
-    /// Returns the progress of a running attempt, all batches in order; empty for an ended one.
+    /// Returns the progress of a running attempt, all batches in order; empty for an attempt that has ended.
     fn progress(
         &self,
         session: SessionId,
@@ -162,7 +163,7 @@ pub trait Store: ThreadStore + Sized + 'static {
         attempt: u32,
     ) -> impl Future<Output = Result<String, StoreError>> + Send;
 
-    /// Returns a content, after a check of its hash.
+    /// Returns a content, and checks its hash.
     fn content(&self, hash: ContentHash)
     -> impl Future<Output = Result<String, StoreError>> + Send;
 
@@ -172,7 +173,7 @@ pub trait Store: ThreadStore + Sized + 'static {
         session: SessionId,
     ) -> impl Future<Output = Result<Vec<ThreadId>, StoreError>> + Send;
 
-    /// Returns the owner of a thread; `None` when there is no such thread.
+    /// Returns the owner of a thread; `None` if the thread does not exist.
     fn thread_owner(
         &self,
         thread: &ThreadId,
@@ -187,7 +188,7 @@ pub trait Store: ThreadStore + Sized + 'static {
         thread: &ThreadId,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Returns at most `limit` requests of a thread after one, each against its predecessor.
+    /// Returns at most `limit` requests of a thread after one, each as a delta from its predecessor.
     fn request_deltas(
         &self,
         thread: &ThreadId,
@@ -195,11 +196,11 @@ pub trait Store: ThreadStore + Sized + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<RequestRecord<RequestDelta>>, StoreError>> + Send;
 
-    /// Deletes a session with its threads and their requests, and the contents that no other session has.
+    /// Deletes a session with its threads and requests, and the contents that no other session uses.
     fn remove(&self, session: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Returns the store if several machines share it, so that a session moves between their processes; `None` if
-    /// the process that has opened a session keeps it.
+    /// Returns the store if several machines share it and sessions can move between their processes; `None` if
+    /// a process keeps the sessions that it opens.
     fn shared(&self) -> Option<&PostgresStore> {
         None
     }
@@ -207,10 +208,10 @@ pub trait Store: ThreadStore + Sized + 'static {
 
 /// The lock of a session for one process; dropping it releases the session.
 pub trait SessionHold: Send + Sync + 'static {
-    /// Returns when the session may have got another holder. What this process is doing for it has to end.
+    /// Returns when another process may hold the session. The caller must then stop working on it.
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static;
 
-    /// Returns the time until which the session is held without another heartbeat; `None` if it is held for as long as
+    /// Returns the time until which the session is held without another heartbeat; `None` if it is held while
     /// the process lives.
     fn lease(&self) -> Option<Lease> {
         None
@@ -219,7 +220,7 @@ pub trait SessionHold: Send + Sync + 'static {
     /// Releases the session, and returns when others can hold it.
     fn release(self) -> impl Future<Output = ()> + Send;
 
-    /// Drops the lock of a session that was released in the store already.
+    /// Drops the lock of a session that was already released in the store.
     fn forget(self)
     where
         Self: Sized,
@@ -227,23 +228,23 @@ pub trait SessionHold: Send + Sync + 'static {
     }
 }
 
-/// A session that is being written whole: pages of its rows in order, then the end. Dropping it leaves
-/// nothing behind.
+/// A whole session that is being imported: pages of rows in order, then the end. Dropping it before the end
+/// stores nothing.
 pub trait SessionImport: Send {
-    /// Writes a page. Rows that do not follow those written before are refused.
+    /// Writes a page. Rows out of order are refused.
     fn write(&mut self, page: Page) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Ends the session in this state, durably.
+    /// Completes the session in this state, durably.
     fn finish(self, state: State) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-/// Some rows of a whole session. Over all pages the rows of each kind are in order, a turn comes with all
-/// its attempts, and the rows of a thread are adjacent.
+/// Some rows of a whole session. Over all pages, the rows of each kind are in order, a turn comes with all its
+/// attempts, and the rows of a thread are adjacent.
 #[derive(Debug, Default)]
 pub struct Page {
     /// New contents.
     pub contents: Vec<Content>,
-    /// Contents of other sessions of the store that this one has too.
+    /// Contents of other sessions in the store that this session uses too.
     pub shared: Vec<ContentHash>,
     /// Messages.
     pub messages: Vec<NumberedMessage>,
@@ -260,28 +261,29 @@ pub struct Page {
 /// Rows that are written atomically.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Commit {
-    /// The head that it builds on; on any other it is refused.
+    /// The head that the commit builds on. With any other head it is refused.
     pub on: Head,
     /// The time.
     pub at: Millis,
-    /// Contents that the attempts name and that may not be stored yet.
+    /// Contents that the attempts refer to and that may not be stored yet.
     pub contents: Vec<Content>,
-    /// New messages. An existing one is refused.
+    /// New messages. A message that exists is refused.
     pub messages: Vec<NumberedMessage>,
-    /// New turns, and turns that changed. One that is done cannot change any more.
+    /// New and changed turns. A turn that is done cannot change.
     pub turns: Vec<Turn>,
-    /// New attempts, and attempts that ended. One that has ended cannot change any more.
+    /// New attempts, and attempts that ended. An attempt that has ended cannot change.
     pub attempts: Vec<Attempt>,
-    /// The progress of running attempts. Removed when the attempt ends.
+    /// The progress of running attempts. It is removed when the attempt ends.
     pub progress: Vec<Progress>,
-    /// Lines for the threads of members, as of the last message of the state. A thread that has other
-    /// lines than expected refuses the whole commit.
+    /// Lines for the threads of members, as of the last message of the state. If a thread has other lines than
+    /// expected, the whole commit is refused.
     pub threads: Vec<ThreadAppend>,
     /// The state of the conversation after the commit.
     pub state: State,
-    /// The message of the inbox that it stores. The commit is refused if the inbox no longer has it.
+    /// The message of the inbox that the commit stores. The commit is refused if the inbox no longer has the
+    /// message.
     pub taken: Option<InboxNumber>,
-    /// The turn that other processes run if this one ends.
+    /// The turn that other processes may run if this one ends.
     pub offer: Option<TurnOffer>,
 }
 
@@ -344,17 +346,17 @@ pub enum StoreError {
     Held {
         /// The session.
         session: SessionId,
-        /// The process id.
+        /// The process.
         holder: Holder,
     },
-    /// The lease of this process ended, and another one may hold the session.
+    /// The lease of this process ended, and another process may hold the session.
     #[error("this process no longer holds session {session}; nothing was written")]
     LeaseLost {
         /// The session.
         session: SessionId,
     },
     /// Too many messages wait for the process that holds the session.
-    #[error("too many messages wait in session {session}; try again later")]
+    #[error("too many messages are queued in session {session}; try again later")]
     InboxFull {
         /// The session.
         session: SessionId,
@@ -433,8 +435,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns whether the same request may succeed later: the connection to the database failed, so that it is unknown
-    /// what was written, or the database gave up the transaction.
+    /// Returns whether the same operation may succeed later: the connection failed, so that it is unknown what
+    /// was written, or the database aborted the transaction.
     pub fn is_transient(&self) -> bool {
         let Self::Database(error) = self else { return false };
         match error.downcast_ref::<sqlx::Error>() {
@@ -445,8 +447,8 @@ impl StoreError {
                 | sqlx::Error::PoolTimedOut
                 | sqlx::Error::WorkerCrashed,
             ) => true,
-            // The server is shutting down, was killed, or is starting; or the connection failed; or the transaction
-            // was given up for another one, or because its process was stopped in it.
+            // The server is shutting down, was killed, or is starting; the connection failed; or the
+            // transaction was aborted because of a conflict, or because its process was stopped in the middle.
             Some(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
                 matches!(&*code, "57P01" | "57P02" | "57P03" | "40001" | "40P01" | "25P03")
                     || code.starts_with("08")
@@ -455,21 +457,22 @@ impl StoreError {
         }
     }
 
-    /// Returns whether the database refuses a request for now: it is full, locked or read-only, or gave up waiting. Tables
-    /// and rights that are missing stay so.
+    /// Returns whether the database refuses an operation for now, because it is full, locked or read-only, or
+    /// timed out. Missing tables and permissions are permanent.
     pub fn is_refusal(&self) -> bool {
         let Self::Database(error) = self else { return false };
         let Some(sqlx::Error::Database(error)) = error.downcast_ref() else { return false };
         error.code().is_some_and(|code| !["3D", "28", "42"].iter().any(|it| code.starts_with(it)))
     }
 
-    /// Returns the error of a server that does not answer.
+    /// Returns the error of a server that does not respond.
     pub(crate) fn unanswered() -> Self {
-        let error = std::io::Error::new(std::io::ErrorKind::TimedOut, "the server does not answer");
+        let error =
+            std::io::Error::new(std::io::ErrorKind::TimedOut, "the server does not respond");
         sqlx::Error::Io(error).into()
     }
 
-    /// Returns whether it is an error of a server, or of the way to it.
+    /// Returns whether the error comes from a server or the connection to it.
     pub fn is_of_server(&self) -> bool {
         let Self::Database(error) = self else { return false };
         self.is_transient()

@@ -13,20 +13,20 @@ use crate::store::{SessionImport as _, Store, StoreError};
 
 /// A copied session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Copied {
-    /// The SHA-256 of its archive, which is the same from both stores.
+pub struct CopiedSession {
+    /// The SHA-256 of the archive, which is the same for both stores.
     pub hash: [u8; 32],
     /// Whether the other store already had the same session.
     pub was_there: bool,
 }
 
-/// Copies a session under its id, and compares the archives of both. A session of that id with other contents is left
-/// as it is and refused. O(one page) of memory, and the hashes of the contents.
+/// Copies a session under its id, and compares the archives of both stores. A different session with that id is
+/// left unchanged, and the copy is refused. Memory: one page, and the hashes of the contents.
 pub async fn copy(
     from: &impl Store,
     to: &impl Store,
     session: SessionId,
-) -> Result<Copied, TransferError> {
+) -> Result<CopiedSession, TransferError> {
     let was_there = match to.session(session).await {
         Ok(_) => true,
         Err(StoreError::NoSession(_)) => false,
@@ -37,7 +37,7 @@ pub async fn copy(
     }
     let hash = hash(from, session).await?;
     if self::hash(to, session).await? == hash {
-        return Ok(Copied { hash, was_there });
+        return Ok(CopiedSession { hash, was_there });
     }
     if !was_there {
         to.remove(session).await?;
@@ -68,14 +68,14 @@ async fn write(
 
 /// Returns the SHA-256 of a session's archive.
 async fn hash(store: &impl Store, session: SessionId) -> Result<[u8; 32], TransferError> {
-    let mut out = Hashed(Sha256::new());
+    let mut out = HashingWriter(Sha256::new());
     export(store, session, &mut out).await?;
     Ok(out.0.finalize().into())
 }
 
-struct Hashed(Sha256);
+struct HashingWriter(Sha256);
 
-impl Write for Hashed {
+impl Write for HashingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.update(bytes);
         Ok(bytes.len())

@@ -1,4 +1,4 @@
-//! Writing an archive.
+//! Exports a session as an archive.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, Write};
@@ -14,10 +14,10 @@ use crate::id::{SessionId, ThreadId};
 use crate::session::NumberedMessage;
 use crate::store::{Page, Store};
 
-/// The number of recent contents that are not repeated in the file. The limit bounds the memory.
+/// The number of recent contents that are not repeated in the file, limited to bound the memory.
 const RECENT: usize = 4096;
 
-/// Writes a whole session as an archive, as it is at one moment. O(one page) of memory.
+/// Writes a whole session as an archive, as of one moment. Memory: one page.
 pub async fn export(
     store: &impl Store,
     session: SessionId,
@@ -26,7 +26,7 @@ pub async fn export(
     let mut pages = Pages::open(store, session).await?;
     let header = Header::new(pages.session.began.clone(), pages.session.state.clone());
     line(out, &header)?;
-    let mut recent = Recent::default();
+    let mut recent = RecentContents::default();
     while let Some(page) = pages.next().await? {
         let Page { contents, messages, turns, attempts, lines, requests, .. } = page;
         for NumberedMessage { number, answers, message } in &messages {
@@ -62,7 +62,7 @@ pub async fn export(
     Ok(())
 }
 
-/// Returns the name of a thread in an archive: the part of its id after the session's, else all of it.
+/// Returns the name of a thread in an archive: its id without the session's prefix, else the whole id.
 pub(super) fn name(thread: &ThreadId, session: SessionId) -> &str {
     thread.suffix_in(session).unwrap_or(thread.as_str())
 }
@@ -75,12 +75,12 @@ fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), TransferErro
 
 /// The recently written contents.
 #[derive(Default)]
-struct Recent {
+struct RecentContents {
     known: HashSet<ContentHash>,
     order: VecDeque<ContentHash>,
 }
 
-impl Recent {
+impl RecentContents {
     /// Adds a content, and returns whether it is new.
     fn is_new(&mut self, hash: ContentHash) -> bool {
         let is_new = self.known.insert(hash);

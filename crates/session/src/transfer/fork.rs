@@ -16,11 +16,12 @@ use crate::session::{NewSession, NumberedMessage, State};
 use crate::store::{Page, SessionImport, Store, StoreError};
 use crate::turn::{Attempt, Turn, TurnState};
 
-/// Copies a session as it was after one of its messages, or as it is.
+/// Copies a session as it was after one of its messages, or as it is now.
 ///
-/// As it is, queued turns are copied too; after an earlier message, none are. Models continue with a copy of their
-/// threads as of that message, and of the requests of the copied turns. Threads for which that is unknown start
-/// empty; the diagnostics name them. O(one page) of memory, and eight bytes for each turn.
+/// A copy of the current session includes queued turns; a copy as of an earlier message does not. Models
+/// continue with a copy of their threads as of that message, and of the requests of the copied turns. Threads
+/// for which this is unknown start empty, and diagnostics name them. Memory: one page, and eight bytes per
+/// turn.
 pub async fn fork(
     store: &impl Store,
     session: SessionId,
@@ -37,7 +38,7 @@ pub async fn fork(
     let mut cut = match after.filter(|after| *after < last) {
         Some(after) => {
             pages.stop_messages_at(after);
-            Some(Cut::new(after, &new))
+            Some(SessionCut::new(after, &new))
         }
         None => None,
     };
@@ -57,7 +58,7 @@ pub async fn fork(
     Ok(diagnostics)
 }
 
-/// Changes the ids in the rows to those of the copy.
+/// Replaces the ids in the rows by those of the copy.
 fn moved(mut page: Page, from: SessionId, to: SessionId) -> Result<Page, StoreError> {
     let thread = |thread: &ThreadId| {
         ThreadId::with_suffix(to, name(thread, from)).ok_or_else(|| {
@@ -84,12 +85,12 @@ pub(super) fn set_at_rest(turn: &mut Turn) {
 }
 
 /// Leaves out everything after a message.
-struct Cut {
+struct SessionCut {
     last: MessageNumber,
     policy: TextPolicy,
     task: Option<String>,
     asker: Option<MemberName>,
-    /// The turns that stay, in order.
+    /// The turns that are kept, in order.
     turns: Vec<TurnId>,
     thread: Option<CutThread>,
     diagnostics: Vec<Diagnostic>,
@@ -98,17 +99,17 @@ struct Cut {
 /// The thread whose requests are being cut.
 struct CutThread {
     id: ThreadId,
-    /// Whether a request without a turn stays, like the one before it.
+    /// Whether a request without a turn is kept, like the one before it.
     keeps: bool,
-    /// The texts of the request before.
+    /// The texts of the previous request.
     before: RequestTexts,
-    /// The last request that stays, when others after it were left out.
+    /// The last kept request, if later ones were left out.
     last: Option<RequestTexts>,
-    /// The number of requests that stay.
+    /// The number of kept requests.
     kept: u64,
 }
 
-impl Cut {
+impl SessionCut {
     fn new(last: MessageNumber, session: &NewSession) -> Self {
         Self {
             last,
@@ -181,7 +182,7 @@ impl Cut {
         Ok(true)
     }
 
-    /// Removes the lines that depend on later messages; all lines where that is unknown.
+    /// Removes the lines that depend on later messages, or all lines if that is unknown.
     fn cut_lines(&mut self, page: &mut Page) {
         let later = |as_of: Option<MessageNumber>| as_of.is_some_and(|as_of| as_of > self.last);
         let kept = page.lines.iter().position(|(_, line)| later(line.as_of));
@@ -199,8 +200,8 @@ impl Cut {
         }
     }
 
-    /// Returns a request if its turn stays, with its number in the copy and against the one before it
-    /// there.
+    /// Returns a request if its turn is kept, with its number in the copy and as a delta from the previous kept
+    /// request.
     async fn cut_request(
         &mut self,
         mut record: RequestRecord<RequestDelta>,

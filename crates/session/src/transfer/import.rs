@@ -19,8 +19,8 @@ use crate::id::SessionId;
 use crate::session::NewSession;
 use crate::store::{Page, SessionImport, Store, StoreError};
 
-/// The maximum size of a line: far more than a reply or the stored events of a turn. Also that of a snapshot, which is held in
-/// memory as a whole.
+/// The maximum size of a line: far more than a reply or the stored events of a turn. Also the maximum size of a
+/// snapshot, which is held in memory whole.
 const MAX_LINE_BYTES: u64 = 256 << 20;
 /// The maximum number of values in a line.
 const MAX_LINE_VALUES: usize = 4_000_000;
@@ -42,14 +42,14 @@ impl Default for ImportLimits {
 
 /// An imported session.
 #[derive(Debug)]
-pub struct Imported {
-    /// The id of the session: that of the archive, unless the store already has it.
+pub struct ImportedSession {
+    /// The id of the session: the archive's, unless the store already has a session with it.
     pub session: SessionId,
     /// The diagnostics of the import.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// An archive or a snapshot that is to be imported.
+/// An archive or a snapshot to import.
 pub struct ArchiveSource<R> {
     lines: Lines<R>,
     kind: ArchiveKind,
@@ -61,8 +61,8 @@ enum ArchiveKind {
 }
 
 impl<R: BufRead + Send> ArchiveSource<R> {
-    /// Opens what [`super::export`] or [`super::export_snapshot`] wrote. Of an archive only the first
-    /// line is read.
+    /// Opens a file that [`super::export`] or [`super::export_snapshot`] wrote. Only the first line of an
+    /// archive is read.
     pub fn open(reader: R, limits: ImportLimits) -> Result<Self, TransferError> {
         let mut lines = Lines { reader, limits, number: 0, bytes: 0, buffer: Vec::new() };
         let mut text = lines.next()?.map(|(_, line)| line.to_owned()).unwrap_or_default();
@@ -84,7 +84,7 @@ impl<R: BufRead + Send> ArchiveSource<R> {
         Ok(Self { lines, kind: ArchiveKind::Archive(Box::new(header)) })
     }
 
-    /// Returns whether it contains a team: an archive does, a snapshot does not.
+    /// Returns whether the source contains a team: an archive does, a snapshot does not.
     pub fn has_team(&self) -> bool {
         matches!(self.kind, ArchiveKind::Archive(_))
     }
@@ -97,7 +97,7 @@ impl<R: BufRead + Send> ArchiveSource<R> {
         }
     }
 
-    /// Stores it as a new session, atomically. Memory: O(one page), and the ids and hashes of an archive.
+    /// Stores the source as a new session, atomically. Memory: one page, and the ids and hashes of an archive.
     ///
     /// A snapshot gets the team of `new`. An archive has its own team, but gets the directory of `new`: a file
     /// must not choose where agents work. `check` validates the threads.
@@ -106,7 +106,7 @@ impl<R: BufRead + Send> ArchiveSource<R> {
         store: &impl Store,
         new: NewSession,
         check: ThreadCheck<'_>,
-    ) -> Result<Imported, TransferError> {
+    ) -> Result<ImportedSession, TransferError> {
         let Self { mut lines, kind } = self;
         let header = match kind {
             ArchiveKind::Archive(header) => *header,
@@ -120,7 +120,7 @@ impl<R: BufRead + Send> ArchiveSource<R> {
                 let mut import = store.import(session).await?;
                 import.write(Page { messages, ..Page::default() }).await?;
                 import.finish(state).await?;
-                return Ok(Imported { session: id, diagnostics });
+                return Ok(ImportedSession { session: id, diagnostics });
             }
         };
         let (mut session, state) = header.into_parts();
@@ -146,7 +146,7 @@ impl<R: BufRead + Send> ArchiveSource<R> {
         let (page, state) = archive.finish()?;
         import.write(page).await?;
         import.finish(state).await?;
-        Ok(Imported { session: id, diagnostics: Vec::new() })
+        Ok(ImportedSession { session: id, diagnostics: Vec::new() })
     }
 }
 

@@ -53,7 +53,7 @@ impl Header {
     }
 }
 
-/// A line of a thread. The thread is named by the part of its id after the session's.
+/// A line of a thread. `thread` is the thread's id without the session's prefix.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ThreadLineLine {
@@ -62,7 +62,7 @@ pub(super) struct ThreadLineLine {
     pub(super) line: String,
 }
 
-/// A request against the one before it. `about` and `outcome` are JSON in a string.
+/// A request as a delta from the previous one. `about` and `outcome` are JSON in a string.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RequestLine {

@@ -1,4 +1,4 @@
-//! A session of a store, read page by page in the order of an archive.
+//! Reads a session page by page, in the order of an archive.
 
 use std::collections::VecDeque;
 
@@ -11,22 +11,22 @@ use crate::turn::Attempt;
 
 /// The number of rows per read.
 const ROWS: usize = 256;
-/// The number of requests per read: each page reads one request in full.
+/// The number of requests per read; each page reads one request in full.
 const REQUESTS: usize = 64;
 
-/// Reads a session as it is at one moment. Holds one page at a time, but for the lines of a thread, which
-/// are read together.
+/// Reads a session as of one moment. Holds one page at a time, except the lines of a thread, which are read
+/// together.
 pub(super) struct Pages<S> {
     /// A snapshot.
     pub(super) store: S,
     pub(super) session: Session,
     /// The newest message that is read.
     through: MessageNumber,
-    next: Next,
+    next: NextRows,
 }
 
 /// The rows that come next.
-enum Next {
+enum NextRows {
     Messages(MessageNumber),
     Turns(TurnId),
     Lines(VecDeque<ThreadId>),
@@ -39,10 +39,10 @@ impl<S: Store> Pages<S> {
         let store = store.snapshot().await?;
         let session = store.session(session).await?;
         let through = session.state.last_message;
-        Ok(Self { store, session, through, next: Next::Messages(MessageNumber::default()) })
+        Ok(Self { store, session, through, next: NextRows::Messages(MessageNumber::default()) })
     }
 
-    /// Reads no message after this one. Turns and threads are read to their end.
+    /// Stops reading messages after this one. Turns and threads are read to their end.
     pub(super) fn stop_messages_at(&mut self, last: MessageNumber) {
         self.through = last;
     }
@@ -51,16 +51,16 @@ impl<S: Store> Pages<S> {
     pub(super) async fn next(&mut self) -> Result<Option<Page>, StoreError> {
         let id = self.session.began.id;
         let mut page = Page::default();
-        self.next = match std::mem::replace(&mut self.next, Next::End) {
-            Next::Messages(after) => {
+        self.next = match std::mem::replace(&mut self.next, NextRows::End) {
+            NextRows::Messages(after) => {
                 let left = usize::try_from(self.through.0 - after.0).unwrap_or(ROWS).min(ROWS);
                 page.messages = self.store.messages_after(id, after, left).await?;
                 match page.messages.last() {
-                    Some(last) => Next::Messages(last.number),
-                    None => Next::Turns(TurnId::default()),
+                    Some(last) => NextRows::Messages(last.number),
+                    None => NextRows::Turns(TurnId::default()),
                 }
             }
-            Next::Turns(after) => {
+            NextRows::Turns(after) => {
                 page.turns = self.store.turns_after(id, after, ROWS).await?;
                 for turn in &page.turns {
                     for mut attempt in self.store.attempts(id, turn.id).await? {
@@ -70,32 +70,32 @@ impl<S: Store> Pages<S> {
                     }
                 }
                 match page.turns.last() {
-                    Some(last) => Next::Turns(last.id),
-                    None => Next::Lines(self.store.threads(id).await?.into()),
+                    Some(last) => NextRows::Turns(last.id),
+                    None => NextRows::Lines(self.store.threads(id).await?.into()),
                 }
             }
-            Next::Lines(mut threads) => match threads.pop_front() {
+            NextRows::Lines(mut threads) => match threads.pop_front() {
                 Some(thread) => {
                     let lines = self.store.thread_lines(&thread).await?;
                     page.lines = lines.into_iter().map(|line| (thread.clone(), line)).collect();
-                    Next::Requests(thread, 0, threads)
+                    NextRows::Requests(thread, 0, threads)
                 }
                 None => return Ok(None),
             },
-            Next::Requests(thread, after, threads) => {
+            NextRows::Requests(thread, after, threads) => {
                 page.requests = self.store.request_deltas(&thread, after, REQUESTS).await?;
                 match page.requests.last() {
-                    Some(last) => Next::Requests(thread, last.number, threads),
-                    None => Next::Lines(threads),
+                    Some(last) => NextRows::Requests(thread, last.number, threads),
+                    None => NextRows::Lines(threads),
                 }
             }
-            Next::End => return Ok(None),
+            NextRows::End => return Ok(None),
         };
         Ok(Some(page))
     }
 }
 
-/// Returns the hashes of the texts that an attempt names.
+/// Returns the hashes of the texts that an attempt refers to.
 pub(super) fn contents_of(attempt: &Attempt) -> impl Iterator<Item = ContentHash> {
     let ended = attempt.ended.as_ref();
     [

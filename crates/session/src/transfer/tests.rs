@@ -1,4 +1,4 @@
-//! The cost of whole sessions, counted.
+//! The cost of copying whole sessions, counted in hashed bytes.
 
 use convoke_agent::thread::{RequestTexts, ThreadStore as _};
 use serde_json::json;
@@ -19,8 +19,8 @@ async fn store() -> (TempDir, SqliteStore) {
     (directory, store)
 }
 
-/// Creates a session with one message and a thread of this many requests, each with all of the one
-/// before. Returns it with the bytes of all their texts.
+/// Creates a session with one message and a thread of `count` requests, each containing the previous one.
+/// Returns it with the total size of the texts.
 async fn with_requests(store: &SqliteStore, count: u64) -> (SessionId, usize) {
     let new = new_session();
     let session = new.id;
@@ -69,8 +69,8 @@ async fn every_text_of_a_request_is_hashed_once_on_the_way_out_and_once_on_the_w
     let (session, bytes) = with_requests(&store, 130).await;
     HASHED.set(0);
     let text = archive(&store, session).await;
-    // A text that is stored whole is compared with the one before, which takes one more hash; and each
-    // page begins with a request that is read whole.
+    // A text stored whole is compared with the previous one, which takes one more hash, and each page begins
+    // with a whole request.
     let whole_and_pages = bytes / 8;
     assert!(HASHED.get() <= bytes + whole_and_pages, "{} of {bytes}", HASHED.get());
     store.remove(session).await.unwrap();

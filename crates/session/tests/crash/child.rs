@@ -1,5 +1,5 @@
-//! The child: holds a conversation whose every word follows from what was said before, so that it ends
-//! the same however often it is interrupted.
+//! The child process: runs a conversation in which every message depends on the earlier ones, so that it ends
+//! the same way however often it is interrupted.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -49,7 +49,7 @@ pub fn line(message: &NumberedMessage) -> String {
     format!("{} {} {text:?}", message.number, stored.speaker.name())
 }
 
-/// Answers what it was sent.
+/// Replies with its prompt.
 struct Echo(&'static str);
 
 impl Agent for Echo {
@@ -77,7 +77,7 @@ async fn talk(directory: &Path) {
     let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
     let observer = Box::new(|event: SessionEvent| {
         if let SessionEventKind::Message(ShownMessage { number, from, text, .. }) = event.kind {
-            // On a line of its own, whatever the test harness has written.
+            // On a separate line, whatever the test harness has written.
             println!("\n{ACKNOWLEDGED}{number} {from} {text:?}");
             std::io::stdout().flush().unwrap();
         }

@@ -21,14 +21,14 @@ use convoke_session::{MessageNumber, SqliteStore, Store, StoreError, TurnId, Tur
 use tempfile::TempDir;
 
 /// The result of a child.
-struct Ran {
+struct ChildRun {
     status: ExitStatus,
     took: Duration,
     /// The messages that it acknowledged: number, speaker and text.
     acknowledged: Vec<String>,
 }
 
-/// When a child dies.
+/// When to kill a child.
 #[derive(Clone, Copy)]
 enum Death {
     Never,
@@ -36,7 +36,7 @@ enum Death {
     After(Duration),
 }
 
-fn run_child(directory: &Path, death: Death) -> Ran {
+fn run_child(directory: &Path, death: Death) -> ChildRun {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "the_child", "--nocapture", "--test-threads=1"])
@@ -56,10 +56,10 @@ fn run_child(directory: &Path, death: Death) -> Ran {
     let stdout = String::from_utf8_lossy(&output.stdout);
     let acknowledged = stdout.lines().filter_map(|line| line.strip_prefix(child::ACKNOWLEDGED));
     let acknowledged = acknowledged.map(str::to_owned).collect();
-    Ran { status: output.status, took: began.elapsed(), acknowledged }
+    ChildRun { status: output.status, took: began.elapsed(), acknowledged }
 }
 
-/// Returns the whole conversation, after checking that it holds together.
+/// Returns the whole conversation, after checking its consistency.
 async fn conversation(directory: &Path) -> Vec<String> {
     let store = SqliteStore::open(directory).await.unwrap();
     let session = match store.session(child::session()).await {
@@ -87,7 +87,7 @@ async fn conversation(directory: &Path) -> Vec<String> {
     messages.iter().map(child::line).collect()
 }
 
-/// Returns a directory in memory where there is one: the end of a process does not ask for a disk.
+/// Returns a directory in memory, if possible: a killed process does not need a disk.
 fn scratch() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -100,7 +100,7 @@ struct Survived {
     took: Duration,
 }
 
-/// Kills children one after another until one finishes first, checks what each left, and lets another one
+/// Kills children one after another until one finishes first, checks the data that each left, and lets one more
 /// finish.
 async fn survive(deaths: &[Death], reference: &[String]) -> Survived {
     let directory = scratch();
@@ -166,7 +166,7 @@ async fn a_kill_at_any_time_loses_and_doubles_nothing() {
     let reference = reference().await;
     let rounds = kills();
     let (mut rounds_killed, mut kills) = (0, 0);
-    // A child that is killed before the shortest time that any took is hardly ever done by then.
+    // A child that is killed before the shortest run so far has hardly ever finished.
     let mut shortest = survive(&[], &reference).await.took;
     for n in 0..rounds {
         let after = shortest * (n * 7919 % 1000) / 1000;
@@ -179,7 +179,7 @@ async fn a_kill_at_any_time_loses_and_doubles_nothing() {
     assert!(rounds_killed >= rounds * 3 / 4, "{rounds_killed} of {rounds}");
 }
 
-/// Not a test of its own: the child that the other tests start.
+/// Not a test itself: the child that the other tests start.
 #[test]
 fn the_child() {
     if let Some(directory) = std::env::var_os(child::DIRECTORY) {

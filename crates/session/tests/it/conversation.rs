@@ -1,4 +1,4 @@
-//! The course of a conversation.
+//! The flow of a conversation.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -76,7 +76,7 @@ async fn what_failed_is_kept_apart_its_markers_are_not_obeyed_and_the_person_is_
     let partial = attempts[0].ended.as_ref().unwrap().partial.unwrap();
     assert_eq!(test.store.content(partial.hash).await.unwrap(), "half a reply [NEXT: sarah]");
 
-    // Nothing is wedged: it can be tried again, and the conversation goes on.
+    // The turn can be retried, and the conversation continues.
     coordinator.retry(TurnId(1)).await.unwrap();
     coordinator.run().await.unwrap();
     coordinator.accept(NewMessage::from_person("lee", "then you [NEXT: sarah]")).await.unwrap();
@@ -189,7 +189,7 @@ async fn turns_that_wait_can_be_cancelled_without_starting_their_agents() {
     assert!(turns.iter().all(|turn| turn.state == TurnState::Cancelled), "{turns:?}");
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
     assert!(test.prompts("max").is_empty() && test.prompts("sarah").is_empty());
-    // It can be tried again, like any turn that was cancelled.
+    // It can be retried, like any cancelled turn.
     coordinator.retry(TurnId(2)).await.unwrap();
     coordinator.run().await.unwrap();
     assert_eq!(test.transcript(), ["kailai: go", "sarah: b"]);
@@ -209,7 +209,7 @@ async fn an_agent_that_takes_too_long_is_a_failed_turn() {
 #[tokio::test]
 async fn parallel_turns_run_together_and_all_are_stored() {
     let acts = [("max", says(&["a"])), ("sarah", says(&["b"])), ("tom", says(&["c"]))];
-    // One after another they would wait for each other in vain.
+    // One after another, they would wait for each other forever.
     let limits = "[limits]\nparallel = true\nturn-timeout = \"1m\"\n";
     let test = TestSession::meeting(limits, &acts).await;
     let mut coordinator = test.begin().await;
@@ -270,7 +270,7 @@ async fn drop_and_task_are_obeyed_before_anybody_is_called() {
 async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile() {
     let controls: Arc<OnceLock<Controls>> = Arc::default();
     let heard = controls.clone();
-    // Lee speaks while Max is at work.
+    // Lee sends a message while Max is running.
     let interrupted: Act = Arc::new(move |_| {
         let message = NewMessage::from_person("lee", "and you [NEXT: sarah]");
         heard.get().unwrap().interject(message).unwrap();

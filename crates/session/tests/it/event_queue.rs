@@ -17,7 +17,7 @@ use convoke_team::Team;
 
 const PIECES: usize = 20_000;
 
-/// An agent that writes its text in pieces, as fast as they are taken.
+/// An agent that writes its text in pieces, as fast as they are read.
 struct Flood;
 
 impl Agent for Flood {
@@ -40,7 +40,7 @@ fn all_pieces() -> String {
     (0..PIECES).map(|number| number.to_string() + " ").collect()
 }
 
-/// Reads all events, from when the queue is full; returns the text and the most events that waited.
+/// Reads all events once the queue is full. Returns the text, and the maximum number of queued events.
 async fn read_late(mut events: EventReceiver<SessionEvent>) -> (String, usize) {
     let (mut text, mut most) = (String::new(), 0);
     while events.queued() < EVENT_LIMIT {
@@ -76,7 +76,7 @@ async fn a_slow_reader_gets_everything_from_a_queue_of_bounded_length() {
     let (stop, (text, most)) = tokio::join!(run, read_late(events));
     assert_eq!(stop, StopReason::Idle { person: "user".into() });
     assert_eq!(text, all_pieces());
-    // At the end of the turn the reports that wait for the coordinator are added without waiting.
+    // At the end of the turn, queued reports are added without waiting.
     assert!(most <= EVENT_LIMIT + 512, "{most} events waited");
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::test_session::{TestSession, does, says};
 
-/// Holds a conversation and returns its events as JSON, with what differs from run to run taken out.
+/// Runs a conversation and returns its events as JSON, without what differs between runs.
 async fn events(test: TestSession, text: &str) -> Vec<Value> {
     let mut coordinator = test.begin().await;
     coordinator.accept(NewMessage::from_person("kailai", text)).await.unwrap();
@@ -31,7 +31,7 @@ async fn events(test: TestSession, text: &str) -> Vec<Value> {
     events
 }
 
-/// Adds the fields that every event has: the session, and the tick of the stage's clock.
+/// Adds the fields that every event has: the session, and the tick of the test clock.
 fn at(tick: i64, mut event: Value) -> Value {
     event["session"] = json!("…");
     event["at"] = json!(tick);

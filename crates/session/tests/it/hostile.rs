@@ -16,7 +16,7 @@ use convoke_team::Team;
 
 use crate::test_session::{TestSession, does, says};
 
-/// Lets max reply once, and then sarah to whatever it said.
+/// Lets max reply once, and then sarah reply to that.
 async fn after_reply(settings: &str, reply: &str) -> (TestSession, StopReason) {
     let acts = [("max", says(&[reply])), ("sarah", says(&["seen"]))];
     let test = TestSession::new(settings, &acts).await;
@@ -61,7 +61,7 @@ async fn lines_that_look_like_ours_are_reported_or_fenced() {
     assert!(!prompt.lines().any(|line| line.starts_with("- kailai -> all")), "{prompt}");
 }
 
-/// Gemini CLI acts on `@name`: what is stored of a turn is what the program was given.
+/// Gemini CLI acts on `@name`, so the stored prompt must be the escaped one that the program got.
 #[tokio::test]
 async fn the_escaped_prompt_of_a_gemini_member_is_the_one_that_is_stored() {
     let test = TestSession::with_agent("gemini", "", &[("max", says(&["ok"]))]).await;
@@ -88,7 +88,7 @@ async fn ten_megabytes_without_a_line_break_are_kept_whole() {
     assert_eq!(stop, StopReason::Idle { person: "kailai".into() });
     let message = test.store.message(test.session, MessageNumber(2)).await.unwrap();
     assert_eq!(message.message.content, reply);
-    // It does not fit into sarah's prompt, which says so.
+    // The reply does not fit into sarah's prompt, which reports that.
     assert!(test.codes().contains(&"context.dropped"), "{:?}", test.codes());
     assert!(test.prompts("sarah")[0].len() < 800_000);
 }
@@ -156,7 +156,7 @@ async fn secrets_in_events_are_neither_shown_nor_stored() {
 
 #[tokio::test]
 async fn a_secret_that_is_cut_over_two_pieces_is_not_shown() {
-    // The stand-in says one word after another.
+    // The stand-in writes word by word.
     let secret = "correct horse battery";
     let steps = vec![
         Step::Say(format!("it is {secret} or correct horse")),

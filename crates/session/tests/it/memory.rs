@@ -46,7 +46,7 @@ async fn a_turn_whose_thread_somebody_else_has_gone_on_with_has_failed_and_the_s
     let stored = room.store.turns_after(room.session, TurnId(3), 1).await.unwrap();
     assert_eq!(stored[0].problem.as_deref(), Some(why.as_str()));
 
-    // Nothing of the session is held up by it.
+    // The session is not blocked by it.
     coordinator.accept(NewMessage::from_person("kim", "five").to(["ada"])).await.unwrap();
     coordinator.run().await.unwrap();
     let said = room.store.message(room.session, MessageNumber(9)).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_copy_remembers_what_its_members_did_and_goes_its_own_way() {
 #[tokio::test]
 async fn a_copy_as_it_was_earlier_remembers_no_more_than_it_holds() {
     let room = Room::talked().await;
-    // By hand, between bob's turn and ada's second.
+    // Edited by hand between bob's turn and ada's second.
     let hers = thread(room.session, "ada");
     let summary = ThreadAppend { thread: hers, known: 2, lines: vec!["a summary".to_owned()] };
     for (after, ada, bob) in [
@@ -105,7 +105,7 @@ async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and
     coordinator.accept(NewMessage::from_person("kim", "one").to(["bob b"])).await.unwrap();
     coordinator.run().await.unwrap();
     drop(coordinator);
-    // A session whose threads an earlier version stored comes with lines of which nothing is known.
+    // Threads stored by an earlier version have lines without `asOf`.
     let old = room.exported().await.replace("\"asOf\":2", "\"asOf\":null");
     room.store.remove(room.session).await.unwrap();
     import(&room.store, old.as_bytes(), new_session(SessionId::generate()), unchecked())
@@ -169,7 +169,7 @@ async fn everything_is_exported_and_comes_back_to_the_byte() {
     let mut out = Vec::new();
     export(&other.store, room.session, &mut out).await.unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), text);
-    // Where the id is taken, the threads go with the new one.
+    // If the id is taken, the threads get the new one.
     new.id = SessionId::generate();
     let again = import(&room.store, text.as_bytes(), new.clone(), unchecked()).await.unwrap();
     assert_eq!(again.session, new.id);
@@ -194,7 +194,7 @@ async fn threads_that_do_not_fit_are_refused_with_their_line_and_nothing_is_left
         (changed("\"asOf\":6", "\"asOf\":1"), at(1, "a line of the thread `ada` is out of order")),
         (
             changed("\"asOf\":4", "\"asOf\":9"),
-            at(2, "the thread `bob_20b`: it refers to a missing message"),
+            at(2, "the thread `bob_20b` refers to a missing message"),
         ),
         (format!("{text}{of_ada}\n"), at(3, "the lines of the thread `ada` are not consecutive")),
         (format!("{text}\n{of_bob}\n"), at(4, "the thread `bob_20b`: said twice")),
@@ -219,7 +219,7 @@ async fn an_import_that_the_store_refuses_leaves_nothing_behind() {
     let room = Room::new().await;
     let header: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     let id = header["id"].as_str().unwrap();
-    // Somebody has a thread of that name already.
+    // Another session already has a thread with that name.
     let taken = ThreadId::of_member(id.parse().unwrap(), "ada");
     let mine = ThreadAppend { thread: taken.clone(), known: 0, lines: vec!["mine".to_owned()] };
     room.store.append_lines(&mine).await.unwrap();

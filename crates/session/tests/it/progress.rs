@@ -10,8 +10,8 @@ use convoke_session::{
 
 use crate::test_session::{TestSession, says, unchecked};
 
-/// Holds a conversation whose agent stops in the middle of its second text, and drops it there, as if the
-/// process had died, once the store has what had come.
+/// Runs a conversation whose agent stops in the middle of its second text, and drops it once that is stored, as
+/// if the process had died.
 async fn interrupted() -> TestSession {
     let first_time = std::sync::atomic::AtomicBool::new(true);
     let act: crate::test_session::Act = std::sync::Arc::new(move |_| {

@@ -18,7 +18,7 @@ fn thread() -> ThreadId {
     ThreadId::parse("t").unwrap()
 }
 
-/// Adds a request whose sender knows the one before it.
+/// Adds a request whose sender knows the previous one.
 async fn add(
     store: &SqliteStore,
     texts: &RequestTexts,
@@ -31,7 +31,7 @@ async fn add(
     store.add_request(&record, before.map(|(_, texts)| texts)).await.unwrap()
 }
 
-/// Returns items that are as hard to pack as prose is.
+/// Returns an item that compresses about as well as prose.
 fn item(number: usize) -> String {
     let words = ["thread", "ledger", "prompt", "budget", "member", "turn", "fragment", "cache"];
     let mut state = number as u64 + 1;
@@ -51,7 +51,7 @@ async fn a_growing_thread_is_read_back_to_the_byte_and_costs_little_more_than_it
     let mut items = Vec::new();
     let mut all: Vec<RequestTexts> = Vec::new();
     for number in 0..150 {
-        // Now and then a summary takes the place of what was said.
+        // Sometimes a summary replaces the earlier items.
         if number == 100 {
             items.truncate(2);
         }
@@ -91,7 +91,7 @@ async fn a_request_that_does_not_follow_the_last_one_stands_for_itself() {
     let first = texts(&[item(1)]);
     let (second, third) = (texts(&[item(1), item(2)]), texts(&[item(1), item(3)]));
     add(&store, &first, None).await;
-    // Both programs have seen the first request alone.
+    // Both programs have seen only the first request.
     add(&store, &second, Some((1, &first))).await;
     assert_eq!(add(&store, &third, Some((1, &first))).await, 3);
     assert_eq!(store.request_texts(&thread(), 3).await.unwrap(), third);

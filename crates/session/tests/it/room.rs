@@ -1,4 +1,4 @@
-//! A room with members that remember, and that say what they would send to a model.
+//! A team whose members remember their turns and send requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use tempfile::TempDir;
 const TEAM: &str = "[[member]]\nname = \"kim\"\nhuman = true\n\n\
     [[member]]\nname = \"ada\"\nagent = \"plain\"\n\n[[member]]\nname = \"bob b\"\nagent = \"plain\"\n";
 
-/// Remembers the name of every turn unless it is told to forget it, and answers with how many it
-/// remembers; sends a request and fails when told to.
-struct Rememberer {
+/// Remembers the name of every turn, unless told to forget it, and replies with the number of remembered turns.
+/// Sends a request and fails when told to.
+struct RememberingAgent {
     store: SqliteStore,
     thread: ThreadId,
 }
 
-impl Agent for Rememberer {
+impl Agent for RememberingAgent {
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let (turn, side) = AgentTurn::open(Redactor::default());
         let (store, thread) = (self.store.clone(), self.thread.clone());
@@ -46,7 +46,7 @@ impl Agent for Rememberer {
             if !turn_input.prompt.contains("fail") {
                 outcome.verdict = Verdict::Done;
             }
-            // Once, although later prompts tell of it too.
+            // Only once, although later prompts contain the message too.
             let is_meddled_with = lines.iter().any(|line| line.text == "by somebody else");
             if turn_input.prompt.contains("meddle") && !is_meddled_with {
                 let lines = vec!["by somebody else".to_owned()];
@@ -66,7 +66,7 @@ impl Agent for Rememberer {
     }
 }
 
-/// Stores a request that has all of the one before and a little more, with a ledger that adds up.
+/// Stores a request that extends the previous one, with a ledger that covers it.
 pub async fn send(store: &SqliteStore, thread: &ThreadId, attempt: Option<AttemptRef>, what: &str) {
     let last = store.last_request(thread).await.unwrap();
     let before = last.as_ref().map(|last| &last.texts);
@@ -106,7 +106,7 @@ impl Room {
         Self { _directory: directory, store, session: SessionId::generate() }
     }
 
-    /// Holds a conversation of three answered sayings: ada, bob and ada remember a turn each.
+    /// Runs a conversation with three answered messages: ada, bob and ada remember one turn each.
     pub async fn talked() -> Self {
         let room = Self::new().await;
         let mut coordinator = room.begin().await;
@@ -117,8 +117,8 @@ impl Room {
         room
     }
 
-    /// Holds a conversation in which ada is sent a request, another by hand and a third, and bob fails
-    /// with one; he is asked again, and that waits.
+    /// Runs a conversation in which ada sends a request, another by hand and a third, and bob sends one and
+    /// fails; his retry stays queued.
     pub async fn sent() -> Self {
         let room = Self::new().await;
         let mut coordinator = room.begin().await;
@@ -138,7 +138,7 @@ impl Room {
         room
     }
 
-    /// Returns what a member was sent.
+    /// Returns the requests of a member.
     pub async fn requests(&self, session: SessionId, member: &str) -> Vec<Whole> {
         let thread = thread(session, member);
         let mut whole = Vec::new();
@@ -156,7 +156,7 @@ impl Room {
     fn team_agents(&self, session: SessionId) -> TeamAgents {
         let seats = ["ada", "bob b"].map(|name| {
             let thread = thread(session, name);
-            let agent = Rememberer { store: self.store.clone(), thread };
+            let agent = RememberingAgent { store: self.store.clone(), thread };
             (MemberName::from(name), MemberAgent::new(Arc::new(agent), "/"))
         });
         TeamAgents::new(Team::parse(TEAM).unwrap(), HashMap::from(seats))

@@ -1,4 +1,4 @@
-//! Stored requests go with their session: copied, cut, exported, imported and removed.
+//! Stored requests belong to their session: copied, cut, exported, imported and removed with it.
 
 use convoke_session::transfer::{TransferError, export, import};
 use convoke_session::{SessionId, Store as _};
@@ -71,7 +71,7 @@ async fn every_request_is_exported_and_comes_back_to_the_byte() {
     let mut out = Vec::new();
     export(&other.store, room.session, &mut out).await.unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), text);
-    // Where the id is taken, the requests go with the new one.
+    // If the id is taken, the requests get the new one.
     new.id = SessionId::generate();
     import(&room.store, text.as_bytes(), new.clone(), unchecked()).await.unwrap();
     assert_eq!(room.requests(new.id, "ada").await, room.requests(room.session, "ada").await);
@@ -105,7 +105,7 @@ async fn requests_that_do_not_fit_are_refused_with_their_line_and_field_and_noth
         (changed("\"fromStart\":0", "\"fromStart\":-1"), at(0, "invalid value")),
         (
             changed("\"attempt\":1,", ""),
-            ada(0, "of the fields `turn` and `attempt` one is missing"),
+            ada(0, "one of the fields `turn` and `attempt` is missing"),
         ),
         (changed("\"turn\":1", "\"turn\":9"), ada(0, "the field `turn`: there is no turn 9")),
         (
@@ -120,10 +120,10 @@ async fn requests_that_do_not_fit_are_refused_with_their_line_and_field_and_noth
             changed("\"between\":\"by hand ", "\"between\":\"by band "),
             ada(1, "the field `body`: the text does not have the hash"),
         ),
-        (changed(about, "\\\"bytes\\\":1"), ada(0, "the field `about`: it says 1")),
+        (changed(about, "\\\"bytes\\\":1"), ada(0, "the field `about`: it records 1")),
         (
             changed("\\\"unchangedBytes\\\":1", "\\\"unchangedBytes\\\":999"),
-            ada(0, "the field `about`: it"),
+            ada(0, "the field `about`: more bytes"),
         ),
         (
             format!("{text}{of_ada}\n"),

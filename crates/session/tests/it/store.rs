@@ -1,4 +1,4 @@
-//! The SQLite store: conformance, and what only files have.
+//! The SQLite store: conformance, and properties of its files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -48,7 +48,7 @@ fn check_private(path: &Path, seen: &mut Vec<String>) {
     }
 }
 
-/// Opens a directory whose file has these bytes, and returns why that was refused.
+/// Opens a directory whose file has these bytes, and returns why it was refused.
 async fn refusal(change: impl FnOnce(&mut Vec<u8>)) -> StoreError {
     let directory = tempfile::tempdir().unwrap();
     SqliteStore::open(directory.path()).await.unwrap().close().await;
@@ -76,7 +76,7 @@ async fn a_file_of_another_version_or_of_somebody_else_is_refused_and_left_alone
     }
 }
 
-/// Returns the pages of the file.
+/// Returns the number of pages of the file.
 async fn pages(directory: &Path) -> i64 {
     let options = SqliteConnectOptions::new().filename(directory.join("sessions.db"));
     let mut connection = options.connect().await.unwrap();
@@ -86,8 +86,8 @@ async fn pages(directory: &Path) -> i64 {
     pages
 }
 
-/// Commits 8 MiB of progress of an attempt, then its end. Returns the pages of the file before, between
-/// and after.
+/// Commits 8 MiB of progress of an attempt, then its end. Returns the number of pages before, between and
+/// after.
 async fn run_a_turn(directory: &Path, store: &SqliteStore) -> [i64; 3] {
     let new = new_session();
     store.create(new.clone()).await.unwrap();
@@ -166,7 +166,7 @@ async fn a_turn_reads_its_context_window_only() {
         coordinator.run().await.unwrap();
     }
     drop(coordinator);
-    // Of twelve messages, those before the window of the next turn can no longer be read.
+    // Messages before the window of the next turn are unreadable.
     test.execute("UPDATE message SET rest = '{' WHERE number <= 9").await;
     let mut coordinator = test.resume().await;
     coordinator.accept(NewMessage::from_person("kailai", "the last").to(["max"])).await.unwrap();
@@ -174,7 +174,7 @@ async fn a_turn_reads_its_context_window_only() {
     let prompts = test.prompts("max");
     let last = prompts.last().unwrap();
     assert!(last.contains("five") && last.ends_with("the last"), "{last}");
-    // One message more, and the damage is noticed.
+    // One more unreadable message is noticed.
     test.execute("UPDATE message SET rest = '{' WHERE number <= 12").await;
     coordinator.accept(NewMessage::from_person("kailai", "once more").to(["max"])).await.unwrap();
     assert!(coordinator.run().await.is_err());

@@ -1,4 +1,4 @@
-//! Agents that reach their team while their turns run.
+//! Agents that reach their team during their turns.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ fn replies(text: &'static str) -> Work {
     works(move |_| async move { text.to_owned() })
 }
 
-/// Asks a teammate, and replies with what it answered.
+/// Asks a teammate, and replies with its answer.
 fn asks(to: &'static str, text: &'static str) -> Work {
     works(move |turn_input| async move { ask(&turn_input, to, text).await.text })
 }
@@ -43,6 +43,22 @@ async fn run(session: &TestSession, text: &str) -> (Coordinator<SqliteStore>, St
 
 fn idle() -> StopReason {
     StopReason::Idle { person: "kailai".into() }
+}
+
+/// Runs a turn of max, drops the coordinator at an event, as if the process had died, and opens the session again.
+async fn restarted_when(
+    session: &TestSession,
+    is_it: fn(&SessionEventKind) -> bool,
+) -> Coordinator<SqliteStore> {
+    let mut coordinator = session.begin().await;
+    coordinator.accept(NewMessage::from_person("kailai", "Go [NEXT: max]")).await.unwrap();
+    let happened = session.happened(is_it);
+    tokio::select! {
+        stop = coordinator.run() => panic!("it ended: {stop:?}"),
+        () = happened => {}
+    }
+    drop(coordinator);
+    session.resume().await
 }
 
 #[tokio::test]
@@ -62,11 +78,11 @@ async fn a_member_that_is_asked_takes_its_turn_while_the_asker_waits() {
             "max: sarah answered in message msg-3:\n\nIt is.",
         ]
     );
-    // What the answer routes is queued as always.
+    // Routes in the answer are queued as usual.
     assert!(matches!(stop, StopReason::Addressed { person, .. } if person.as_str() == "lee"));
     let prompt = &session.prompts("sarah")[0];
     assert!(prompt.contains("Is it safe?") && prompt.contains("Look"), "{prompt}");
-    // The question is the source of the message in the ledger of the turn that it led to.
+    // In the ledger of the turn, the question is the source of the message.
     let attempts = session.store.attempts(session.session, TurnId(2)).await.unwrap();
     let ledger = session.store.content(attempts[0].ledger.hash).await.unwrap();
     let ledger: Value = serde_json::from_str(&ledger).unwrap();
@@ -90,7 +106,7 @@ async fn two_questions_at_once_are_answered_one_after_the_other_unless_turns_are
                 async move {
                     let now = at_work.0.fetch_add(1, Ordering::SeqCst) + 1;
                     at_work.1.fetch_max(now, Ordering::SeqCst);
-                    // Where turns are parallel, the other one is there before this one ends.
+                    // If turns are parallel, the other one is running before this one ends.
                     while expected == 2 && at_work.1.load(Ordering::SeqCst) < 2 {
                         tokio::task::yield_now().await;
                     }
@@ -213,18 +229,11 @@ async fn a_turn_that_is_tried_again_sends_and_asks_nothing_twice() {
         async { "It is.".to_owned() }
     });
     let session = TestSession::working(TOOLS, &[("max", max), ("sarah", sarah)]).await;
-    let mut coordinator = session.begin().await;
-    coordinator.accept(NewMessage::from_person("kailai", "Go [NEXT: max]")).await.unwrap();
-    // The process ends when sarah has answered.
-    let is_answered = session.happened(|event| {
+    // The process ends after sarah has answered.
+    let mut coordinator = restarted_when(&session, |event| {
         matches!(event, SessionEventKind::TurnEnded { member, .. } if member.as_str() == "sarah")
-    });
-    tokio::select! {
-        stop = coordinator.run() => panic!("it ended: {stop:?}"),
-        () = is_answered => {}
-    }
-    drop(coordinator);
-    let mut coordinator = session.resume().await;
+    })
+    .await;
     coordinator.run().await.unwrap();
     assert_eq!((attempt.load(Ordering::SeqCst), answered.load(Ordering::SeqCst)), (2, 1));
     let said = session.transcript();
@@ -255,17 +264,10 @@ async fn a_question_that_was_interrupted_is_answered_by_the_turn_that_waits() {
     });
     let members = [("max", asks("sarah", "Is it safe?")), ("sarah", sarah)];
     let session = TestSession::working(TOOLS, &members).await;
-    let mut coordinator = session.begin().await;
-    coordinator.accept(NewMessage::from_person("kailai", "Go [NEXT: max]")).await.unwrap();
-    let is_asked = session.happened(|event| {
+    let mut coordinator = restarted_when(&session, |event| {
         matches!(event, SessionEventKind::TurnStarted { member, .. } if member.as_str() == "sarah")
-    });
-    tokio::select! {
-        stop = coordinator.run() => panic!("it ended: {stop:?}"),
-        () = is_asked => {}
-    }
-    drop(coordinator);
-    let mut coordinator = session.resume().await;
+    })
+    .await;
     assert_eq!(coordinator.run().await.unwrap(), idle());
     assert_eq!(attempt.load(Ordering::SeqCst), 2);
     let said = session.transcript();
@@ -280,7 +282,7 @@ async fn a_failure_of_the_member_that_is_asked_is_told_to_the_asker() {
     let members = [("max", asks("sarah", "?")), ("sarah", fails("out of paper"))];
     let session = TestSession::working(TOOLS, &members).await;
     let (_, stop) = run(&session, "Go [NEXT: max]").await;
-    // The asker goes on, and with it the conversation.
+    // The asker continues, and so does the conversation.
     assert_eq!(stop, idle());
     let said = session.transcript().pop().unwrap();
     assert!(
@@ -334,7 +336,7 @@ async fn a_message_to_a_person_does_not_stop_the_others() {
     assert_eq!(two.addressees(), ["lee"]);
     let turns = session.store.turns_after(session.session, TurnId(0), 10).await.unwrap();
     assert!(turns.iter().all(|turn| turn.state == TurnState::Done), "{turns:?}");
-    // Nothing that was said to a person stands before the turns of the next message.
+    // Messages to a person do not delay the turns of the next message.
     let mut coordinator = coordinator;
     coordinator.accept(NewMessage::from_person("kailai", "Again [NEXT: max]")).await.unwrap();
     assert_eq!(coordinator.run().await.unwrap(), idle());
@@ -343,7 +345,7 @@ async fn a_message_to_a_person_does_not_stop_the_others() {
     assert!(coordinator.waiting().is_empty());
 }
 
-/// Works forever, and says that it was cancelled by being dropped.
+/// Runs forever, and reports when it is cancelled by being dropped.
 fn waits(ended: &Arc<AtomicU32>) -> Work {
     struct Ended(Arc<AtomicU32>);
     impl Drop for Ended {
@@ -379,11 +381,11 @@ async fn a_question_that_is_given_up_cancels_the_turn_that_answers_it() {
                 answer = ask(&turn_input, "sarah", "?") => panic!("{answer:?}"),
                 () = started.notified() => {}
             }
-            // The asker goes on, and asks somebody else.
+            // The asker continues, and asks another teammate.
             ask(&turn_input, "kim", "?").await.text
         }
     });
-    // Sarah asks in turn, and what she asked for ends with her.
+    // Sarah asks too, and her question ends with her turn.
     let lou = waits(&ended);
     let sarah = works(move |turn_input| {
         let is_started = is_started.clone();
@@ -416,7 +418,7 @@ async fn a_turn_that_ends_without_its_answers_withdraws_its_questions() {
                 let turn_input = turn_input.clone();
                 tokio::spawn(async move { ask(&turn_input, member, "?").await });
             }
-            // Its turn ends while the calls are still there.
+            // The turn ends while its calls are still open.
             signal.notified().await;
             "done".to_owned()
         }
@@ -434,7 +436,7 @@ async fn a_turn_that_ends_without_its_answers_withdraws_its_questions() {
         queued.await;
         seen.notify_one();
     });
-    // One of them ran and was cancelled, the other was queued and removed.
+    // One of them was running and was cancelled, the other was queued and removed.
     assert_eq!(stop.unwrap(), idle());
     assert_eq!(
         states(&session).await,
@@ -512,7 +514,7 @@ async fn the_conversation_and_the_task_can_be_read_and_the_task_set() {
     let answers = answers.lock().unwrap();
     assert_eq!(answers[0], r#"{"task":"Look"}"#);
     assert_eq!(answers[1], "the task was set by message msg-2");
-    assert_eq!(answers[2], "that is the task already");
+    assert_eq!(answers[2], "the task is already set to this text");
     assert!(answers[3].contains("no blank line"), "{answers:?}");
     assert_eq!(answers[4], r#"{"task":"Ship it\ntoday"}"#);
     let read = |at: usize| serde_json::from_str::<Value>(&answers[at]).unwrap();
@@ -522,7 +524,7 @@ async fn the_conversation_and_the_task_can_be_read_and_the_task_set() {
     assert_eq!((found.len(), &found[0]["from"]), (1, &json!("kailai")));
     assert_eq!(found[0]["text"], "The login page is slow");
     assert_eq!(answers[7], "no changes are recorded in this conversation");
-    // A copy of the session finds the task where an agent's reply would have it.
+    // A copy of the session finds the task where an agent's reply would have set it.
     assert_eq!(session.transcript()[1], "max: The team task has changed.");
 }
 

@@ -1,4 +1,4 @@
-//! A session for tests: a team of scripted agents, a store in a directory of its own, a clock that ticks.
+//! A session for tests: a team of scripted agents, a store in a temporary directory, and a clock that ticks.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -47,13 +47,13 @@ impl Agent for Scripted {
     }
 }
 
-/// An agent that is not heard before all are at work at the same time.
-struct Meeting {
+/// An agent that replies only once all agents are running.
+struct MeetingAgent {
     agent: Scripted,
     all: Arc<Barrier>,
 }
 
-impl Agent for Meeting {
+impl Agent for MeetingAgent {
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let mut at_work = self.agent.start(turn_input);
         let (turn, side) = AgentTurn::open(Redactor::for_env(&[]));
@@ -71,7 +71,7 @@ impl Agent for Meeting {
     }
 }
 
-/// What an agent does in a turn, to its result.
+/// What an agent does in a turn, until its result.
 pub type Work =
     Arc<dyn Fn(TurnInput) -> Pin<Box<dyn Future<Output = TurnResult> + Send>> + Send + Sync>;
 
@@ -91,13 +91,13 @@ pub fn fails(why: &'static str) -> Work {
     Arc::new(move |_| Box::pin(async move { TurnResult::failed(failure()) }))
 }
 
-/// An agent that works until it replies.
-struct Working {
+/// An agent that runs a function until it replies.
+struct WorkingAgent {
     work: Work,
     deliveries: Arc<Mutex<Vec<TurnInput>>>,
 }
 
-impl Agent for Working {
+impl Agent for WorkingAgent {
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
         self.deliveries.lock().unwrap().push(turn_input.clone());
         let (turn, side) = AgentTurn::open(Redactor::for_env(&[]));
@@ -113,7 +113,7 @@ impl Agent for Working {
     }
 }
 
-/// Returns agents that say one text after another, and then an account of what they were sent.
+/// Returns an agent that replies with these texts, and then with the size of its prompt.
 pub fn says(texts: &[&str]) -> Act {
     let left = Mutex::new(texts.iter().rev().map(ToString::to_string).collect::<Vec<_>>());
     Arc::new(move |_| {
@@ -122,7 +122,7 @@ pub fn says(texts: &[&str]) -> Act {
     })
 }
 
-/// Returns an agent that does the same things in every turn.
+/// Returns an agent that takes the same steps in every turn.
 pub fn does(steps: Vec<Step>) -> Act {
     Arc::new(move |_| steps.clone())
 }
@@ -149,20 +149,21 @@ impl TestSession {
         Self::member_agent(kind, settings, acts, |agent| Arc::new(agent)).await
     }
 
-    /// Sets up a team whose agents must all be at work at the same time.
+    /// Sets up a team whose agents must all run at the same time.
     pub async fn meeting(settings: &str, acts: &[(&str, Act)]) -> Self {
         let all = Arc::new(Barrier::new(acts.len()));
-        let meeting = |agent| -> Arc<dyn Agent> { Arc::new(Meeting { agent, all: all.clone() }) };
+        let meeting =
+            |agent| -> Arc<dyn Agent> { Arc::new(MeetingAgent { agent, all: all.clone() }) };
         Self::member_agent("codex", settings, acts, meeting).await
     }
 
-    /// Sets up a team whose agents work until they reply.
+    /// Sets up a team whose agents run functions until they reply.
     pub async fn working(settings: &str, works: &[(&str, Work)]) -> Self {
         let acts: Vec<(&str, Act)> = works.iter().map(|(name, _)| (*name, says(&[]))).collect();
         let left = Mutex::new(works.iter().rev().map(|(_, work)| work.clone()).collect::<Vec<_>>());
         Self::member_agent("codex", settings, &acts, |agent| {
             let work = left.lock().unwrap().pop().unwrap();
-            Arc::new(Working { work, deliveries: agent.deliveries })
+            Arc::new(WorkingAgent { work, deliveries: agent.deliveries })
         })
         .await
     }
@@ -207,7 +208,7 @@ impl TestSession {
         Self { directory, store, session, deliveries, team_agents, team: file, events }
     }
 
-    /// Begins the session.
+    /// Creates the session.
     pub async fn begin(&self) -> Coordinator<SqliteStore> {
         let new = NewSession {
             id: self.session,
@@ -224,7 +225,7 @@ impl TestSession {
             .unwrap()
     }
 
-    /// Takes the session up again.
+    /// Opens the session again.
     pub async fn resume(&self) -> Coordinator<SqliteStore> {
         let observer = self.observer();
         Coordinator::open(self.store.clone(), self.session, self.team_agents.clone(), observer)
@@ -237,7 +238,7 @@ impl TestSession {
         Box::new(move |event: SessionEvent| events.lock().unwrap().push(event))
     }
 
-    /// Waits until something has happened; on a task of its own if need be.
+    /// Waits until an event has happened.
     pub fn happened(
         &self,
         what: fn(&SessionEventKind) -> bool,
@@ -250,7 +251,7 @@ impl TestSession {
         }
     }
 
-    /// Returns who said what, message by message.
+    /// Returns the author and text of every message.
     pub fn transcript(&self) -> Vec<String> {
         let events = self.events.lock().unwrap();
         let line = |event: &SessionEventKind| match event {
@@ -268,7 +269,7 @@ impl TestSession {
         deliveries.iter().map(|turn_input| turn_input.prompt.clone()).collect()
     }
 
-    /// Changes the database behind the back of its store.
+    /// Changes the database directly.
     pub async fn execute(&self, statement: &'static str) {
         let path = self.directory.path().join("data/sessions.db");
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);

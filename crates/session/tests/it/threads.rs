@@ -1,4 +1,4 @@
-//! Files of earlier formats, which knew less of threads.
+//! Files of earlier formats, with less data about threads.
 
 use std::path::Path;
 

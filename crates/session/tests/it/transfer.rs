@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::test_session::{TestSession, does, says, unchecked};
 
-/// Holds a conversation of eight messages with two turns of max.
+/// Runs a conversation of eight messages with two turns of max.
 async fn talked() -> TestSession {
     let test = TestSession::new(
         "task = \"Review\"\n[context]\nwindow = 3\nvisibility = \"addressed\"\n",
@@ -91,7 +91,7 @@ async fn a_whole_session_comes_back_the_same() {
     let store = SqliteStore::open(elsewhere.path()).await.unwrap();
     let imported = import(&store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
     assert_eq!(imported.session, test.session, "it keeps its id where that is free");
-    // It comes to where it is imported: a file must not choose where agents work.
+    // The session gets the directory of the import: a file must not choose where agents work.
     let moved = text.replacen("\"directory\":\"/work\"", "\"directory\":\"/elsewhere\"", 1);
     assert_eq!(text_of(&store, imported.session).await, moved);
     assert_replays(&store, imported.session, 3).await;
@@ -185,7 +185,7 @@ async fn a_copy_as_it_was_earlier_has_no_prompt_with_what_was_said_later() {
         .unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(matches!(stop, StopReason::TurnFailed { .. }), "{stop:?}");
-    // Sarah answers the first message too, and has seen what max said to it.
+    // Sarah answers the first message too, and has seen max's reply to it.
     for (after, turns) in [(1, vec![]), (2, vec![TurnId(1), TurnId(2)])] {
         let copy = SessionId::generate();
         fork(&test.store, test.session, Some(MessageNumber(after)), copy, Millis(7)).await.unwrap();
@@ -223,18 +223,18 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
             "line 3: message 2 has the `id` of an earlier one: msg-1",
         ),
         (twice(attempt), "attempt 1 of turn 1 is out of order"),
-        (without(attempt), "turn 1 has 1 attempts by its field `attempts`, and 0 attempts follow"),
+        (without(attempt), "turn 1 announces 1 attempts in its field `attempts`, but 0 follow"),
         (text.replacen("\"version\":3", "\"version\":9", 1), "line 1: the file has version 9"),
         (
             text.replacen("{\"turn\":{\"id\":4,", "{\"turn\":{\"id\":9223372036854775806,", 1),
-            "turn 9223372036854775806 is beyond turn 9007199254740991",
+            "turn 9223372036854775806 is beyond 9007199254740991",
         ),
         (
             text.replacen("\"createdAt\":", "\"createdAt\":-", 1),
             "line 1: the field `createdAt` is not a time between 1970 and 9999",
         ),
         (without(2), "line 3: message 3 is out of order"),
-        (without(4), "messages, and 4 are announced"),
+        (without(4), "messages, but 4 are announced"),
         (without(content), "is missing"),
         (format!("{text}nonsense"), "expected ident"),
         (

@@ -1,4 +1,4 @@
-//! Teams of agents that say what a test has them say.
+//! Teams of scripted agents.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ pub const TEAM: &str = r#"
     node = "build-server"
 "#;
 
-/// An agent whose turns end when they are let to.
+/// An agent whose turns end when its gate opens.
 pub struct Gated {
     name: &'static str,
     gate: Arc<Semaphore>,
@@ -94,7 +94,7 @@ impl Agent for Gated {
     }
 }
 
-/// An agent that asks before it acts, and says what it was told.
+/// An agent that asks before it acts, and replies with the answer.
 struct Asking;
 
 impl Agent for Asking {
@@ -137,7 +137,7 @@ impl Agent for Asking {
     }
 }
 
-/// Returns the team whose member cody asks here; max runs elsewhere.
+/// Returns a team whose member cody asks here; max runs elsewhere.
 pub fn asking_team() -> TeamAgents {
     let mut cody = MemberAgent::new(Arc::new(Asking), "/");
     cody.permissions = Permissions::Ask;
@@ -192,7 +192,7 @@ impl Seen {
     }
 }
 
-/// Returns what an event says of the conversation itself.
+/// Returns the line for an event of the conversation itself.
 fn line(kind: &SessionEventKind) -> Option<String> {
     Some(match kind {
         SessionEventKind::Message(message) => {

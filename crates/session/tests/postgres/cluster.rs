@@ -1,4 +1,4 @@
-//! A PostgreSQL server of a test's own, on a socket in a temporary directory.
+//! A PostgreSQL server for a test, on a socket in a temporary directory.
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// The user that runs the server where the tests run as root, whom PostgreSQL refuses.
+/// The user that runs the server if the tests run as root, which PostgreSQL refuses.
 const NOBODY: u32 = 65534;
 
 /// A running server. Stopped on drop.
@@ -61,7 +61,7 @@ impl Cluster {
         self.dir.path().join(".s.PGSQL.5432")
     }
 
-    /// Stops the server as a crash does.
+    /// Stops the server like a crash.
     pub fn crash(&self) {
         self.run("pg_ctl", &["-D", &self.data(), "-m", "immediate", "stop"]);
     }
@@ -79,7 +79,7 @@ impl Cluster {
     fn run(&self, program: &str, args: &[&str]) {
         let mut command = Command::new(self.programs.join(program));
         command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
-        // The server keeps what it inherits open.
+        // The server keeps inherited files open.
         let log = std::fs::File::create(self.dir.path().join("log")).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log);
         if is_root() {
@@ -103,7 +103,7 @@ fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Returns the directory of the server's programs, which Debian keeps out of the path.
+/// Returns the directory of the server's programs, which is not on the path in Debian.
 fn programs() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();

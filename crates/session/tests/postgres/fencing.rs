@@ -1,4 +1,5 @@
-//! Every kind of write of a process whose lease is over or was claimed by another one is refused, each by itself.
+//! Every kind of write by a process whose lease has expired, or whose session another process has claimed, is
+//! refused.
 
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ struct Lost {
     thread: ThreadId,
 }
 
-/// Returns what a commit adds to a session with a running turn.
+/// Returns a commit that adds a running turn.
 fn begun(head: Head, contents: &[Content; 3]) -> Commit {
     let mut step = commit(head);
     step.contents = contents.to_vec();
@@ -80,7 +81,7 @@ fn of_turn(new: &NewSession) -> AttemptRef {
     AttemptRef { session: new.id, turn: TurnId(1), attempt: 1 }
 }
 
-/// Tries every kind of write with a lease that is not its own any more. None is carried out.
+/// Tries every kind of write with a lease that is no longer valid. All are refused.
 async fn nothing_is_written(lost: &Lost) {
     commits_are_refused(lost).await;
     let Lost { stale, fresh, new, head, thread } = lost;
@@ -116,7 +117,7 @@ async fn no_kind_of_write_of_a_stale_process_is_carried_out() {
     lost.fresh.close().await;
 }
 
-/// Nobody else has claimed the session: the end of the lease alone decides.
+/// No other process has claimed the session: the end of the lease alone decides.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_is_over_writes_nothing_and_is_not_revived() {
     let cluster = Cluster::start();
@@ -125,7 +126,7 @@ async fn a_lease_that_is_over_writes_nothing_and_is_not_revived() {
     expire(&cluster, &id).await;
     let over = lease_end(&cluster, &id).await;
     nothing_is_written(&lost).await;
-    // The next heartbeat finds it over.
+    // The next heartbeat notices that it has expired.
     let told = tokio::time::timeout(Duration::from_mins(1), lease.lost()).await;
     assert!(told.is_ok(), "the heartbeats go on");
     assert_eq!(lease_end(&cluster, &id).await, over);
@@ -136,7 +137,7 @@ async fn a_lease_that_is_over_writes_nothing_and_is_not_revived() {
     lease.release().await;
 }
 
-/// Has another process claim every session right after the claim of this one.
+/// Makes another process claim every session right after the claim of this one.
 async fn claim_after_every_claim(cluster: &Cluster) {
     let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
     let trigger = "CREATE FUNCTION claim() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN \
@@ -164,7 +165,7 @@ async fn a_session_that_was_claimed_meanwhile_is_neither_removed_nor_restored() 
     assert_eq!(store.removed_sessions().await.unwrap().len(), 1);
 }
 
-/// The check is worth nothing if another process can claim the session between it and the end of the transaction.
+/// The check is useless if another process can claim the session between it and the end of the transaction.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_claims_a_session_in_the_middle_of_a_write() {
     let cluster = Cluster::start();
@@ -188,7 +189,7 @@ async fn nobody_claims_a_session_in_the_middle_of_a_write() {
     drop(lease);
 }
 
-/// A process whose connection breaks in the middle of a COMMIT looks at the head, which another process may have moved.
+/// A process whose connection breaks during a COMMIT reads the head, which another process may have advanced.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_of_another_process_is_not_taken_for_a_lost_one() {
     let cluster = Cluster::start();
@@ -206,15 +207,15 @@ async fn a_commit_of_another_process_is_not_taken_for_a_lost_one() {
     expire(&cluster, &new.id.to_string()).await;
     let held = fresh.hold(new.id, holder(2)).await.unwrap();
     fresh.commit(new.id, commit(Head(0))).await.unwrap();
-    proxy.go_on();
-    // The message waits for the other process, which has the session now.
+    proxy.resume();
+    // The message waits for the other process, which holds the session now.
     assert_eq!(accepting.await.unwrap().unwrap(), None);
     assert!(fresh.messages_after(new.id, MessageNumber(0), 9).await.unwrap().is_empty());
     assert_eq!(fresh.inbox(new.id).await.unwrap().len(), 1);
     held.release().await;
 }
 
-/// A process that is stopped for good in the middle of a transaction has locked the row of its lease.
+/// A process that is stopped in the middle of a transaction has locked the row of its lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_was_left_open_ends_with_its_lease() {
     let cluster = Cluster::start();
@@ -239,7 +240,7 @@ async fn a_transaction_that_was_left_open_ends_with_its_lease() {
     };
     let held = tokio::time::timeout(Duration::from_mins(1), claimed).await.expect("it is free");
     assert_eq!(fresh.commit(new.id, commit(Head(0))).await.unwrap(), Head(1));
-    proxy.go_on();
+    proxy.resume();
     assert!(writing.await.unwrap().is_err(), "it was written too late");
     drop(lease);
     held.release().await;
@@ -318,8 +319,8 @@ async fn a_stale_process_does_not_release_the_session_of_another() {
         let running = tokio::spawn(async move { coordinator.run().await.unwrap() });
         seen.wait_for("lease.lost").await;
         assert!(fresh.is_held(new.id).await.unwrap(), "{text}");
-        let standing = fresh.shared_state(new.id).await.unwrap();
-        assert_eq!((standing.offer, standing.stopped), (None, None), "{text}");
+        let state = fresh.shared_state(new.id).await.unwrap();
+        assert_eq!((state.offer, state.stopped), (None, None), "{text}");
         controls.leave();
         let ended = tokio::time::timeout(Duration::from_mins(1), running).await;
         assert!(ended.is_ok(), "it follows for ever");

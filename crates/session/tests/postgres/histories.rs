@@ -1,4 +1,4 @@
-//! Histories of real leases: what several processes did at the same time must be explained by one order of steps.
+//! Histories of real leases: the operations of concurrent processes must be linearizable.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,10 +12,10 @@ use stateright::semantics::{ConsistencyTester as _, LinearizabilityTester, Seque
 use super::cluster::Cluster;
 use super::node;
 
-/// A session with its lease, as one process after the other would see it.
+/// A session with its lease, as a sequential specification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct LeasedSession {
-    /// The process that claimed it last and has not released it.
+    /// The process that claimed the session last and has not released it.
     owner: Option<u32>,
     has_ended: bool,
     head: u64,
@@ -24,7 +24,7 @@ struct LeasedSession {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Operation {
     Claim(u32),
-    /// A claim of whatever is offered, as a node does it.
+    /// A claim of any offered session, as a node makes it.
     ClaimOffered(u32),
     Commit(u32, u64),
     Release(u32),
@@ -78,7 +78,7 @@ impl SequentialSpec for LeasedSession {
     }
 
     fn is_valid_step(&mut self, operation: &Operation, answer: &Answer) -> bool {
-        // A node skips a session that another process is writing at the moment.
+        // A node skips a session that another process is writing.
         let is_skipped = matches!((operation, answer), (Operation::ClaimOffered(_), Answer::Held));
         is_skipped || self.invoke(operation) == *answer
     }
@@ -86,7 +86,7 @@ impl SequentialSpec for LeasedSession {
 
 type History = Arc<Mutex<LinearizabilityTester<u32, LeasedSession>>>;
 
-/// A process that claims, commits and releases, as a seed says.
+/// A process that claims, commits and releases, determined by a seed.
 struct Process {
     number: u32,
     store: PostgresStore,
@@ -97,7 +97,7 @@ struct Process {
 }
 
 impl Process {
-    /// Returns a number below another.
+    /// Returns a number below `below`.
     fn random(&mut self, below: u64) -> u64 {
         self.seed = self
             .seed
@@ -114,7 +114,7 @@ impl Process {
         self.history.lock().unwrap().on_return(self.number, answer).unwrap();
     }
 
-    /// Claims the session, in one way or the other.
+    /// Claims the session in one of two ways.
     async fn claim(&mut self) -> Option<SessionLease> {
         let holder = Holder { pid: self.number, host: "here".to_owned(), since: Millis(0) };
         if self.random(2) == 0 {
@@ -191,7 +191,7 @@ async fn what_processes_did_at_the_same_time_is_explained_by_one_order() {
     for round in 0..12 {
         let new = new_session();
         stores[0].create(new.clone()).await.unwrap();
-        // A message is what nodes claim the session for. Nobody takes it out.
+        // Nodes claim the session because of a message, which is never removed.
         stores[0].say(new.id, &NewMessage::from_person("ada", "go")).await.unwrap();
         let history: History =
             Arc::new(Mutex::new(LinearizabilityTester::new(LeasedSession::default())));

@@ -1,16 +1,17 @@
-//! The lease protocol as a model, checked in every order of its steps: two nodes claim a session, extend their leases,
-//! run a turn, write progress and commit; leases end at any time, and each node can be stopped and go on later.
+//! The lease protocol as a model, checked in every order of its steps: two nodes claim a session, extend their
+//! leases, run a turn, write progress and commit. Leases end at any time, and each node can be stopped and
+//! continue later.
 
 use stateright::{Checker as _, Model, Property};
 
-/// The most claims and turns that are looked at.
+/// The maximum number of claims and turns that are explored.
 const MOST_CLAIMS: u8 = 5;
 const MOST_TURNS: u8 = 3;
 
 struct Protocol {
-    /// Whether a write is refused whose epoch is not that of the lease.
+    /// Whether a write with another epoch than the lease's is refused.
     checks_epoch: bool,
-    /// Whether a write and a heartbeat are refused whose lease is over.
+    /// Whether a write or a heartbeat is refused after the lease has expired.
     checks_time: bool,
 }
 
@@ -29,9 +30,9 @@ struct World {
     /// The epoch that recorded each turn, in the order of the records.
     turns: Vec<(u8, u8)>,
     nodes: [Node; 2],
-    /// The writes of nodes whose session another node had claimed.
+    /// The number of writes by nodes whose session another node had claimed.
     stale_writes: u8,
-    /// The writes of nodes whose lease was over.
+    /// The number of writes by nodes whose lease had expired.
     late_writes: u8,
 }
 
@@ -118,7 +119,7 @@ impl Model for Protocol {
                 if epoch == world.epoch && self.accepts(&world, epoch) {
                     world.has_ended = false;
                 } else {
-                    // Its guardian ends the agent.
+                    // The guardian terminates the agent.
                     world.nodes[number].work = None;
                 }
             }
@@ -135,7 +136,7 @@ impl Model for Protocol {
                 if self.accepts(&world, epoch) && on == world.head() {
                     world.write(epoch);
                     world.turns.push((on, epoch));
-                    // The session is let go in the same transaction.
+                    // The session is released in the same transaction.
                     world.has_ended = world.has_ended || epoch == world.epoch;
                 }
             }

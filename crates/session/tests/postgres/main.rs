@@ -1,4 +1,4 @@
-//! The PostgreSQL store: conformance, leases, and what only a server has.
+//! The PostgreSQL store: conformance, leases, and properties of a server.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -36,7 +36,8 @@ fn holder(pid: u32) -> Holder {
     Holder { pid, host: "here".to_owned(), since: Millis(0) }
 }
 
-/// Opens the store as a process of its own would, with a lease that is short, but longer than a busy machine stalls.
+/// Opens the store as a separate process would, with a lease that is short but longer than a busy machine
+/// stalls.
 async fn node(cluster: &Cluster) -> PostgresStore {
     let (options, lease) = (cluster.url().parse().unwrap(), Duration::from_secs(9));
     PostgresStore::open_with(options, lease, Failpoint::default()).await.unwrap()
@@ -72,7 +73,7 @@ async fn a_process_whose_lease_was_claimed_writes_nothing_more() {
     tokio::time::timeout(Duration::from_secs(30), lost).await.expect("the loss is told");
     drop(lease);
     stale.close().await;
-    // The release of a lost lease does not end the lease of the process that has it now.
+    // Releasing a lost lease does not end the lease of the process that holds it now.
     assert!(fresh.is_held(new.id).await.unwrap());
     drop(next);
     fresh.close().await;
@@ -121,7 +122,7 @@ async fn a_commit_is_announced_to_every_process_by_its_numbers_alone() {
     for head in 1..=3 {
         assert_eq!(commits.next().await.unwrap(), Some((new.id, Head(head))));
     }
-    // After a crash of the server the reader is told to read again.
+    // After a crash of the server, the reader must read again.
     cluster.crash();
     cluster.run_server();
     assert_eq!(commits.next().await.unwrap(), None);
@@ -169,7 +170,7 @@ async fn two_processes_create_the_tables_once_and_foreign_tables_are_refused() {
     let (one, _two) = (one.unwrap(), two.unwrap());
     one.create(new_session()).await.unwrap();
     let pool = sqlx::PgPool::connect(&url).await.unwrap();
-    // Tables of the first format get what is new.
+    // Tables of the first format are migrated.
     let older = "ALTER TABLE lease DROP COLUMN stopped; DROP TABLE inbox, offer, project, node, signal, attendance; \
                  UPDATE convoke_store SET format = 1";
     sqlx::raw_sql(older).execute(&pool).await.unwrap();
@@ -178,7 +179,7 @@ async fn two_processes_create_the_tables_once_and_foreign_tables_are_refused() {
     assert!(migrated.nodes().await.unwrap().is_empty());
     assert_eq!(migrated.cancel_turns(new_session().id).await.unwrap(), 0);
     assert!(!migrated.is_attended(new_session().id).await.unwrap());
-    // An offer of the third format may have no lease, and is claimed all the same.
+    // An offer of the third format may have no lease, and can still be claimed.
     let new = new_session();
     migrated.create(new.clone()).await.unwrap();
     migrated.say(new.id, &sharing::says("go")).await.unwrap();
@@ -218,7 +219,7 @@ async fn a_session_is_the_same_in_every_store_that_it_was_copied_to() {
     assert_eq!(back.content(contents[0].reference().hash).await.unwrap(), "prompt");
     assert!(transfer::copy(&file, &server, new.id).await.unwrap().was_there);
 
-    // Another conversation under the same id is left as it is.
+    // Another conversation with the same id is left unchanged.
     let mut more = commit(head);
     more.messages = vec![message(2, None, "kailai", &[], "more")];
     more.state.last_message = MessageNumber(2);

@@ -1,4 +1,4 @@
-//! A proxy between processes and the database that cuts connections while a COMMIT is in flight, or stops all traffic then.
+//! A proxy to the database that cuts connections during a COMMIT, or stops all traffic at one.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -14,19 +14,19 @@ pub struct Proxy {
     cuts: Arc<Cuts>,
 }
 
-/// The connections that are cut while a COMMIT is in flight.
+/// The connections to cut during a COMMIT.
 #[derive(Default)]
 struct Cuts {
     planned: AtomicU32,
-    /// Those that were cut before the COMMIT reached the server, and after it.
+    /// The number cut before the COMMIT reached the server, and after it.
     before: AtomicU32,
     after: AtomicU32,
-    /// Whether all traffic to the server stops at the next COMMIT, whose connection is cut or not.
+    /// Whether all traffic stops at the next COMMIT, and whether its connection is cut.
     stops: AtomicBool,
     is_cut_at_stop: AtomicBool,
     is_stopped: Mutex<bool>,
     changed: Condvar,
-    /// The connections so far, and how many of them carry nothing any more.
+    /// The number of connections so far, and how many of them are silenced.
     connections: AtomicU32,
     silent: AtomicU32,
 }
@@ -64,14 +64,14 @@ impl Cuts {
         self.is_cut_at_stop.load(Ordering::SeqCst)
     }
 
-    /// Waits until the traffic goes on.
+    /// Waits until the traffic continues.
     fn wait(&self) {
         drop(self.changed.wait_while(self.is_stopped.lock().unwrap(), |stopped| *stopped).unwrap());
     }
 }
 
 impl Proxy {
-    /// Passes connections on to a server.
+    /// Forwards connections to a server.
     pub fn start(server: PathBuf) -> Self {
         let directory = TempDir::new().unwrap();
         let cuts = Arc::new(Cuts::default());
@@ -79,7 +79,7 @@ impl Proxy {
         let shared = Arc::clone(&cuts);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // Without a server the client sees the end of its connection.
+                // Without a server, the client sees the end of its connection.
                 let Ok(server) = UnixStream::connect(&server) else { continue };
                 let (reader, writer) = (server.try_clone().unwrap(), client.try_clone().unwrap());
                 let number = shared.connections.fetch_add(1, Ordering::SeqCst);
@@ -96,7 +96,7 @@ impl Proxy {
         format!("postgres://convoke@localhost/postgres?host={}", self.directory.path().display())
     }
 
-    /// Stops all traffic to the server when the next COMMIT comes, whose connection is cut or not.
+    /// Stops all traffic to the server at the next COMMIT, whose connection may be cut.
     #[allow(dead_code, reason = "for tests of one process")]
     pub fn stop_at_commit(&self, is_cut: bool) {
         self.cuts.is_cut_at_stop.store(is_cut, Ordering::SeqCst);
@@ -110,26 +110,26 @@ impl Proxy {
         drop(self.cuts.changed.wait_while(is_stopped, |stopped| !*stopped).unwrap());
     }
 
-    /// Lets the traffic go on.
+    /// Lets the traffic continue.
     #[allow(dead_code, reason = "for tests of one process")]
-    pub fn go_on(&self) {
+    pub fn resume(&self) {
         self.cuts.set_stopped(false);
     }
 
-    /// Has the connections so far carry nothing any more, without an end. New ones work.
+    /// Silences the connections so far without closing them. New ones work.
     #[allow(dead_code, reason = "not for all tests")]
     pub fn silence(&self) {
         let connections = self.cuts.connections.load(Ordering::SeqCst);
         self.cuts.silent.store(connections, Ordering::SeqCst);
     }
 
-    /// Has all connections carry nothing any more, new ones too.
+    /// Silences all connections, including new ones.
     #[allow(dead_code, reason = "not for all tests")]
     pub fn silence_all(&self) {
         self.cuts.silent.store(u32::MAX, Ordering::SeqCst);
     }
 
-    /// Cuts the connections of the next commits: every second one after it has reached the server.
+    /// Cuts the connections of the next commits, every second one after the commit has reached the server.
     #[allow(dead_code, reason = "for tests of several processes")]
     pub fn cut_commits(&self, count: u32) {
         self.cuts.planned.fetch_add(count, Ordering::SeqCst);
@@ -168,7 +168,7 @@ fn pass_on(mut from: UnixStream, mut to: UnixStream, number: u32, cuts: &Cuts, i
         }
     }
     for stream in [from, to] {
-        // The other direction may have closed it.
+        // The other direction may have closed it already.
         let _ = stream.shutdown(Shutdown::Both);
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions that several processes take part in. Each store here is opened as a process of its own would.
+//! Sessions shared by several processes. Each store here is opened as a separate process would.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub fn says(text: &str) -> NewMessage {
     NewMessage::from_person("ada", text)
 }
 
-/// Returns what a node offers that has an agent.
+/// Returns the offer of a node with one agent.
 pub fn offers(agent: &str) -> NodeOffer {
     NodeOffer { agents: vec![agent.to_owned()], ..NodeOffer::default() }
 }
@@ -47,6 +47,22 @@ async fn run_as_node(
         Coordinator::of_claim(store.clone(), session, lease, team(agents), observer).await.unwrap();
     assert!(coordinator.run_claimed().await.unwrap());
     Some(session)
+}
+
+/// Runs turns of [`endless`] as a node until nothing is offered, and returns their number.
+async fn run_all_as_laptop(store: &PostgresStore) -> u32 {
+    let mut turns = 0;
+    while let Some((session, lease)) =
+        store.claim_offered("laptop", &OFFER, &[], &HOLDER).await.unwrap()
+    {
+        let observer = Box::new(Seen::default());
+        let coordinator = Coordinator::of_claim(store.clone(), session, lease, endless(), observer)
+            .await
+            .unwrap();
+        turns += u32::from(coordinator.run_claimed().await.unwrap());
+        assert!(turns < 10, "nothing stops it");
+    }
+    turns
 }
 
 async fn texts(store: &PostgresStore, session: SessionId) -> Vec<String> {
@@ -80,7 +96,7 @@ async fn a_message_said_elsewhere_is_stored_once_and_everybody_sees_the_same_seq
     assert_eq!(second.accept(says("two [NEXT: max]")).await.unwrap(), None, "it waits");
     let controls = second.controls();
     let second = tokio::spawn(async move { second.run().await.unwrap() });
-    // What is handed in while others run a turn waits too.
+    // A message that is added while others run a turn waits too.
     seen_there.wait_for("started 1.1").await;
     controls.interject(says("three")).unwrap();
     while there.inbox(new.id).await.unwrap().len() < 2 {
@@ -101,7 +117,7 @@ async fn a_message_said_elsewhere_is_stored_once_and_everybody_sees_the_same_seq
         lines.skip_while(|line| !line.starts_with("started 1")).collect()
     };
     assert_eq!(conversation(&seen_there), conversation(&seen));
-    // Nobody holds a session that has stopped, and whoever is there hears of the next message.
+    // A stopped session is not held, and every process sees the next message.
     assert!(!here.is_held(new.id).await.unwrap());
     there.say(new.id, &says("four")).await.unwrap();
     first.wake().await.unwrap();
@@ -123,7 +139,7 @@ async fn a_turn_of_another_machine_is_offered_run_there_and_seen_here() {
     coordinator.accept(says("both [NEXT: max, cody]")).await.unwrap();
     let running = tokio::spawn(async move { coordinator.run().await.unwrap() });
     seen.wait_for("offered 2 cody build-server").await;
-    // A node without the agent, and one with another name, leave it alone.
+    // A node without the agent, and one with another name, do not claim it.
     for (name, agent) in [("build-server", "claude"), ("laptop", "codex")] {
         let claimed = server.claim_offered(name, &offers(agent), &[], &holder(8)).await.unwrap();
         assert!(claimed.is_none(), "{name} {agent}");
@@ -173,10 +189,10 @@ async fn the_oldest_turn_is_claimed_first_and_no_session_waits_for_another() {
     while let Some(ran) = run_as_node(&one, "laptop", &offer, &[("max", &gate)]).await {
         order.push(ran);
     }
-    // Every session has its first turn before any has its second.
+    // Every session gets its first turn before any gets its second.
     assert_eq!(order, [sessions.clone(), sessions.clone()].concat());
 
-    // Of nodes that claim at the same time each gets another session, or none.
+    // Nodes that claim at the same time get different sessions, or none.
     for session in &sessions[..2] {
         one.say(*session, &says("more")).await.unwrap();
     }
@@ -197,7 +213,8 @@ async fn the_oldest_turn_is_claimed_first_and_no_session_waits_for_another() {
     assert!(!claimed.is_empty());
 }
 
-/// Writers lock the lease before the offer. A claim that waited for the lease with the offer locked would wait for ever.
+/// Writers lock the lease before the offer. A claim that waited for the lease while holding the offer would
+/// deadlock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_waits_for_no_writer_and_takes_the_next_session() {
     let cluster = Cluster::start();
@@ -283,7 +300,7 @@ async fn the_turn_of_a_lost_node_runs_again_and_is_recorded_once() {
     let running = tokio::spawn(coordinator.run_claimed());
     gate.begun().await;
     assert!(run_as_node(&next, "other", &offer, &[("max", &Gate::open())]).await.is_none(), "held");
-    // The node is stopped for longer than its lease. Another one claims the session, and a person follows it.
+    // The node is stopped for longer than its lease. Another node claims the session, and a person follows it.
     expire(&cluster, &new.id.to_string()).await;
     let follower = Seen::default();
     let observer = Box::new(follower.clone());
@@ -292,7 +309,7 @@ async fn the_turn_of_a_lost_node_runs_again_and_is_recorded_once() {
     follower.wait_for("started 1.1").await;
     let open = Gate::open();
     assert_eq!(run_as_node(&next, "other", &offer, &[("max", &open)]).await, Some(new.id));
-    // The lost node wakes up; it ends its agent and writes nothing.
+    // The lost node continues: it terminates its agent and writes nothing.
     gate.let_one_end();
     let ended = running.await.unwrap();
     let is_lost = matches!(ended, Err(CoordinatorError::Store(StoreError::LeaseLost { .. })));
@@ -322,7 +339,7 @@ async fn a_coordinator_that_loses_its_lease_ends_its_agent_and_follows() {
     let ran = run_as_node(&server, "server", &offers("claude"), &[("max", &open)]).await;
     assert_eq!(ran, Some(new.id));
     assert_eq!(running.await.unwrap(), StopReason::Idle { person: "ada".into() });
-    // Its own agent never ended, and its reply is the other one's.
+    // Its own agent never finished; the reply is the other node's.
     assert_eq!(texts(&server, new.id).await, ["go [NEXT: max]", "max says 1"]);
     let lines = seen.lines();
     assert!(lines.contains(&"lease.lost".to_owned()), "{lines:?}");
@@ -433,19 +450,10 @@ async fn a_turn_that_runs_again_counts_once() {
     gate.begun().await;
     expire(&cluster, &new.id.to_string()).await;
     lost.abort();
-    let mut turns = 0;
-    while let Some((session, lease)) = claim().await.unwrap() {
-        let observer = Box::new(Seen::default());
-        let coordinator = Coordinator::of_claim(store.clone(), session, lease, endless(), observer)
-            .await
-            .unwrap();
-        turns += u32::from(coordinator.run_claimed().await.unwrap());
-        assert!(turns < 10, "nothing stops it");
-    }
-    assert_eq!(turns, 2);
+    assert_eq!(run_all_as_laptop(&store).await, 2);
 }
 
-/// Connections that the network has lost carry nothing any more, and nobody closes them.
+/// Connections that the network has lost stay silent, and are never closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_connection_that_nobody_closed_is_given_up() {
     let cluster = Cluster::start();
@@ -477,7 +485,7 @@ async fn a_lost_connection_that_nobody_closed_is_given_up() {
     let (mut person, stop) = person.await.unwrap();
     assert_eq!(stop, StopReason::Idle { person: "ada".into() });
 
-    // While nothing answers, whoever leaves is let go, with the message.
+    // While the server does not respond, a person can leave, and gets the message back.
     proxy.silence_all();
     let leaving = tokio::spawn(async move { person.accept(says("an hour's work")).await });
     seen.wait_for("store.unreachable").await;
@@ -495,18 +503,7 @@ async fn guards_hold_across_machines() {
     new.team = format!("[limits]\nturns = 2\n{TEAM}");
     store.create(new.clone()).await.unwrap();
     store.say(new.id, &says("go [NEXT: max]")).await.unwrap();
-    let offer = offers("claude");
-    let mut turns = 0;
-    let claim = || store.claim_offered("laptop", &offer, &[], &HOLDER);
-    while let Some((session, lease)) = claim().await.unwrap() {
-        let observer = Box::new(Seen::default());
-        let coordinator = Coordinator::of_claim(store.clone(), session, lease, endless(), observer)
-            .await
-            .unwrap();
-        turns += u32::from(coordinator.run_claimed().await.unwrap());
-        assert!(turns < 10, "nothing stops it");
-    }
-    assert_eq!(turns, 2);
+    assert_eq!(run_all_as_laptop(&store).await, 2);
     let stopped = store.shared_state(new.id).await.unwrap().stopped;
     assert_eq!(stopped, Some(StopReason::TurnLimit { person: "ada".into(), limit: 2 }));
 }

@@ -1,5 +1,5 @@
-//! Turns that run in one process, cancelled and answered from others. Each store here is opened as a process of its own
-//! would.
+//! Turns that run in one process, cancelled and answered from others. Each store here is opened as a separate
+//! process would.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn start_node(
     tokio::spawn(async move { coordinator.run_claimed().await.unwrap() })
 }
 
-/// A process that takes part in a session and runs none of its turns.
+/// A process that follows a session and runs none of its turns.
 struct Person {
     seen: Seen,
     controls: Controls,
@@ -88,9 +88,9 @@ async fn a_turn_that_runs_elsewhere_is_cancelled_from_here() {
     assert!(running.await.unwrap());
     assert_eq!(only_turn(&laptop, new.id).await, (TurnState::Cancelled, 1));
     assert!(person.seen.lines().contains(&"ended 1 cancelled".to_owned()));
-    // The conversation has stopped for everybody, and nothing is left of the request.
-    let standing = laptop.shared_state(new.id).await.unwrap();
-    assert_eq!((standing.continues, standing.stopped), (false, Some(cancelled())));
+    // The conversation has stopped for all processes, and no request is left.
+    let state = laptop.shared_state(new.id).await.unwrap();
+    assert_eq!((state.continues, state.stopped), (false, Some(cancelled())));
     assert_eq!(rows(&cluster, "signal", new.id).await, 0);
     assert_eq!(laptop.cancel_turns(new.id).await.unwrap(), 0, "no turn runs");
 }
@@ -144,7 +144,7 @@ async fn a_question_is_asked_wherever_people_are_and_the_first_answer_counts() {
     first.seen.wait_for("asked 1.1.q: make x").await;
     second.seen.wait_for("asked 1.1.q: make x").await;
     let question = QuestionId::parse("1.1.q").unwrap();
-    // No message answers, and neither does an answer to another attempt.
+    // Neither a message nor an answer to another attempt answers the question.
     first.controls.interject(says("once")).unwrap();
     let other = QuestionId { attempt: 2, ..question.clone() };
     assert!(!phone.answer_question(new.id, &other, PermissionAnswer::Once).await.unwrap());
@@ -175,7 +175,7 @@ async fn an_answer_given_here_reaches_an_agent_elsewhere() {
     assert!(running.await.unwrap());
     person.seen.wait_for("cody: told once").await;
     person.seen.wait_for("answered 1.1.q: once by person").await;
-    // Who does not take part any more is not asked.
+    // A person who no longer takes part is not asked.
     person.run.await.unwrap();
     laptop.close().await;
     assert_eq!(rows(&cluster, "attendance", new.id).await, 0);
@@ -187,7 +187,7 @@ async fn only_rules_answer_where_nobody_can_be_asked() {
     let (laptop, server) = (node(&cluster).await, node(&cluster).await);
     let new = session();
     let person = follow(&laptop, &new, true).await;
-    // Somebody looks on who cannot answer.
+    // A process follows that cannot answer.
     person.controls.set_attended(false);
     person.seen.wait_for("offered 1 cody build-server").await;
     while laptop.is_attended(new.id).await.unwrap() {
@@ -222,13 +222,13 @@ async fn a_process_whose_lease_was_claimed_takes_no_answer_and_no_cancel() {
     person.seen.wait_for("offered 1 cody build-server").await;
     let running = start_node(&stale, new.id, team(&[("cody", &gate)])).await;
     person.seen.wait_for("started 1.1").await;
-    // An answer for a question that it never asked waits, so that the row stays.
+    // An answer to a question that was never asked is stored, so that the row stays.
     let question = QuestionId::parse("1.1.q").unwrap();
     assert!(laptop.answer_question(new.id, &question, PermissionAnswer::Once).await.unwrap());
     let answer = TurnSignal::Answer(question, PermissionAnswer::Once);
     assert_eq!(stale.signals(new.id).await.unwrap(), std::slice::from_ref(&answer));
     assert!(matches!(laptop.signals(new.id).await, Err(StoreError::LeaseLost { .. })));
-    // Whoever answers after the first one is told.
+    // A later answer is reported as late.
     person.controls.answer("1.1.q", PermissionAnswer::Never);
     person.seen.wait_for("answer.late").await;
 

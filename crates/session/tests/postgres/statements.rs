@@ -9,7 +9,8 @@ use super::sharing::{holder, offers, says, session};
 
 /// The turns whose statements are counted.
 const TURNS: i64 = 8;
-/// The most statements of a turn that answers a new message, from the claim to the release. docs/scale.md names them.
+/// The maximum number of statements of a turn that answers a new message, from the claim to the release.
+/// docs/scale.md names it.
 const MOST: i64 = 48;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +34,7 @@ async fn a_turn_takes_few_statements() {
             Coordinator::of_claim(store.clone(), session, lease, team.clone(), observer);
         assert!(coordinator.await.unwrap().run_claimed().await.unwrap());
     }
-    // What a clock or a new connection brings about is not a turn's.
+    // Statements caused by a clock or a new connection do not count.
     let counted: Vec<(String, i64)> = sqlx::query_as(
         "SELECT LEFT(query, 60), SUM(calls)::BIGINT FROM pg_stat_statements \
          WHERE query !~ 'pg_stat|^SET |^LISTEN|FROM signal JOIN|^UPDATE lease SET until = clock' \

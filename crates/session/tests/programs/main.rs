@@ -1,6 +1,6 @@
 //! Conversations with real programs: their output is bytes, and not always text.
 //!
-//! Without a harness, because agents are started through this very program.
+//! Without a harness, because agents are started through this program.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "the functions of a test")]
 
@@ -24,7 +24,7 @@ use convoke_session::{
 use convoke_team::Team;
 use tokio::sync::Notify;
 
-/// Whoever looks at what happens.
+/// The observer of a conversation.
 type Observer = Box<dyn convoke_session::event_queue::Observer>;
 
 const TEAM: &str =
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         the_prompt_that_is_stored_is_the_one_that_arrives().await;
         println!("ok: the prompt that is stored is the one that arrives");
     });
-    // Where the clock can be moved on.
+    // On a runtime whose clock can be advanced.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(a_program_that_takes_too_long_leaves_what_it_wrote());
     println!("ok: a program that takes too long leaves what it wrote");
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Holds a conversation with a shell script.
+/// Runs a conversation with a shell script.
 async fn talk(
     directory: &Path,
     script: &str,
@@ -86,7 +86,7 @@ async fn talk(
     (store, id, stop)
 }
 
-/// Looks at nothing.
+/// Ignores all events.
 fn nobody() -> Observer {
     Box::new(|_: SessionEvent| {})
 }

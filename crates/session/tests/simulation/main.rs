@@ -1,7 +1,7 @@
-//! Simulation: thousands of random conversations, held by the real coordinator over a real store, and by
-//! a model that knows nothing but the rules. Both must agree on every message, turn and stop.
+//! Simulation: thousands of random conversations, run by the real coordinator with a real store, and by a model
+//! that only has the rules. Both must agree on every message, turn and stop.
 //!
-//! `CONVOKE_SIMULATION_SEEDS` sets how many conversations there are.
+//! `CONVOKE_SIMULATION_SEEDS` sets the number of conversations.
 
 #![expect(clippy::unwrap_used, reason = "the functions of a test")]
 
@@ -23,7 +23,7 @@ fn seeds() -> u64 {
     set.map_or(2000, |seeds| seeds.parse().unwrap())
 }
 
-/// Runs a check for every seed, on as many threads as there are.
+/// Runs a check for every seed, on all available threads.
 fn for_every_seed<F: Future<Output = ()>>(
     check: impl Fn(SqliteStore, u64) -> F + Send + Sync + 'static,
 ) {

@@ -1,11 +1,11 @@
-//! The model: the rules of a conversation, as plainly as they can be written. It shares no code with what
-//! it is compared to.
+//! The model: the rules of a conversation, written as simply as possible. It shares no code with the
+//! coordinator.
 
 use std::collections::HashMap;
 
 use convoke_core::marker::Intent;
 
-use super::script::{AGENTS, Line, PEOPLE, Performance};
+use super::script::{AGENTS, AgentScript, PEOPLE, ScriptedMessage};
 
 pub struct Model {
     pub agents: usize,
@@ -17,9 +17,9 @@ pub struct Model {
     last_finished: Option<u64>,
     in_a_row: u32,
     asker: Option<String>,
-    /// The number of turns that agents were asked to take.
+    /// The number of turns that agents have started.
     pub taken: u64,
-    /// The number of them since a person decided to go on.
+    /// The number of turns since a person last decided to continue.
     since: u64,
     said: HashMap<(String, String), u32>,
     stop: Option<String>,
@@ -101,7 +101,7 @@ impl Model {
         (0..self.all.len()).filter(|&at| self.all[at].state == "queued").collect()
     }
 
-    /// Finds whose turn is next: the smallest in an order of preference.
+    /// Finds the next turn: the smallest in the order of preference.
     fn next(&self) -> Option<usize> {
         let local = self.in_a_row < 5;
         self.waiting().into_iter().min_by_key(|&at| {
@@ -117,7 +117,7 @@ impl Model {
         })
     }
 
-    pub fn say(&mut self, person: &str, line: &Line, to: &[&str]) {
+    pub fn say(&mut self, person: &str, line: &ScriptedMessage, to: &[&str]) {
         let answered = self.next().filter(|&at| self.all[at].member == person);
         let number = self.messages.len() as u64 + 1;
         let answers = answered.map(|at| self.all[at].answers);
@@ -126,7 +126,7 @@ impl Model {
             self.all[at].reply = Some(number);
         }
         let mut line = line.clone();
-        // Whoever names somebody whom nobody knows has to say it again.
+        // A message that names only unknown members must be corrected.
         if line.calls.is_empty() {
             let named = to.iter().filter_map(|name| AGENTS.into_iter().find(|a| a == name));
             line.calls.extend(named.map(|name| (name, Intent::P2)));
@@ -136,7 +136,7 @@ impl Model {
         self.said.clear();
     }
 
-    fn called(&self, speaker: &str, line: &Line) -> Vec<(String, Intent)> {
+    fn called(&self, speaker: &str, line: &ScriptedMessage) -> Vec<(String, Intent)> {
         let mut called: Vec<(String, Intent)> = vec![];
         for (name, intent) in &line.calls {
             let names: Vec<&str> = match *name {
@@ -157,7 +157,7 @@ impl Model {
         called
     }
 
-    fn add(&mut self, speaker: &str, asker: &str, line: &Line, answers: Option<u64>) {
+    fn add(&mut self, speaker: &str, asker: &str, line: &ScriptedMessage, answers: Option<u64>) {
         let number = self.messages.len() as u64 + 1;
         for at in self.waiting() {
             let member = &self.all[at].member;
@@ -195,7 +195,7 @@ impl Model {
         }
     }
 
-    /// Puts the turn that ended last without a reply back, if there is one.
+    /// Requeues the last turn that ended without a reply, if there is one.
     pub fn retry(&mut self) -> Option<u64> {
         let ended = |&at: &usize| matches!(self.all[at].state, "failed" | "cancelled");
         let at = (0..self.all.len()).rfind(ended)?;
@@ -203,13 +203,13 @@ impl Model {
         Some(at as u64 + 1)
     }
 
-    /// Forgets what only a running process knows.
+    /// Resets the state that only a running process has.
     pub fn reopen(&mut self) {
         self.stop = None;
     }
 
-    /// Goes on until it stops.
-    pub fn run(&mut self, perform: impl Fn(u64) -> Performance) -> String {
+    /// Runs turns until the conversation stops.
+    pub fn run(&mut self, perform: impl Fn(u64) -> AgentScript) -> String {
         self.since = 0;
         self.said.clear();
         loop {
@@ -236,12 +236,12 @@ impl Model {
             self.all[at].attempts += 1;
             self.all[at].state = "running";
             self.taken += 1;
-            let performance = perform(self.taken);
-            if performance.fails {
+            let script = perform(self.taken);
+            if script.fails {
                 self.all[at].state = "failed";
                 return format!("failed {}", at + 1);
             }
-            let line = &performance.line;
+            let line = &script.line;
             self.all[at].reply = Some(self.messages.len() as u64 + 1);
             self.all[at].state = "done";
             self.add(&turn.member, &turn.asker, line, Some(turn.answers));

@@ -1,4 +1,4 @@
-//! The texts of a simulated conversation, made from the seed.
+//! The texts of a simulated conversation, generated from the seed.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use convoke_core::marker::Intent;
 pub const PEOPLE: [&str; 2] = ["kailai", "lee"];
 pub const AGENTS: [&str; 4] = ["max", "sarah", "tom", "uwe"];
 
-/// A random generator that is the same everywhere (splitmix64).
+/// A random generator with the same output everywhere (splitmix64).
 #[derive(Clone)]
 pub struct Random(pub u64);
 
@@ -29,27 +29,28 @@ impl Random {
     }
 }
 
-/// Something that is said, and what it means.
+/// A message, and its effects.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct ScriptedMessage {
     pub text: String,
     /// The text without markers.
     pub clean: String,
-    /// Names as written, with intents; some are nobody's.
+    /// Names as written, with intents; some are unknown.
     pub calls: Vec<(&'static str, Intent)>,
     pub drops: Vec<&'static str>,
     pub task: Option<String>,
 }
 
-/// Makes up what somebody says.
-pub fn line(random: &mut Random) -> Line {
-    // Few different texts, so that some are repeated.
+/// Generates a message.
+pub fn line(random: &mut Random) -> ScriptedMessage {
+    // Only a few different texts, so that some are repeated.
     let clean = match random.below(3) {
         0 => "ok".to_owned(),
         _ => format!("text {}", random.below(1000)),
     };
     let mut text = clean.clone();
-    let mut line = Line { text: String::new(), clean, calls: vec![], drops: vec![], task: None };
+    let mut line =
+        ScriptedMessage { text: String::new(), clean, calls: vec![], drops: vec![], task: None };
     for _ in 0..random.of(&[0, 1, 1, 1, 2, 3]) {
         let name = match random.below(14) {
             0 => "all",
@@ -87,42 +88,42 @@ pub fn line(random: &mut Random) -> Line {
 
 /// The steps of an agent in one turn.
 #[derive(Clone, Debug)]
-pub struct Performance {
-    pub line: Line,
-    /// It says its line and then fails.
+pub struct AgentScript {
+    pub line: ScriptedMessage,
+    /// Whether the agent fails after its message.
     pub fails: bool,
 }
 
-/// Returns what the agent that is asked as the n-th does.
-pub fn performance(seed: u64, nth: u64) -> Performance {
+/// Returns the script of the n-th turn.
+pub fn agent_script(seed: u64, nth: u64) -> AgentScript {
     let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(nth));
-    Performance { line: line(&mut random), fails: random.one_in(12) }
+    AgentScript { line: line(&mut random), fails: random.one_in(12) }
 }
 
 /// The actions of the people, in order.
 #[derive(Clone, Debug)]
-pub enum Deed {
-    /// Somebody says something; then the conversation goes on.
-    Say { person: &'static str, line: Line, to: Vec<&'static str> },
-    /// It just goes on.
+pub enum PersonAction {
+    /// A person sends a message, and the conversation continues.
+    Say { person: &'static str, line: ScriptedMessage, to: Vec<&'static str> },
+    /// The conversation continues.
     GoOn,
-    /// The turn that ended last without a reply is tried again.
+    /// The last turn that ended without a reply is retried.
     Retry,
-    /// The session is put down and taken up again.
+    /// The session is closed and opened again.
     Reopen,
 }
 
-pub fn deeds(seed: u64) -> Vec<Deed> {
+pub fn actions(seed: u64) -> Vec<PersonAction> {
     let mut random = Random(seed ^ 0xDEED);
     let count = 2 + random.below(4);
-    let deed = |index| match random.below(if index == 0 { 6 } else { 10 }) {
+    let action = |index| match random.below(if index == 0 { 6 } else { 10 }) {
         0..=5 => {
             let to = if random.one_in(2) { vec![random.of(&AGENTS)] } else { vec![] };
-            Deed::Say { person: random.of(&PEOPLE), line: line(&mut random), to }
+            PersonAction::Say { person: random.of(&PEOPLE), line: line(&mut random), to }
         }
-        6 | 7 => Deed::GoOn,
-        8 => Deed::Retry,
-        _ => Deed::Reopen,
+        6 | 7 => PersonAction::GoOn,
+        8 => PersonAction::Retry,
+        _ => PersonAction::Reopen,
     };
-    (0..count).map(deed).collect()
+    (0..count).map(action).collect()
 }

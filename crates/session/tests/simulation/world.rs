@@ -1,4 +1,4 @@
-//! One simulated conversation: by the model, and for real.
+//! One simulated conversation, run by the model and by the coordinator.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use convoke_session::{
 use convoke_team::Team;
 
 use super::model::{MessageRow, Model, TurnRow};
-use super::script::{AGENTS, Deed, PEOPLE, Performance, Random, deeds, performance};
+use super::script::{AGENTS, AgentScript, PEOPLE, PersonAction, Random, actions, agent_script};
 
 pub struct World {
     seed: u64,
@@ -25,11 +25,11 @@ pub struct World {
     turn_limit: u64,
     queue_limit: u64,
     parallel: bool,
-    deeds: Vec<Deed>,
+    actions: Vec<PersonAction>,
 }
 
-/// The result of a conversation that was really held.
-pub struct Held {
+/// The result of a conversation run by the coordinator.
+pub struct FinishedConversation {
     pub stops: Vec<String>,
     pub messages: Vec<MessageRow>,
     pub turns: Vec<TurnRow>,
@@ -46,7 +46,7 @@ struct Actor {
 impl Agent for Actor {
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let nth = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        let Performance { line, fails } = performance(self.seed, nth);
+        let AgentScript { line, fails } = agent_script(self.seed, nth);
         let mut steps = vec![Step::Say(line.text)];
         if fails {
             steps.push(Step::Fail(Failure::new(FailureReason::Server, "overloaded")));
@@ -64,29 +64,31 @@ impl World {
             turn_limit: 1 + random.below(30),
             queue_limit: 1 + random.below(12),
             parallel,
-            deeds: deeds(seed),
+            actions: actions(seed),
         }
     }
 
-    /// Returns what the model makes of it, and why it stopped each time.
+    /// Returns the model's result, and its reasons for stopping.
     pub fn expected(&self) -> (Model, Vec<String>) {
         let queue_limit = usize::try_from(self.queue_limit).unwrap();
         let mut model = Model::new(self.agents, self.turn_limit, queue_limit);
-        let perform = |nth| performance(self.seed, nth);
+        let perform = |nth| agent_script(self.seed, nth);
         let mut stops = vec![];
-        for deed in &self.deeds {
-            match deed {
-                Deed::Say { person, line, to } => model.say(person, line, &self.present(to)),
-                Deed::GoOn => {}
-                Deed::Retry => stops.push(format!("retry {:?}", model.retry())),
-                Deed::Reopen => model.reopen(),
+        for action in &self.actions {
+            match action {
+                PersonAction::Say { person, line, to } => {
+                    model.say(person, line, &self.present(to))
+                }
+                PersonAction::GoOn => {}
+                PersonAction::Retry => stops.push(format!("retry {:?}", model.retry())),
+                PersonAction::Reopen => model.reopen(),
             }
             stops.push(model.run(perform));
         }
         (model, stops)
     }
 
-    /// Leaves out who is not in the team.
+    /// Leaves out members that are not in the team.
     fn present(&self, to: &[&'static str]) -> Vec<&'static str> {
         to.iter().copied().filter(|name| AGENTS[..self.agents].contains(name)).collect()
     }
@@ -108,7 +110,7 @@ impl World {
         TeamAgents::new(Team::parse(&file).unwrap(), seats)
     }
 
-    pub async fn hold(&self, store: &SqliteStore) -> Held {
+    pub async fn hold(&self, store: &SqliteStore) -> FinishedConversation {
         let asked = Arc::new(AtomicU64::new(0));
         let id = SessionId::generate();
         let new = NewSession {
@@ -130,21 +132,21 @@ impl World {
         .await
         .unwrap();
         let mut stops = vec![];
-        for deed in &self.deeds {
-            match deed {
-                Deed::Say { person, line, to } => {
+        for action in &self.actions {
+            match action {
+                PersonAction::Say { person, line, to } => {
                     let saying = NewMessage::from_person(*person, &*line.text).to(self.present(to));
                     coordinator.accept(saying).await.unwrap();
                 }
-                Deed::GoOn => {}
-                Deed::Retry => {
+                PersonAction::GoOn => {}
+                PersonAction::Retry => {
                     let ended = last_without_reply(store, id).await;
                     if let Some(turn) = ended {
                         coordinator.retry(turn).await.unwrap();
                     }
                     stops.push(format!("retry {:?}", ended.map(|turn| turn.0)));
                 }
-                Deed::Reopen => {
+                PersonAction::Reopen => {
                     drop(coordinator);
                     let observer = Box::new(|_: SessionEvent| {});
                     coordinator =
@@ -165,14 +167,14 @@ impl World {
         id: SessionId,
         stops: Vec<String>,
         asked: u64,
-    ) -> Held {
+    ) -> FinishedConversation {
         let messages = store.messages_after(id, MessageNumber(0), 10_000).await.unwrap();
         let turns = store.turns_after(id, TurnId(0), 10_000).await.unwrap();
         let mut attempts = 0;
         for turn in &turns {
             attempts += u64::from(turn.attempts);
         }
-        // Every prompt can be assembled again; asked of some, because it takes the longest.
+        // Every prompt can be assembled again; only some are checked, because this takes the longest.
         let replayed =
             if self.seed.is_multiple_of(8) { verify(store, id).await.unwrap() } else { vec![] };
         for replayed in replayed {
@@ -181,7 +183,7 @@ impl World {
         let session = store.session(id).await.unwrap();
         assert_eq!(session.state.last_message.0, messages.len() as u64);
         assert_eq!(session.state.last_turn.0, turns.len() as u64);
-        Held {
+        FinishedConversation {
             stops,
             messages: messages
                 .into_iter()
@@ -211,8 +213,8 @@ impl World {
     }
 }
 
-impl Held {
-    /// Checks what must hold in whatever order agents answer.
+impl FinishedConversation {
+    /// Checks properties that hold in any order of replies.
     pub fn check(&self) {
         assert_eq!(self.attempts, self.asked, "every time an agent was asked is on record");
         let mut replies: Vec<u64> = self.turns.iter().filter_map(|turn| turn.reply).collect();

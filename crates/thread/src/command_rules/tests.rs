@@ -32,10 +32,10 @@ fn only_allowed_prefixes_are_returned_sorted_and_once() {
 #[test]
 fn a_file_that_is_not_understood_is_named_with_its_line() {
     let cases = [
-        ("prefix_rule(pattern=[\"a\"]\n", "line 2: `)` was expected"),
-        ("\nx = 1\n", "line 2: `prefix_rule` was expected, not `x`"),
+        ("prefix_rule(pattern=[\"a\"]\n", "line 2: expected `)`"),
+        ("\nx = 1\n", "line 2: expected `prefix_rule`, found `x`"),
         ("prefix_rule(decision=\"allow\")", "line 1: a rule has no pattern"),
-        ("prefix_rule(pattern=[\"a)", "line 1: a text is not closed"),
+        ("prefix_rule(pattern=[\"a)", "line 1: unclosed string"),
         (&format!("prefix_rule({}", "[".repeat(100_000)), "line 1: lists are nested too deep"),
     ];
     for (text, reason) in cases {

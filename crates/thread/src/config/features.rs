@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::ConfigError;
 use crate::diagnostics;
 
-/// The features of Codex 0.98, and the older names that it still takes.
+/// The features of Codex 0.98, with the older names that it still accepts.
 const KNOWN: [&str; 31] = [
     "apply_patch_freeform",
     "apps",
@@ -42,7 +42,7 @@ const KNOWN: [&str; 31] = [
     "web_search_request",
 ];
 
-/// Checks the switches of a merged configuration and of its profile.
+/// Checks the feature switches of a merged configuration and of its profile.
 pub(super) fn check(tables: [Option<&Table>; 2]) -> Result<Vec<Diagnostic>, ConfigError> {
     let mut unknown = Vec::new();
     for features in tables.into_iter().flatten().filter_map(|table| table.get("features")) {
@@ -58,7 +58,7 @@ pub(super) fn check(tables: [Option<&Table>; 2]) -> Result<Vec<Diagnostic>, Conf
                 let meant = nearest(name, KNOWN);
                 let meant = meant.map(|name| format!("; did you mean `{name}`?"));
                 let message = format!(
-                    "`features.{name}` has no effect: Codex 0.98 knows no such feature{}",
+                    "`features.{name}` has no effect: Codex 0.98 has no such feature{}",
                     meant.unwrap_or_default()
                 );
                 unknown.push(Diagnostic::new(diagnostics::CONFIG_IGNORED, message));

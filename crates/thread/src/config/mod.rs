@@ -31,13 +31,13 @@ pub use convoke_codex::config::{ConfigError, InvalidOverride, parse_override};
 pub use provider::{DeveloperRole, Provider, Wire};
 use requirements::Requirements;
 
-/// The directory of the machine's own configuration.
+/// The directory of the machine's configuration.
 const MACHINE: &str = "/etc/codex";
 
-/// The model when none is named.
+/// The default model.
 pub const DEFAULT_MODEL: &str = "gpt-5.2-codex";
 
-/// The facts about the machine and its user; the crate never queries the system.
+/// Facts about the machine and its user. This crate never queries the system.
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// The user's home directory.
@@ -54,7 +54,7 @@ pub struct Machine {
     pub openai_base_url: Option<String>,
 }
 
-/// The overrides of arguments or of a client.
+/// Overrides from arguments or from a client.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// `-C`.
@@ -71,11 +71,11 @@ pub struct Overrides {
     pub approval_policy: Option<ApprovalPolicy>,
     /// `--add-dir`.
     pub add_dirs: Vec<PathBuf>,
-    /// Instructions instead of the model's.
+    /// Replaces the model's instructions.
     pub base_instructions: Option<String>,
-    /// Instead of `developer_instructions`.
+    /// Replaces `developer_instructions`.
     pub developer_instructions: Option<String>,
-    /// Instead of `personality`.
+    /// Replaces `personality`.
     pub personality: Option<Personality>,
     /// `-c key=value`, in order.
     pub settings: Vec<(String, toml::Value)>,
@@ -96,7 +96,7 @@ pub struct Config {
     pub sandbox_policy: SandboxPolicy,
     /// Instructions for the developer role.
     pub developer_instructions: Option<SourcedText<'static>>,
-    /// The prompt for a summary, instead of the pack's.
+    /// The prompt for a summary; `None` for the pack's.
     pub compact_prompt: Option<String>,
     /// The personality of the model.
     pub personality: Option<Personality>,
@@ -104,25 +104,25 @@ pub struct Config {
     pub request_rule: bool,
     /// Whether the note on nested AGENTS.md files is sent.
     pub child_agents_md: bool,
-    /// Whether a server that supports it compacts threads.
+    /// Whether a server that supports compaction compacts threads itself.
     pub remote_compaction: bool,
-    /// The bytes of project documents.
+    /// The maximum size of the project documents.
     pub project_doc_max_bytes: u64,
-    /// Names of project documents beside AGENTS.md.
+    /// Names of project documents besides AGENTS.md.
     pub project_doc_fallback_names: Vec<String>,
     /// The markers of a project's root.
     pub project_root_markers: Vec<String>,
     /// Whether the project is trusted.
     pub trust: Trust,
-    /// The effort that is asked for.
+    /// The requested reasoning effort.
     pub reasoning_effort: Option<String>,
-    /// The summary that is asked for; `none` for none.
+    /// The requested reasoning summary; `none` for no summary.
     pub reasoning_summary: String,
-    /// The verbosity that is asked for.
+    /// The requested verbosity.
     pub verbosity: Option<String>,
-    /// The overrides of the model's facts.
+    /// The overrides of the model's settings.
     pub model_overrides: ModelOverrides,
-    /// The skills that are switched off.
+    /// The disabled skills.
     pub skill_switches: Switches,
     /// The folders of command rules.
     pub rule_folders: Vec<PathBuf>,
@@ -130,7 +130,7 @@ pub struct Config {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Returns developer instructions that are a setting.
+/// Returns developer instructions from a setting.
 fn configured(text: &str) -> SourcedText<'static> {
     let source = Source::setting("developer_instructions");
     let section = Section::DeveloperInstructions.name();
@@ -145,7 +145,7 @@ impl Config {
         shape: Shape,
         overrides: &Overrides,
     ) -> Result<Self, ConfigError> {
-        // Normalised without resolving links: the model gets the directory as it was given.
+        // Normalised without resolving links, because the model sees the directory as given.
         let given = overrides.cwd.as_ref();
         let cwd = given.map_or_else(|| machine.cwd.clone(), |it| absolute(&machine.cwd, it));
         let places = ConfigPlaces {

@@ -3,10 +3,10 @@
 use super::{ConfigError, Machine, Setting};
 use crate::pack::Shape;
 
-/// The name by which Codex knows the provider that compacts threads itself.
+/// Codex's name of the provider that compacts threads itself.
 const OPENAI: &str = "OpenAI";
 
-/// Parts of an address that only Azure has.
+/// Substrings that occur only in Azure addresses.
 const AZURE_ADDRESSES: [&str; 6] = [
     "openai.azure.",
     "cognitiveservices.azure.",
@@ -25,13 +25,13 @@ pub enum Wire {
     Chat,
 }
 
-/// The role of developer messages on the Chat wire: not every server knows `developer`.
+/// The role of developer messages on the Chat wire; not every server supports `developer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeveloperRole {
     /// The role `developer`, as in Codex.
     #[default]
     Developer,
-    /// The role `system`, which every server knows.
+    /// The role `system`, which every server supports.
     System,
 }
 
@@ -67,7 +67,7 @@ impl Provider {
             stream_max_retries: DEFAULT_STREAM_RETRIES,
             request_max_retries: DEFAULT_REQUEST_RETRIES,
         };
-        // A configuration cannot replace the providers that are built in.
+        // A configuration cannot replace a built-in provider.
         match id {
             "openai" => return Ok(built_in(OPENAI, machine.openai_base_url.clone())),
             "ollama" | "lmstudio" => return Ok(built_in("gpt-oss", None)),
@@ -100,12 +100,12 @@ impl Provider {
         })
     }
 
-    /// Returns whether it compacts threads itself.
+    /// Returns whether the provider compacts threads itself.
     pub fn compacts(&self) -> bool {
         self.name == OPENAI
     }
 
-    /// Returns whether it is Azure, which must store responses and needs the ids of items.
+    /// Returns whether the provider is Azure, which must store responses and needs the ids of items.
     pub fn is_azure(&self) -> bool {
         let address = self.base_url.as_deref().unwrap_or("").to_ascii_lowercase();
         self.name.eq_ignore_ascii_case("azure")

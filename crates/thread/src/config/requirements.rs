@@ -1,4 +1,4 @@
-//! The values that an administrator allows, `requirements.toml`. Other values are replaced.
+//! The values that an administrator allows in `requirements.toml`. Other values are replaced.
 
 use convoke_codex::config::{ConfigError, Setting, parse};
 use toml::Table;
@@ -19,12 +19,12 @@ impl Requirements {
         let (approvals, sandboxes) = ("allowed_approval_policies", "allowed_sandbox_modes");
         let approvals: Result<_, _> =
             texts(approvals)?.iter().map(|name| parse(approvals, name)).collect();
-        // Modes of other kinds of sandboxes cannot be chosen here.
+        // Modes of other kinds of sandboxes are not available here.
         let sandboxes = texts(sandboxes)?.iter().filter_map(|name| name.parse().ok()).collect();
         Ok(Self { approvals: approvals?, sandboxes })
     }
 
-    /// Returns the policy if it is allowed, or else the first that is.
+    /// Returns the policy if it is allowed, else the first allowed one.
     pub(super) fn approval(&self, chosen: ApprovalPolicy) -> ApprovalPolicy {
         match self.approvals.first() {
             Some(first) if !self.approvals.contains(&chosen) => *first,
@@ -32,7 +32,7 @@ impl Requirements {
         }
     }
 
-    /// Returns the mode if it is allowed, or else the narrowest.
+    /// Returns the mode if it is allowed, else the narrowest one.
     pub(super) fn sandbox(&self, chosen: SandboxMode) -> SandboxMode {
         let is_allowed = self.sandboxes.is_empty() || self.sandboxes.contains(&chosen);
         if is_allowed { chosen } else { SandboxMode::ReadOnly }

@@ -152,7 +152,7 @@ fn providers_are_found_by_name() {
     let error = load_with("model_provider = \"other\"", &Overrides::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the provider `other` is not known: add [model_providers.other] or name another"
+        "the provider `other` is unknown: add [model_providers.other] or name another"
     );
 }
 
@@ -232,7 +232,7 @@ fn features_are_switches_and_unknown_ones_are_reported() {
     assert!(failed.to_string().ends_with("`features.undo` is \"yes\": use true or false"));
     let config = load("[features]\nchild_agent_md = true\nundo = true\nzzz = false\n");
     let messages: Vec<_> = config.diagnostics.iter().map(|it| &*it.message).collect();
-    let unknown = "has no effect: Codex 0.98 knows no such feature";
+    let unknown = "has no effect: Codex 0.98 has no such feature";
     let expected = [
         format!("`features.child_agent_md` {unknown}; did you mean `child_agents_md`?"),
         format!("`features.zzz` {unknown}"),

@@ -1,5 +1,5 @@
-//! Recognises items by their text, as Codex does: which user-role messages a user wrote, and the kinds of items in a
-//! session file of Codex.
+//! Recognises items by their text, like Codex: which user-role messages a user wrote, and the kinds of items in
+//! a Codex session file.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub(crate) fn user_text_ranges(item: &ResponseItem) -> Option<Vec<Range<usize>>>
     Some(text.collect())
 }
 
-/// Returns whether a turn begins with this item: a real user message that is not a note.
+/// Returns whether a turn begins with this item: a real user message, not a note.
 pub fn is_turn_start(item: &ResponseItem) -> bool {
     let ResponseItem::Message(message) = item else {
         return false;
@@ -43,8 +43,8 @@ pub fn is_turn_start(item: &ResponseItem) -> bool {
     message.role == "user" && !is_injected(message) && !message.content.iter().any(aborted)
 }
 
-/// Returns the section of a message in a session file of Codex, which records no sources: recognised by the role
-/// and the first tag, as compaction does.
+/// Returns the section of a message in a Codex session file, which records no sources. The section is
+/// recognised from the role and the first tag, as compaction does.
 pub(super) fn recognise(item: &ResponseItem, summary_prefix: &str) -> Section {
     let ResponseItem::Message(message) = item else {
         return Section::History;
@@ -76,7 +76,7 @@ pub(super) fn recognise(item: &ResponseItem, summary_prefix: &str) -> Section {
     }
 }
 
-/// Returns whether a message of the user role was injected.
+/// Returns whether a user-role message was injected.
 fn is_injected(message: &Message) -> bool {
     if let [ContentItem::InputText(text)] = &message.content[..]
         && (is_user_instructions(text) || text.starts_with("<skill"))

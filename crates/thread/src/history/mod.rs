@@ -14,18 +14,18 @@ use crate::truncate::{truncate_middle, truncate_parts};
 
 pub use classify::is_turn_start;
 pub(crate) use classify::user_text_ranges;
-pub use normalize::{Sent, normalize};
+pub use normalize::{SentItem, normalize};
 pub use origin::{Origin, Section};
 pub(crate) use origin::{Piece, Sources};
 
 /// An item of a history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// The item as it is kept, and sent.
+    /// The item as stored and sent.
     pub item: ResponseItem,
     /// The origin.
     pub origin: Origin,
-    /// Whether it was restored from an earlier turn.
+    /// Whether the entry was restored from an earlier turn.
     pub is_restored: bool,
 }
 
@@ -42,18 +42,18 @@ impl Entry {
 }
 
 impl From<ResponseItem> for Entry {
-    /// Creates an entry of an item of which only the content is known.
+    /// Creates an entry from an item without a known origin.
     fn from(item: ResponseItem) -> Self {
         Self::new(item, Origin::Unknown)
     }
 }
 
-/// Returns the name of an item that is never stored in a history.
+/// Describes an item that is never stored in a history.
 pub(crate) fn never_kept(item: &ResponseItem) -> Option<String> {
     match item {
-        ResponseItem::Other(kind) => Some(format!("an item of the unknown kind `{kind}`")),
+        ResponseItem::Other(kind) => Some(format!("an item of unknown kind `{kind}`")),
         ResponseItem::Message(message) if message.role == "system" => {
-            Some("a message of the system".to_owned())
+            Some("a system message".to_owned())
         }
         _ => None,
     }
@@ -107,7 +107,7 @@ impl History {
         self.entries
     }
 
-    /// Removes the oldest entry and, if that is a call or an output, its partner.
+    /// Removes the oldest entry and, if it is a call or an output, its counterpart.
     pub fn drop_oldest(&mut self) {
         if self.entries.is_empty() {
             return;
@@ -142,8 +142,7 @@ impl History {
         estimate_tokens(instructions.len() as u64) + items
     }
 
-    /// Returns the estimated tokens that the server has not counted yet: outputs and developer
-    /// messages at the end.
+    /// Returns the estimated tokens that the server has not counted: outputs and developer messages at the end.
     pub fn estimate_uncounted(&self) -> u64 {
         let uncounted = |item: &&ResponseItem| match item {
             ResponseItem::FunctionCallOutput(_) | ResponseItem::CustomToolCallOutput(_) => true,
@@ -153,8 +152,7 @@ impl History {
         self.items().rev().take_while(uncounted).map(estimate_item).sum()
     }
 
-    /// Returns the estimated tokens of thoughts before the last user message, which servers leave
-    /// out of their count.
+    /// Returns the estimated tokens of reasoning before the last user message, which servers do not count.
     pub fn estimate_past_reasoning(&self) -> u64 {
         let is_user = |entry: &Entry| entry.item.role() == Some("user");
         let Some(last_user) = self.entries.iter().rposition(is_user) else {
@@ -168,7 +166,7 @@ impl History {
     }
 }
 
-/// Returns the estimated bytes of an encrypted text.
+/// Returns the estimated size of encrypted text.
 fn hidden_bytes(encrypted: &str) -> u64 {
     (encrypted.len() as u64 * 3 / 4).saturating_sub(650)
 }

@@ -1,4 +1,4 @@
-//! Makes a history acceptable to the API: every call has an output, every output a call.
+//! Makes a history acceptable to the API: every call gets an output, and every output has a call.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,16 +14,16 @@ const ABORTED: &str = "aborted";
 
 /// An item of a request.
 #[derive(Debug, Clone)]
-pub struct Sent<'a> {
+pub struct SentItem<'a> {
     /// The item.
     pub item: Cow<'a, ResponseItem>,
     /// The origin.
     pub origin: Cow<'a, Origin>,
-    /// Whether it was restored from an earlier turn.
+    /// Whether the item was restored from an earlier turn.
     pub is_restored: bool,
 }
 
-impl Sent<'_> {
+impl SentItem<'_> {
     /// Returns the entries that cover the texts of the item.
     pub(crate) fn entries(&self) -> Vec<ledger::Entry<'static>> {
         self.origin.entries(&self.item)
@@ -37,8 +37,8 @@ enum Pairing<'a> {
     Custom(&'a str),
 }
 
-/// Returns the items that are sent, in one pass over the history.
-pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) -> Vec<Sent<'a>> {
+/// Returns the items to send, in one pass over the history.
+pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) -> Vec<SentItem<'a>> {
     let calls: HashSet<_> = entries.iter().filter_map(|it| expects(&it.item)).collect();
     let outputs: HashSet<_> = entries.iter().filter_map(|it| answers(&it.item)).collect();
     let mut sent = Vec::with_capacity(entries.len());
@@ -54,7 +54,7 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
             diagnostics.push(Diagnostic::new(diagnostics::OUTPUT_ORPHANED, message));
             continue;
         }
-        sent.push(Sent {
+        sent.push(SentItem {
             item: Cow::Borrowed(&entry.item),
             origin: Cow::Borrowed(&entry.origin),
             is_restored: entry.is_restored,
@@ -65,7 +65,7 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
             let (Pairing::Function(id) | Pairing::Custom(id)) = pairing;
             let message = format!("the call {id} has no output; `{ABORTED}` is sent");
             diagnostics.push(Diagnostic::new(diagnostics::OUTPUT_MISSING, message));
-            sent.push(Sent {
+            sent.push(SentItem {
                 item: Cow::Owned(aborted(pairing)),
                 origin: Cow::Owned(Origin::Section(Section::MissingOutput)),
                 is_restored: false,
@@ -75,7 +75,7 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
     sent
 }
 
-/// Returns whether one item is the call and the other its output.
+/// Returns whether one item is a call and the other its output.
 pub(super) fn are_partners(one: &ResponseItem, other: &ResponseItem) -> bool {
     let call_and_output = |call, output| {
         let expected = expects(call);

@@ -8,7 +8,7 @@ use convoke_core::ledger::{self, Rule, Source};
 use convoke_core::{Fragment, SourcedText};
 
 use super::classify::recognise;
-use super::{Entry, Sent};
+use super::{Entry, SentItem};
 use crate::item::ResponseItem;
 use crate::json::entry;
 
@@ -38,7 +38,7 @@ pub enum Section {
     Model,
     /// The output of a tool.
     Tool,
-    /// The note that a call was never answered.
+    /// The note that a call has no output.
     MissingOutput,
     /// The note that a turn was interrupted.
     TurnAborted,
@@ -101,7 +101,7 @@ impl Section {
         Self::ALL.into_iter().find(|section| section.name() == name)
     }
 
-    /// Returns the source of an item of this section whose text was not written fragment by fragment.
+    /// Returns the source of an item in this section whose text was not written fragment by fragment.
     fn source(self, item: &ResponseItem) -> Source<'static> {
         let id = || item.id().map(|id| Cow::Owned(id.to_owned()));
         match self {
@@ -129,11 +129,11 @@ impl Section {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Origin {
-    /// A known section; all of the text has the source that the section implies.
+    /// A known section. The whole text has the source that the section implies.
     Section(Section),
-    /// A known section, and the entries that cover the texts of the item, one after the other.
+    /// A known section, with the entries that cover the texts of the item.
     Fragments(Section, Arc<[ledger::Entry<'static>]>),
-    /// A session file of Codex, which records no origin. The section is recognised by the text.
+    /// A Codex session file, which records no origin. The section is recognised from the text.
     Codex,
     /// A record without an origin.
     #[default]
@@ -163,7 +163,7 @@ impl Origin {
         vec![ledger::Entry { range, ..entry(section.name(), source) }]
     }
 
-    /// Returns the origin of a truncated item, given as pieces of its texts in order.
+    /// Returns the origin of a truncated item, given the pieces of its texts in order.
     pub(crate) fn cut(&self, item: &ResponseItem, pieces: &[Piece], rule: &Rule<'static>) -> Self {
         let section = self.section().or_else(|| by_type(item)).unwrap_or(Section::History);
         let whole = self.entries(item);
@@ -226,7 +226,7 @@ impl Origin {
         }
     }
 
-    /// Returns whether the entries cover the texts of an item, each ending between two characters.
+    /// Returns whether the entries cover the texts of an item, each ending at a character boundary.
     pub(crate) fn fits(&self, item: &ResponseItem) -> bool {
         let Self::Fragments(_, entries) = self else { return true };
         let text: String = item.texts().collect();
@@ -241,7 +241,7 @@ impl Origin {
 /// A piece of a truncated text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// These bytes of the text.
+    /// A range of the text.
     Text(Range<u64>),
     /// A truncation mark of this size.
     Mark(u64),
@@ -256,7 +256,7 @@ impl Piece {
         }
     }
 
-    /// Returns the bytes of the text that it keeps.
+    /// Returns the number of bytes of the text that the piece keeps.
     pub(crate) fn text_bytes(&self) -> u64 {
         match self {
             Self::Text(range) => range.end - range.start,
@@ -265,7 +265,7 @@ impl Piece {
     }
 }
 
-/// Returns the section of an item whose type alone implies it.
+/// Returns the section of an item if its type alone implies it.
 fn by_type(item: &ResponseItem) -> Option<Section> {
     match item {
         ResponseItem::FunctionCallOutput(_) | ResponseItem::CustomToolCallOutput(_) => {
@@ -278,7 +278,7 @@ fn by_type(item: &ResponseItem) -> Option<Section> {
     }
 }
 
-/// The sources of the texts of an item, in the order in which they are written.
+/// The sources of an item's texts, in the order in which they are written.
 #[derive(Debug)]
 pub(crate) struct Sources<'a> {
     kind: SourceEntries<'a>,
@@ -294,7 +294,7 @@ enum SourceEntries<'a> {
     One(ledger::Entry<'static>),
     Many {
         entries: &'a [ledger::Entry<'static>],
-        /// The bytes of the first entry that were written.
+        /// The number of written bytes of the first entry.
         written: u64,
     },
 }
@@ -305,14 +305,14 @@ impl<'a> Sources<'a> {
         Self { kind: SourceEntries::Unrecorded, index: 0, is_restored: false }
     }
 
-    /// Creates the sources of a text that has one.
+    /// Creates the sources of a text with one source.
     pub(crate) fn one(entry: ledger::Entry<'static>, is_restored: bool) -> Self {
         Self { kind: SourceEntries::One(entry), index: 0, is_restored }
     }
 
-    /// Creates the sources of an item of a request. Its section is recognised by its text only when it
-    /// comes from a session file of Codex.
-    pub(crate) fn new(sent: &'a Sent<'_>, index: usize, summary_prefix: &str) -> Self {
+    /// Creates the sources of an item of a request. The section is recognised from the text only for items of a
+    /// Codex session file.
+    pub(crate) fn new(sent: &'a SentItem<'_>, index: usize, summary_prefix: &str) -> Self {
         let item = sent.item.as_ref();
         let one =
             |section: Section| SourceEntries::One(entry(section.name(), section.source(item)));
@@ -336,8 +336,8 @@ impl<'a> Sources<'a> {
         Self { kind, index, is_restored: sent.is_restored }
     }
 
-    /// Returns the entry of the next bytes of a text with `rest` bytes left, and their number; `None` if the rest has
-    /// no entry. An entry without bytes was dropped.
+    /// Returns the entry of the next bytes of a text with `rest` bytes left, and their number; `None` if the
+    /// rest has no entry. An entry without bytes was dropped.
     pub(crate) fn next(&mut self, rest: usize) -> Option<(usize, ledger::Entry<'static>)> {
         let (bytes, entry) = match &mut self.kind {
             SourceEntries::Unrecorded => return None,
@@ -364,7 +364,7 @@ impl<'a> Sources<'a> {
         (bytes > 0).then(|| (bytes, self.placed(entry)))
     }
 
-    /// Returns the entry of a value that is not a text: fragments cover texts only.
+    /// Returns the entry of a value that is not a text, because fragments cover only texts.
     pub(crate) fn value(&self) -> Option<ledger::Entry<'static>> {
         let entry = match &self.kind {
             SourceEntries::Unrecorded => return None,
@@ -381,7 +381,7 @@ impl<'a> Sources<'a> {
         matches!(self.kind, SourceEntries::Unrecorded)
     }
 
-    /// Adds the position in the request, and whether it was sent before.
+    /// Adds the position in the request, and whether the text was sent before.
     fn placed(&self, mut entry: ledger::Entry<'static>) -> ledger::Entry<'static> {
         match &mut entry.source {
             Source::Message { id: None, index }
@@ -400,14 +400,14 @@ impl<'a> Sources<'a> {
 }
 
 impl Entry {
-    /// Creates the message of a role from a text that was written with its ledger.
+    /// Creates a message from a text that was written with its ledger.
     pub(crate) fn message(role: &str, section: Section, text: SourcedText<'static>) -> Self {
         let (text, entries) = text.into_parts();
         let origin = Origin::Fragments(section, entries.into());
         Self::new(ResponseItem::text(role, text), origin)
     }
 
-    /// Creates the message of a role from a text with one source.
+    /// Creates a message from a text with one source.
     pub(crate) fn of_fragment(role: &str, section: Section, fragment: Fragment<'static>) -> Self {
         Self::message(role, section, SourcedText::new(section.name(), fragment))
     }

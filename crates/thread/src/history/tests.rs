@@ -2,7 +2,9 @@ use std::borrow::Cow;
 
 use convoke_core::ledger::{Rule, Source};
 
-use super::{Entry, History, Origin, Sent, Sources, is_turn_start, normalize, user_text_ranges};
+use super::{
+    Entry, History, Origin, SentItem, Sources, is_turn_start, normalize, user_text_ranges,
+};
 use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
 
@@ -140,7 +142,7 @@ fn items_of_a_codex_session_are_recognised_and_the_ledger_says_so() {
     ];
     for (item, section) in cases {
         let origin = Cow::Owned(Origin::Codex);
-        let sent = Sent { item: Cow::Borrowed(&item), origin, is_restored: true };
+        let sent = SentItem { item: Cow::Borrowed(&item), origin, is_restored: true };
         let (_, entry) = Sources::new(&sent, 3, "PREFIX").next(1).unwrap();
         assert_eq!(entry.section, section, "{item:?}");
         let recognised = Source::History { index: Some(3) };

@@ -1,7 +1,7 @@
 //! The items of a thread, as in the Responses API.
 //!
-//! Keys are written in one fixed order, because prompt caches and captures compare bytes. An item's
-//! `id` is kept in memory and written only where a server stores responses.
+//! Keys are written in a fixed order, because prompt caches and captures compare bytes. An item's `id` is kept
+//! in memory, and written only if the server stores responses.
 
 mod read;
 mod write;
@@ -33,7 +33,7 @@ pub enum ResponseItem {
     GhostSnapshot(serde_json::Value),
     /// A history that the server compacted.
     Compaction(Compaction),
-    /// An item of an unknown kind, by its name; never recorded.
+    /// An item of an unknown kind, by name; never recorded.
     Other(String),
 }
 
@@ -46,7 +46,7 @@ pub struct Message {
     pub role: String,
     /// The parts.
     pub content: Vec<ContentItem>,
-    /// Whether the model ended its turn with it.
+    /// Whether the model ended its turn with this message.
     pub end_turn: Option<bool>,
     /// The phase of the response.
     pub phase: Option<String>,
@@ -94,7 +94,7 @@ pub enum ReasoningContent {
 pub struct LocalShellCall {
     /// The server's id.
     pub id: Option<String>,
-    /// The id that its output answers.
+    /// The id that the output refers to.
     pub call_id: Option<String>,
     /// The status.
     pub status: String,
@@ -124,16 +124,16 @@ pub struct FunctionCall {
     pub id: Option<String>,
     /// The tool.
     pub name: String,
-    /// Its arguments, as the model wrote them.
+    /// The arguments, as the model wrote them.
     pub arguments: String,
-    /// The id that its output answers.
+    /// The id that the output refers to.
     pub call_id: String,
 }
 
 /// The output of a function or the local shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionCallOutput {
-    /// The call that it answers.
+    /// The id of the call.
     pub call_id: String,
     /// The output.
     pub output: FunctionOutput,
@@ -155,18 +155,18 @@ pub struct CustomToolCall {
     pub id: Option<String>,
     /// The status.
     pub status: Option<String>,
-    /// The id that its output answers.
+    /// The id that the output refers to.
     pub call_id: String,
     /// The tool.
     pub name: String,
-    /// Its input.
+    /// The input.
     pub input: String,
 }
 
 /// The output of a free-text tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomToolCallOutput {
-    /// The call that it answers.
+    /// The id of the call.
     pub call_id: String,
     /// The output.
     pub output: String,
@@ -191,7 +191,7 @@ pub struct Compaction {
 }
 
 impl ResponseItem {
-    /// Creates a message of one text that the model reads.
+    /// Creates a message with one text for the model to read.
     pub fn text(role: &str, text: impl Into<String>) -> Self {
         Self::message(role, vec![ContentItem::InputText(text.into())])
     }
@@ -233,7 +233,7 @@ impl ResponseItem {
         }
     }
 
-    /// Returns the server's id, unless it has none or an empty one.
+    /// Returns the server's id, if it is not empty.
     pub fn id(&self) -> Option<&str> {
         let id = match self {
             Self::Message(it) => it.id.as_deref(),
@@ -251,12 +251,12 @@ impl ResponseItem {
         id.filter(|id| !id.is_empty())
     }
 
-    /// Returns whether it is a call that the caller must run.
+    /// Returns whether the item is a call that the caller must run.
     pub fn is_tool_call(&self) -> bool {
         matches!(self, Self::FunctionCall(_) | Self::CustomToolCall(_) | Self::LocalShellCall(_))
     }
 
-    /// Returns the id of the call, or of the call that an output answers.
+    /// Returns the id of a call, or of the call that an output belongs to.
     pub fn call_id(&self) -> Option<&str> {
         match self {
             Self::LocalShellCall(it) => it.call_id.as_deref(),
@@ -268,7 +268,7 @@ impl ResponseItem {
         }
     }
 
-    /// Returns its texts and images, without names and punctuation, in the order of writing.
+    /// Returns the texts and images, without names and punctuation, in the order of writing.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let texts: Vec<&str> = match self {
             Self::Message(it) => it.content.iter().map(ContentItem::text).collect(),
@@ -292,14 +292,14 @@ impl ResponseItem {
         texts.into_iter()
     }
 
-    /// Returns the bytes of its texts.
+    /// Returns the total size of the texts.
     pub fn text_bytes(&self) -> u64 {
         self.texts().map(|text| text.len() as u64).sum()
     }
 }
 
 impl Reasoning {
-    /// Returns whether `content` is written. Codex leaves it out only if there is content, none of it reasoning.
+    /// Returns whether `content` is written. Codex omits it only if there is content, but no reasoning in it.
     pub fn shows_content(&self) -> bool {
         let thought = |part: &ReasoningContent| matches!(part, ReasoningContent::ReasoningText(_));
         let content = self.content.as_ref();

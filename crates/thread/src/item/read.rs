@@ -1,4 +1,4 @@
-//! Items from JSON: of a model's answer, of a session file, of a request.
+//! Parses items from JSON: of a response, a session file or a request.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -9,9 +9,9 @@ use super::{
     ReasoningContent, ResponseItem, WebSearchCall,
 };
 
-/// An item that is not what its type says.
+/// An item with a missing or invalid field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a `{kind}` item has no usable `{field}`")]
+#[error("a `{kind}` item has no valid `{field}`")]
 pub struct InvalidItem {
     kind: String,
     field: &'static str,
@@ -86,7 +86,7 @@ impl TryFrom<Value> for ResponseItem {
     }
 }
 
-/// The fields of one item, taken out one by one.
+/// The fields of one item, removed one by one.
 struct Fields {
     kind: String,
     values: Map<String, Value>,
@@ -209,7 +209,7 @@ fn part(mut value: Value) -> Option<ContentItem> {
     }
 }
 
-/// Keeps the known fields of a search, in order; of an unknown kind only its type.
+/// Keeps the known fields of a search, in order; for an unknown kind, only the type.
 fn known_search(action: &Value) -> Option<Value> {
     let keys: &[&str] = match action["type"].as_str()? {
         "search" => &["type", "query", "queries"],

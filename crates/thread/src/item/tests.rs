@@ -93,5 +93,5 @@ fn all_that_the_model_wrote_in_a_call_has_it_as_the_source() {
 fn an_unknown_kind_is_not_an_error_and_a_broken_one_names_its_field() {
     assert_eq!(read(r#"{"type":"new_thing","x":1}"#), ResponseItem::Other("new_thing".to_owned()));
     let broken = serde_json::from_str::<ResponseItem>(r#"{"type":"function_call","name":"n"}"#);
-    assert_eq!(broken.unwrap_err().to_string(), "a `function_call` item has no usable `arguments`");
+    assert_eq!(broken.unwrap_err().to_string(), "a `function_call` item has no valid `arguments`");
 }

@@ -1,4 +1,4 @@
-//! Items as JSON, every key in its place.
+//! Writes items as JSON, with keys in a fixed order.
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -9,14 +9,14 @@ use crate::history::Sources;
 use crate::json::JsonWriter;
 
 impl ResponseItem {
-    /// Returns the item as JSON, as a request carries it.
+    /// Returns the item as JSON, as in a request.
     pub fn to_json(&self) -> String {
         let mut out = JsonWriter::default();
         self.write(&mut out, &mut Sources::unrecorded(), Ids::Omitted);
         out.into_text()
     }
 
-    /// Writes the item, with the source of each of its texts.
+    /// Writes the item, with the source of each text.
     pub(crate) fn write(&self, out: &mut JsonWriter, sources: &mut Sources<'_>, ids: Ids) {
         out.object();
         self.write_fields(out, sources);
@@ -103,7 +103,7 @@ impl ResponseItem {
     }
 }
 
-/// Whether the ids of a server are written.
+/// Whether server ids are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ids {
     Omitted,

@@ -1,4 +1,4 @@
-//! The body of a Chat Completions request, as the last version of Codex that spoke it sent it.
+//! The body of a Chat Completions request, as the last version of Codex that supported it sent it.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::responses::write_tools;
 use super::{Prompt, RequestError};
 use crate::config::DeveloperRole;
 use crate::diagnostics;
-use crate::history::{Sent, Sources};
+use crate::history::{SentItem, Sources};
 use crate::item::{
     ContentItem, FunctionOutput, Message, Reasoning, ReasoningContent, ResponseItem,
 };
@@ -43,7 +43,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Begins a message, up to its content.
+/// Starts a message, up to its content.
 fn begin_message(role: &str, out: &mut JsonWriter) {
     out.object();
     out.field("role", role);
@@ -124,7 +124,7 @@ impl Messages<'_> {
         out.end_object();
     }
 
-    /// Writes the calls that follow one another as one message. Returns the place after them.
+    /// Writes consecutive calls as one message. Returns the position after them.
     fn calls(&self, first: usize, last_reply: Option<&str>, out: &mut JsonWriter) -> usize {
         begin_message("assistant", out);
         out.null();
@@ -197,7 +197,7 @@ fn is_image(part: &ContentItem) -> bool {
     matches!(part, ContentItem::InputImage(_))
 }
 
-/// Returns whether a message repeats the last reply, which is sent once.
+/// Returns whether a message repeats the last reply, which is sent only once.
 fn is_repeated(message: &Message, last_reply: Option<&str>) -> bool {
     message.role == "assistant" && last_reply.is_some_and(|last| last == reply_text(message))
 }
@@ -207,7 +207,7 @@ fn reply_text(message: &Message) -> String {
     texts.map(ContentItem::text).collect()
 }
 
-/// Returns the bytes of a thought that only the Responses wire carries.
+/// Returns the size of reasoning that only the Responses wire carries.
 fn hidden_bytes(thought: &Reasoning) -> usize {
     let summary: usize = thought.summary.iter().map(String::len).sum();
     summary + thought.encrypted_content.as_ref().map_or(0, String::len)
@@ -280,11 +280,11 @@ fn write_parts(parts: &[ContentItem], out: &mut JsonWriter, sources: &mut Source
     out.end_list();
 }
 
-/// Finds the item to which each reasoning item is attached: the reply before it, or the reply or call after it. Only
-/// reasoning since the last user message is sent, and none before the first reply to it.
-fn attach_thoughts(input: &[Sent<'_>]) -> HashMap<usize, Vec<usize>> {
+/// Finds the item that each reasoning item is attached to: the reply before it, or the reply or call after it.
+/// Only reasoning since the last user message is sent, and none before the first reply to it.
+fn attach_thoughts(input: &[SentItem<'_>]) -> HashMap<usize, Vec<usize>> {
     let mut by_anchor: HashMap<usize, Vec<usize>> = HashMap::new();
-    let is_user = |sent: &Sent<'_>| sent.item.role() == Some("user");
+    let is_user = |sent: &SentItem<'_>| sent.item.role() == Some("user");
     if input.iter().rev().find(|sent| is_spoken(sent)).is_some_and(is_user) {
         return by_anchor;
     }
@@ -302,7 +302,7 @@ fn attach_thoughts(input: &[Sent<'_>]) -> HashMap<usize, Vec<usize>> {
     by_anchor
 }
 
-fn is_spoken(sent: &Sent<'_>) -> bool {
+fn is_spoken(sent: &SentItem<'_>) -> bool {
     matches!(
         sent.item.as_ref(),
         ResponseItem::Message(_)
@@ -312,7 +312,7 @@ fn is_spoken(sent: &Sent<'_>) -> bool {
     )
 }
 
-fn anchor(input: &[Sent<'_>], index: usize) -> Option<usize> {
+fn anchor(input: &[SentItem<'_>], index: usize) -> Option<usize> {
     let item = |at: Option<usize>| Some(input.get(at?)?.item.as_ref());
     let (before, after) = (index.checked_sub(1), index.checked_add(1));
     let answers = |at| item(at).is_some_and(|item| item.role() == Some("assistant"));
@@ -331,7 +331,7 @@ pub(super) fn unmapped_tools(tools: &[Value]) -> Option<Diagnostic> {
     if names.is_empty() {
         return None;
     }
-    let message = format!("the Chat wire supports functions only; left out: {}", names.join(", "));
+    let message = format!("the Chat wire supports only functions; left out: {}", names.join(", "));
     Some(Diagnostic::new(diagnostics::TOOLS_UNMAPPED, message).with_count(names.len() as u64))
 }
 

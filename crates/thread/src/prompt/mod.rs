@@ -1,4 +1,4 @@
-//! A prompt, and the requests that it becomes on either wire.
+//! A prompt, and the requests built from it for either wire.
 
 mod chat;
 mod reserialize;
@@ -9,7 +9,7 @@ use convoke_core::ledger::Ledger;
 use serde_json::Value;
 
 use crate::config::{Provider, Wire};
-use crate::history::{Sent, Sources};
+use crate::history::{SentItem, Sources};
 use crate::instructions::BaseInstructions;
 use crate::json::JsonWriter;
 use crate::model::ModelInfo;
@@ -22,22 +22,22 @@ pub struct Prompt<'a> {
     /// The instructions of the thread.
     pub instructions: &'a BaseInstructions,
     /// The items, normalised.
-    pub input: Vec<Sent<'a>>,
+    pub input: Vec<SentItem<'a>>,
     /// The tools, in the form of the Responses API.
     pub tools: &'a [Value],
-    /// The effort that is asked for.
+    /// The requested reasoning effort.
     pub effort: Option<&'a str>,
-    /// The summary that is asked for; `none` for none.
+    /// The requested reasoning summary; `none` for no summary.
     pub summary: &'a str,
-    /// The verbosity that is asked for.
+    /// The requested verbosity.
     pub verbosity: Option<&'a str>,
     /// The JSON schema of the answer.
     pub output_schema: Option<&'a Value>,
-    /// The thread's id, by which servers cache.
+    /// The thread's id, which servers use as the cache key.
     pub cache_key: &'a str,
     /// The purpose.
     pub purpose: RequestPurpose,
-    /// The prefix of summaries, by which they are recognised in session files of Codex.
+    /// The prefix of summaries, used to recognise them in Codex session files.
     pub summary_prefix: &'a str,
 }
 
@@ -55,7 +55,7 @@ impl Prompt<'_> {
 pub enum RequestPurpose {
     /// An answer.
     Answer,
-    /// A summary of the thread: no tools, no schema, outputs as they were recorded.
+    /// A summary of the thread: no tools, no schema, and outputs as recorded.
     Compaction,
 }
 
@@ -85,7 +85,7 @@ pub enum RequestError {
     SchemaOnChat,
 }
 
-/// Maps a prompt to the request of a provider.
+/// Builds the request of a prompt for a provider.
 pub fn build_api_prompt(
     mut prompt: Prompt<'_>,
     provider: &Provider,
@@ -115,7 +115,7 @@ pub fn build_api_prompt(
     Ok(Request { path, purpose: prompt.purpose, ledger, body, diagnostics })
 }
 
-/// Maps a prompt to the request by which a server compacts a thread itself.
+/// Builds the request with which a server compacts a thread itself.
 pub fn build_remote_compaction(prompt: &Prompt<'_>, diagnostics: Vec<Diagnostic>) -> Request {
     let mut out = JsonWriter::default();
     responses::write_compaction(prompt, &mut out);

@@ -10,13 +10,13 @@ use convoke_core::{Fragment, SourcedText, TextWriter};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::history::{Origin, Section, Sent};
+use crate::history::{Origin, Section, SentItem};
 use crate::item::{FunctionOutput, ResponseItem};
 
 const TOTAL_LINES: &str = "Total output lines: ";
 
-/// Rewrites, for each call of a shell or a patch, the first output that follows it.
-pub(super) fn reserialize(input: &mut [Sent<'_>]) {
+/// Rewrites the first output after each call of a shell or a patch.
+pub(super) fn reserialize(input: &mut [SentItem<'_>]) {
     let mut awaited: HashSet<String> = HashSet::new();
     for sent in input {
         let rewritten = match sent.item.as_ref() {
@@ -71,7 +71,7 @@ struct Metadata {
     duration_seconds: f32,
 }
 
-/// Returns the text form of an output with its sources, unless it is not the JSON that shells return.
+/// Returns the text form of an output with its sources; `None` if it is not the JSON that shells return.
 /// `entries` are those of the JSON.
 fn as_text(json: &str, entries: &[Entry<'static>]) -> Option<SourcedText<'static>> {
     let parsed: ExecOutput<'_> = serde_json::from_str(json).ok()?;

@@ -1,4 +1,4 @@
-//! The body of a Responses request, every key in its place.
+//! The body of a Responses request, with keys in a fixed order.
 
 use serde_json::Value;
 
@@ -72,7 +72,7 @@ fn write_input(prompt: &Prompt<'_>, ids: Ids, out: &mut JsonWriter) {
     out.end_list();
 }
 
-/// Writes the tools; the empty list is a part of the envelope.
+/// Writes the tools. An empty list is part of the envelope.
 pub(super) fn write_tools(tools: &[Value], out: &mut JsonWriter) {
     out.key("tools");
     match tools {
@@ -81,7 +81,7 @@ pub(super) fn write_tools(tools: &[Value], out: &mut JsonWriter) {
     }
 }
 
-/// Writes the verbosity and the schema of the answer, if there is either.
+/// Writes the verbosity and the schema of the answer, if there are any.
 fn write_text(prompt: &Prompt<'_>, out: &mut JsonWriter) {
     let settings = &prompt.model.settings;
     let verbosity = prompt.verbosity.or(settings.default_verbosity.as_deref());

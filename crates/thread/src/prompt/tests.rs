@@ -68,7 +68,7 @@ fn outputs_of_shells_are_rewritten_for_models_that_patch_in_free_text() {
         assert_eq!(with["input"][1]["output"], **expected);
         let without = request(&world, Wire::Responses, Vec::new(), &history);
         assert_eq!(without["input"][1]["output"], output);
-        // On Chat the model decides, not the tools.
+        // On Chat, the model decides, not the tools.
         let chat = request(&world, Wire::Chat, Vec::new(), &history);
         assert_eq!(chat["messages"][2]["content"], **expected);
     }
@@ -221,7 +221,7 @@ fn sent(step: &Step) -> &Request {
     }
 }
 
-/// Takes a first turn with two documents, a skill and a long output; returns its record as lines.
+/// Runs a first turn with two documents, a skill and a long output. Returns its record as lines.
 fn first_turn(world: &mut World) -> String {
     world.tree.write("/r/AGENTS.md", "Use \"tabs\".\n");
     world.tree.write("/r/sub/AGENTS.md", "Test\twell.\n");
@@ -265,7 +265,7 @@ fn a_thread_keeps_the_source_of_every_byte_from_turn_to_turn() {
     ] {
         assert!(of_thread.contains(&expected), "{expected:?} is not in {of_thread:#?}");
     }
-    // A text that was cut when it was recorded is cut again, and its two ends are the tool's.
+    // A text that was truncated when it was recorded is truncated again, and both ends come from the tool.
     let output: Vec<_> = entries.iter().filter(|(entry, _)| entry.section == "tool").collect();
     let [(head, start), (mark, _), (tail, end)] = &output[..] else { panic!("{output:?}") };
     let whole = "line of output\n".repeat(200);
@@ -274,7 +274,7 @@ fn a_thread_keeps_the_source_of_every_byte_from_turn_to_turn() {
     assert_eq!(mark.source, Source::convoke("mark"));
     assert_eq!(head.cut_bytes, (whole.len() - start.len() - end.len()) as u64);
     assert!(!entries.iter().any(|(entry, _)| matches!(entry.source, Source::History { .. })));
-    // On the Chat wire too.
+    // Also on the Chat wire.
     let mut config = world.config();
     config.provider.wire = Wire::Chat;
     let mut thread = Thread::continued(world.setup(), config, &record, &situation).unwrap();

@@ -1,4 +1,4 @@
-//! Codex's own session files (`sessions/YYYY/MM/DD/rollout-*.jsonl`).
+//! Parses Codex's session files (`sessions/YYYY/MM/DD/rollout-*.jsonl`).
 
 use convoke_core::diagnostic::Diagnostic;
 use serde_json::Value;
@@ -79,7 +79,7 @@ fn history(value: &Value) -> Result<Option<Vec<Entry>>, String> {
     entries.map(Some)
 }
 
-/// Reads an item. The file does not say where it came from.
+/// Reads an item. The file does not record its origin.
 fn entry(value: Value) -> Result<Entry, String> {
     let item = ResponseItem::try_from(value).map_err(|wrong| wrong.to_string())?;
     Ok(Entry::new(item, Origin::Codex))

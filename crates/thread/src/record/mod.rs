@@ -1,7 +1,8 @@
-//! The record of a thread: its events in order, from which it can be resumed or forked.
+//! The record of a thread: its events in order, from which the thread can be resumed or forked.
 //!
-//! Codex's own session files ([`read_rollout`]) and ours ([`write_start`], [`write_event`]) are both
-//! lines of JSON and yield the same [`Record`]; [`read`] takes either. A last line that was cut off is left out and reported.
+//! Codex's session files ([`read_rollout`]) and Convoke's own records ([`write_start`], [`write_event`]) are
+//! both lines of JSON and give the same [`Record`]; [`read`] accepts either. A truncated last line is left out
+//! and reported.
 
 mod codex;
 mod own;
@@ -23,13 +24,13 @@ pub use own::{read_event, write_event, write_start};
 pub struct Record {
     /// The thread's id.
     pub id: String,
-    /// The directory that it was started in.
+    /// The directory that the thread was started in.
     pub cwd: Option<PathBuf>,
-    /// The instructions that it was started with.
+    /// The instructions that the thread was started with.
     pub base_instructions: Option<String>,
     /// The source of those instructions.
     pub base_source: BaseSource,
-    /// The version of Codex that recorded it, if it names one.
+    /// The version of Codex that recorded the thread, if known.
     pub codex_version: Option<String>,
     /// The events, in order.
     pub events: Vec<Event>,
@@ -40,7 +41,7 @@ pub struct Record {
 #[expect(clippy::large_enum_variant, reason = "nearly every event is an item")]
 #[non_exhaustive]
 pub enum Event {
-    /// An item was recorded, before anything was cut from it.
+    /// An item was recorded, before truncation.
     Item(Entry),
     /// A request was made with this model.
     Turn {
@@ -53,7 +54,7 @@ pub enum Event {
     Compacted {
         /// The summary message.
         message: String,
-        /// The new history, when the server made it.
+        /// The new history, if the server created it.
         history: Option<Vec<Entry>>,
     },
     /// The last turns were rolled back.
@@ -63,12 +64,12 @@ pub enum Event {
     },
 }
 
-/// Tokens, as the server counted them.
+/// Tokens counted by the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// In the last request and answer.
+    /// In the last request and response.
     pub last: u64,
-    /// In all of them.
+    /// In all requests and responses.
     pub total: u64,
 }
 
@@ -78,20 +79,24 @@ pub struct Usage {
 pub struct NotARecord(String);
 
 impl NotARecord {
-    /// A file without a line that could be read.
+    /// Creates the error of a file without a readable first line.
     fn without_start(text: &str) -> Self {
         let first = text.lines().enumerate().find(|(_, line)| !line.trim().is_empty());
         Self(match first {
             None => "it is empty".to_owned(),
             Some((index, line)) => {
-                format!("line {} is not JSON, or was cut off after {} bytes", index + 1, line.len())
+                format!(
+                    "line {} is not JSON, or was truncated after {} bytes",
+                    index + 1,
+                    line.len()
+                )
             }
         })
     }
 }
 
 impl Record {
-    /// Returns the instructions that it was started with, and their source.
+    /// Returns the instructions that the thread was started with, and their source.
     pub fn base(&self) -> Option<(&str, BaseSource)> {
         self.base_instructions.as_deref().map(|text| (text, self.base_source))
     }
@@ -113,7 +118,7 @@ impl Record {
     }
 }
 
-/// Reads a record of Convoke or a session file of Codex, recognised by its first line.
+/// Reads a record of Convoke or a Codex session file, recognised by the first line.
 pub fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Record, NotARecord> {
     let first = text.lines().next().map(serde_json::from_str::<Value>);
     match first {
@@ -134,7 +139,7 @@ fn json_lines(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<(usize, Valu
             Ok(value) => values.push((index, value)),
             Err(_) if lines.peek().is_none() && !line.ends_with('\n') => {
                 let bytes = line.len() as u64;
-                let message = format!("the last line was cut off after {bytes} bytes");
+                let message = format!("the last line was truncated after {bytes} bytes");
                 let torn = Diagnostic::new(diagnostics::RECORD_TORN, message).with_bytes(bytes);
                 diagnostics.push(torn.at_line(index as u64 + 1));
             }
@@ -144,7 +149,7 @@ fn json_lines(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<(usize, Valu
     values
 }
 
-/// Adds an event to a record, or reports the line of an item that no history keeps.
+/// Adds an event to a record, or reports the line of an item that is never stored.
 fn add(record: &mut Record, event: Event, index: usize, diagnostics: &mut Vec<Diagnostic>) {
     let dropped = match &event {
         Event::Item(entry) => never_kept(&entry.item),

@@ -1,4 +1,4 @@
-//! Our own record: a first line about the thread, then one line for each event.
+//! Convoke's own record: a first line about the thread, then one line per event.
 
 use convoke_core::diagnostic::Diagnostic;
 use convoke_core::ledger;
@@ -10,7 +10,7 @@ use crate::instructions::BaseSource;
 use crate::item::{Ids, ResponseItem};
 use crate::json::JsonWriter;
 
-/// The version that is written. Version 1, which has no origins, is read too.
+/// The version that is written. Version 1, without origins, can be read too.
 const VERSION: u64 = 2;
 const VERSION_WITHOUT_ORIGINS: u64 = 1;
 
@@ -43,8 +43,8 @@ pub fn write_event(event: &Event) -> String {
     value.to_string()
 }
 
-/// Writes an item and its origin: the section that it belongs to, and the entries of its text where that
-/// was written fragment by fragment.
+/// Writes an item and its origin: the section, and the entries of its text if it was written fragment by
+/// fragment.
 fn write_entry(entry: &Entry) -> String {
     let mut out = JsonWriter::default();
     out.object();
@@ -66,7 +66,7 @@ fn write_entry(entry: &Entry) -> String {
     out.into_text()
 }
 
-/// Reads a record that [`write_start`] and [`write_event`] wrote.
+/// Reads a record written by [`write_start`] and [`write_event`].
 pub(super) fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Record, NotARecord> {
     let mut record: Option<Record> = None;
     for (index, line) in json_lines(text, diagnostics) {
@@ -85,8 +85,8 @@ pub(super) fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Reco
 fn started(start: &Value) -> Result<Record, NotARecord> {
     match start["version"].as_u64() {
         Some(VERSION | VERSION_WITHOUT_ORIGINS) => {}
-        Some(other) => return Err(NotARecord(format!("version {other} is not known"))),
-        None => return Err(NotARecord("its first line does not describe a thread".to_owned())),
+        Some(other) => return Err(NotARecord(format!("unknown version {other}"))),
+        None => return Err(NotARecord("the first line does not describe a thread".to_owned())),
     }
     let text = |key: &str| start[key].as_str().map(str::to_owned);
     Ok(Record {
@@ -99,7 +99,7 @@ fn started(start: &Value) -> Result<Record, NotARecord> {
     })
 }
 
-/// Reads a line that [`write_event`] wrote.
+/// Reads a line written by [`write_event`].
 pub fn read_event(line: &str) -> Result<Event, String> {
     serde_json::from_str(line).map_err(|wrong| wrong.to_string()).and_then(event)
 }
@@ -133,11 +133,11 @@ fn event(line: Value) -> Result<Event, String> {
         "rolledBack" => Event::RolledBack {
             turns: usize::try_from(number(&value["turns"])?).unwrap_or(usize::MAX),
         },
-        other => return Err(format!("`{other}` is not known")),
+        other => return Err(format!("unknown kind `{other}`")),
     })
 }
 
-/// Reads an item with its origin, or an item alone.
+/// Reads an item, with or without its origin.
 fn entry(mut value: Value) -> Result<Entry, String> {
     let origin = value.get_mut("origin").map(Value::take);
     let item = value.get_mut("item").map(Value::take).unwrap_or(value);
@@ -146,7 +146,7 @@ fn entry(mut value: Value) -> Result<Entry, String> {
     Ok(Entry::new(item, origin.unwrap_or_default()))
 }
 
-/// Reads an origin; one that a later version has written in another form is unknown.
+/// Reads an origin; one in the format of a later version counts as unknown.
 fn origin_of(mut value: Value) -> Option<Origin> {
     if value["program"] == "codex" {
         return Some(Origin::Codex);

@@ -96,18 +96,15 @@ fn a_broken_line_is_named_and_the_rest_is_read() {
     let mut diagnostics = Vec::new();
     let found = read(&(lines.join("\n") + "\n"), &mut diagnostics).unwrap();
     assert_eq!(found.events.len(), 5);
-    assert_eq!(
-        diagnostics[0].message,
-        "line 2 was left out: a `message` item has no usable `role`"
-    );
+    assert_eq!(diagnostics[0].message, "line 2 was left out: a `message` item has no valid `role`");
 }
 
 #[test]
 fn other_files_are_refused() {
     let cases = [
         ("", "it is empty"),
-        ("{}\n", "its first line does not describe a thread"),
-        ("{\"thread\":{\"version\":9}}\n", "version 9 is not known"),
+        ("{}\n", "the first line does not describe a thread"),
+        ("{\"thread\":{\"version\":9}}\n", "unknown version 9"),
     ];
     for (text, reason) in cases {
         let refused = read(text, &mut Vec::new()).unwrap_err();
@@ -120,7 +117,7 @@ fn a_first_line_that_was_cut_off_is_said_to_be() {
     for (text, expected) in [
         ("", "it is empty"),
         ("\n\n", "it is empty"),
-        ("{\"timestamp\": \"2026-", "line 1 is not JSON, or was cut off after 20 bytes"),
+        ("{\"timestamp\": \"2026-", "line 1 is not JSON, or was truncated after 20 bytes"),
     ] {
         let failed = read(text, &mut Vec::new()).unwrap_err().to_string();
         assert!(failed.ends_with(expected), "{failed}");
@@ -145,8 +142,8 @@ fn an_item_that_no_history_keeps_is_named_with_its_line() {
         "\n",
     );
     let unknown =
-        "line 2 was left out: an item of the unknown kind `new_thing` is not kept in the history";
-    let system = "line 4 was left out: a message of the system is not kept in the history";
+        "line 2 was left out: an item of unknown kind `new_thing` is not kept in the history";
+    let system = "line 4 was left out: a system message is not kept in the history";
     let cases = [
         (own.as_str(), &[unknown][..], Origin::Unknown),
         (codex, &[unknown, system], Origin::Codex),

@@ -13,9 +13,9 @@ use super::Skill;
 use crate::config::{Config, Machine};
 use crate::pack::{Shape, SystemSkill};
 
-/// The inputs of the search besides the files.
+/// The inputs of the search, besides the files.
 #[derive(Debug, Clone, Copy)]
-pub struct Places<'a> {
+pub struct SkillSearch<'a> {
     /// The working directory.
     pub cwd: &'a Path,
     /// The machine and its user.
@@ -24,16 +24,16 @@ pub struct Places<'a> {
     pub config: &'a Config,
     /// The version of Codex.
     pub shape: Shape,
-    /// The skills that come with it. Where there are any, nothing else counts as installed.
+    /// The skills that are part of the program. If there are any, no other skill counts as installed by it.
     pub system: &'a [SystemSkill],
 }
 
 /// Finds the enabled skills of a working directory, in the order of the list.
 ///
-/// Costs a listing of every folder below the roots, up to 2000 for each root.
+/// Lists every folder below the roots, up to 2000 per root.
 pub fn find(
     files: &dyn Files,
-    places: &Places<'_>,
+    places: &SkillSearch<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Skill> {
     let switches = places.config.skill_switches.clone().without_links(files);
@@ -51,7 +51,7 @@ pub fn find(
         },
     );
     for root in found.limited {
-        let message = format!("only a part of the folders below {} is searched", root.display());
+        let message = format!("only some of the folders below {} are searched", root.display());
         let diagnostic = Diagnostic::new(diagnostics::SKILLS_LIMITED, message);
         diagnostics.push(diagnostic.at_path(root.display().to_string()));
     }
@@ -74,8 +74,8 @@ pub fn find(
     skills
 }
 
-/// Returns the skills that come with the program, where it would install them.
-fn built_in(files: &dyn Files, places: &Places<'_>) -> Vec<Skill> {
+/// Returns the skills that are part of the program, at the paths where it would install them.
+fn built_in(files: &dyn Files, places: &SkillSearch<'_>) -> Vec<Skill> {
     let home = &places.machine.codex_home;
     let home = files.canonicalize(home).unwrap_or_else(|_| home.clone());
     let folder = home.join("skills").join(SYSTEM_FOLDER);

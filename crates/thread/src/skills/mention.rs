@@ -7,7 +7,7 @@ use convoke_core::diagnostic::Diagnostic;
 use super::Skill;
 use crate::diagnostics;
 
-/// Variable names of shells, which never mean a skill.
+/// Names of shell variables, which never mean a skill.
 const VARIABLES: [&str; 11] = [
     "PATH",
     "HOME",
@@ -22,8 +22,8 @@ const VARIABLES: [&str; 11] = [
     "XDG_CONFIG_HOME",
 ];
 
-/// Returns the skills that texts mention: for each text those that are linked by path, then those
-/// that are named and whose name is unique, each in the order of the list and once.
+/// Returns the skills that texts mention: for each text, those linked by path, then those named by a unique
+/// name, each once and in the order of the list.
 pub fn mentioned<'a>(
     skills: &'a [Skill],
     texts: &[&str],
@@ -41,7 +41,7 @@ pub fn mentioned<'a>(
         for name in &mentions.names {
             let count = skills.iter().filter(|skill| skill.name == **name).count();
             if count > 1 && !chosen.iter().any(|skill| skill.name == **name) {
-                let message = format!("${name} means {count} skills, so none is sent");
+                let message = format!("${name} is the name of {count} skills, so none is sent");
                 let ambiguous = Diagnostic::new(diagnostics::SKILL_AMBIGUOUS, message);
                 diagnostics.push(ambiguous.with_count(count as u64));
             }
@@ -87,7 +87,7 @@ impl<'a> Mentions<'a> {
     }
 }
 
-/// Reads `$name`, the longest run of name characters.
+/// Parses `$name`, the longest run of name characters.
 fn named(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('$')?;
     let ends = |it: char| !(it.is_ascii_alphanumeric() || matches!(it, '_' | '-'));
@@ -95,7 +95,7 @@ fn named(text: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then_some((name, rest))
 }
 
-/// Reads `[$name](path)`.
+/// Parses `[$name](path)`.
 fn linked(text: &str) -> Option<(&str, &str, &str)> {
     let (name, rest) = named(text.strip_prefix('[')?)?;
     let rest = rest.strip_prefix(']')?.trim_ascii_start();

@@ -1,7 +1,7 @@
-//! Skills: folders with a `SKILL.md` that a model can be pointed to.
+//! Skills: folders with a `SKILL.md`, listed for the model by name and description.
 //!
-//! All enabled skills are listed in the user instructions ([`render_list`]); the text of one is sent
-//! only after a message that mentions it ([`mentioned`], [`inject`]).
+//! All enabled skills are listed in the user instructions ([`render_list`]). The text of a skill is sent only
+//! after a message that mentions it ([`mentioned`], [`inject`]).
 
 mod find;
 mod mention;
@@ -19,7 +19,7 @@ use convoke_core::diagnostics;
 use convoke_files::{FileKind, Files};
 
 pub use convoke_codex::skills::Scope;
-pub use find::{Places, find};
+pub use find::{SkillSearch, find};
 pub use mention::mentioned;
 
 /// A skill that can be mentioned.
@@ -29,11 +29,11 @@ pub struct Skill {
     pub name: String,
     /// The description.
     pub description: String,
-    /// Its `SKILL.md`, links resolved.
+    /// The path of `SKILL.md`, with links resolved.
     pub path: PathBuf,
     /// The scope.
     pub scope: Scope,
-    /// Its text when it comes with the pack, whether it is installed or not.
+    /// The text, if the skill comes with the pack, whether or not it is installed.
     pub built_in: Option<Arc<str>>,
 }
 
@@ -42,9 +42,9 @@ pub struct Skill {
 pub struct SkillInstructions {
     /// Its name.
     pub name: String,
-    /// Its `SKILL.md`.
+    /// The path of `SKILL.md`.
     pub path: PathBuf,
-    /// All of that file.
+    /// The text of that file.
     pub contents: String,
 }
 
@@ -61,7 +61,7 @@ impl SkillInstructions {
     }
 }
 
-/// Writes the list of skills, or nothing when there are none.
+/// Writes the list of skills; `None` if there are none.
 pub fn render_list(skills: &[Skill], texts: &SkillTexts) -> Option<String> {
     if skills.is_empty() {
         return None;
@@ -77,7 +77,7 @@ pub fn render_list(skills: &[Skill], texts: &SkillTexts) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Reads the text of a skill; one that cannot be read is reported.
+/// Reads the text of a skill. An unreadable skill is reported.
 pub fn inject(
     files: &dyn Files,
     skill: &Skill,

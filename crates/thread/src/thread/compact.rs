@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::settings::TurnContext;
-use super::turn::{Answer, Failure, Outcome, RetryPolicy, State, Step, Tries};
+use super::turn::{Answer, Failure, Outcome, RetryCounts, RetryPolicy, State, Step};
 use super::{Thread, ThreadError};
 use crate::compaction;
 use crate::history::{Entry, History, Section};
@@ -16,41 +16,41 @@ use crate::user_input::UserInput;
 #[derive(Debug)]
 pub(super) struct Compacting {
     context: TurnContext,
-    /// The history that is sent; its oldest items are removed until it fits.
+    /// The history to send; its oldest items are removed until it fits.
     history: History,
     request: Arc<Request>,
-    place: Place,
-    tries: Tries,
-    then: Then,
+    place: CompactionPlace,
+    tries: RetryCounts,
+    then: AfterCompaction,
 }
 
 impl Compacting {
     /// Returns the input of the turn that was to follow.
     pub(super) fn into_inputs(self) -> Option<Vec<UserInput>> {
         match self.then {
-            Then::Begin(inputs) => Some(inputs),
-            Then::Finish | Then::Continue => None,
+            AfterCompaction::Begin(inputs) => Some(inputs),
+            AfterCompaction::Finish | AfterCompaction::Continue => None,
         }
     }
 }
 
-/// The place of the compaction.
+/// Where the compaction happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// The model, by writing a summary.
+pub(super) enum CompactionPlace {
+    /// In the model, which writes a summary.
     Local,
-    /// The server, in its own way.
+    /// In the server.
     Remote,
 }
 
 /// The step after a compaction.
 #[derive(Debug)]
-pub(super) enum Then {
-    /// The end of the turn.
+pub(super) enum AfterCompaction {
+    /// End the turn.
     Finish,
-    /// The turn that was about to begin.
+    /// Start the turn that was about to begin.
     Begin(Vec<UserInput>),
-    /// The turn that it interrupted.
+    /// Continue the interrupted turn.
     Continue,
 }
 
@@ -63,13 +63,13 @@ impl Thread<'_> {
             model: self.model()?,
             output_schema: None,
         };
-        self.compact(context, Then::Finish)
+        self.compact(context, AfterCompaction::Finish)
     }
 
     /// Abandons a manual compaction; the thread is unchanged.
     pub fn abandon_compaction(&mut self) {
         if let State::Compacting(compacting) = &self.state
-            && matches!(compacting.then, Then::Finish)
+            && matches!(compacting.then, AfterCompaction::Finish)
         {
             self.state = State::Idle;
         }
@@ -79,12 +79,12 @@ impl Thread<'_> {
     pub(super) fn compact(
         &mut self,
         context: TurnContext,
-        then: Then,
+        then: AfterCompaction,
     ) -> Result<Step, ThreadError> {
         let remote = self.config.provider.compacts() && self.config.remote_compaction;
         let mut history = self.history.clone();
-        let place = if remote { Place::Remote } else { Place::Local };
-        if place == Place::Local {
+        let place = if remote { CompactionPlace::Remote } else { CompactionPlace::Local };
+        if place == CompactionPlace::Local {
             let prompt = self.config.compact_prompt.as_ref();
             let prompt = prompt.unwrap_or(&self.setup.pack.compaction.prompt);
             let policy = context.model.settings.truncation_policy;
@@ -99,8 +99,8 @@ impl Thread<'_> {
         &mut self,
         context: TurnContext,
         history: History,
-        place: Place,
-        then: Then,
+        place: CompactionPlace,
+        then: AfterCompaction,
     ) -> Result<Step, ThreadError> {
         let request = self.build(&context, &history, RequestPurpose::Compaction, place)?;
         let request = Arc::new(self.with_diagnostics(request));
@@ -109,7 +109,7 @@ impl Thread<'_> {
             history,
             request: Arc::clone(&request),
             place,
-            tries: Tries::default(),
+            tries: RetryCounts::default(),
             then,
         }));
         Ok(Step::Send(request))
@@ -122,7 +122,7 @@ impl Thread<'_> {
         answer: Answer,
     ) -> Result<Step, ThreadError> {
         self.reasoning_is_counted |= answer.reasoning_is_counted;
-        if compacting.place == Place::Local {
+        if compacting.place == CompactionPlace::Local {
             for item in &answer.items {
                 self.add_to_history(Entry::in_section(Section::Model, item.clone()));
             }
@@ -133,10 +133,10 @@ impl Thread<'_> {
             return self.proceed(compacting.context, compacting.then, Outcome::Finished);
         };
         let policy = match compacting.place {
-            Place::Local => RetryPolicy::AllFailures,
-            Place::Remote => RetryPolicy::ServerErrors,
+            CompactionPlace::Local => RetryPolicy::AllFailures,
+            CompactionPlace::Remote => RetryPolicy::ServerErrors,
         };
-        if failure == Failure::ContextWindowExceeded && compacting.place == Place::Local {
+        if failure == Failure::ContextWindowExceeded && compacting.place == CompactionPlace::Local {
             if compacting.history.len_sent() > 1 {
                 let mut history = compacting.history;
                 history.drop_oldest();
@@ -159,14 +159,14 @@ impl Thread<'_> {
         let ghosts = self.history.entries().iter().filter(is_ghost);
         let ghosts: Vec<_> = ghosts.cloned().collect();
         let (message, history) = match compacting.place {
-            Place::Local => {
+            CompactionPlace::Local => {
                 let prefix = &self.setup.pack.compaction.summary_prefix;
                 let summary = compaction::summary(&self.history, prefix);
                 let message = summary.item.texts().collect();
                 self.rebuild(&compacting.context, summary);
                 (message, None)
             }
-            Place::Remote => {
+            CompactionPlace::Remote => {
                 let entry = |item: ResponseItem| Entry::in_section(Section::Summary, item);
                 let entries: Vec<_> = items.into_iter().map(entry).collect();
                 self.history.replace(entries.clone());
@@ -184,13 +184,13 @@ impl Thread<'_> {
     fn proceed(
         &mut self,
         context: TurnContext,
-        then: Then,
+        then: AfterCompaction,
         outcome: Outcome,
     ) -> Result<Step, ThreadError> {
         match then {
-            Then::Finish => Ok(Step::Done(outcome)),
-            Then::Begin(inputs) => self.begin(context, &inputs),
-            Then::Continue => self.sample(context),
+            AfterCompaction::Finish => Ok(Step::Done(outcome)),
+            AfterCompaction::Begin(inputs) => self.begin(context, &inputs),
+            AfterCompaction::Continue => self.sample(context),
         }
     }
 }

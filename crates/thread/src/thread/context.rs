@@ -1,7 +1,7 @@
-//! The context of a thread: complete at the start, changes between turns.
+//! The context of a thread: complete at the start, and only changes between turns.
 //!
-//! Specification 004 has the initial context built for every turn; the real program builds it once,
-//! and again on resume, fork and compaction, and otherwise sends changes only.
+//! Specification 004 builds the initial context for every turn. The real program builds it once, and again on
+//! resume, fork and compaction; otherwise it sends only changes.
 
 use convoke_core::diagnostic::Diagnostic;
 
@@ -16,7 +16,7 @@ use convoke_core::diagnostics;
 use convoke_files::absolute;
 
 impl Thread<'_> {
-    /// Builds the initial context in its fixed order.
+    /// Builds the initial context, in a fixed order.
     pub(super) fn build_initial_context(
         &self,
         context: &TurnContext,
@@ -42,7 +42,7 @@ impl Thread<'_> {
         entries
     }
 
-    /// Builds what has changed since the turn before, in its fixed order.
+    /// Builds the changes since the previous turn, in a fixed order.
     pub(super) fn build_updates(
         &self,
         before: &TurnContext,
@@ -73,7 +73,7 @@ impl Thread<'_> {
             let message = DeveloperInstructions::model_switch_message(wrapper, &instructions);
             entries.push(message.into());
         }
-        // The instructions of a new model, when they are sent, already carry its personality.
+        // If the instructions of a new model are sent, they already include its personality.
         let told = wrapper.is_some() && before.model.slug != now.model.slug;
         let changed = personality::changed(&now.model, old.personality, new.personality);
         if let Some(text) = changed.filter(|_| !told) {
@@ -120,7 +120,7 @@ fn collaboration(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Entry {
     message.into()
 }
 
-/// Reports a text that closes its wrapper before we do.
+/// Reports a text that contains the closing tag of its wrapper.
 fn check_closing(text: &str, tag: &str, diagnostics: &mut Vec<Diagnostic>) {
     if text.matches(tag).count() > 1 {
         let message = format!("a setting contains {tag}, which ends its own wrapper");

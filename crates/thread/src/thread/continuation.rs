@@ -1,8 +1,8 @@
-//! Continues a thread of our own, sending only the context that changed since its last turn.
+//! Continues a thread of Convoke, sending only the context that changed since its last turn.
 //!
-//! Codex sends the whole context again on resume ([`Thread::resume`]). A thread of many turns would grow by its context
-//! each time, so here each text of the context is compared with the last one sent, and only changes are sent. Earlier
-//! items stay byte for byte the same, as providers' caches require.
+//! Codex sends the whole context again on resume ([`Thread::resume`]), so a thread of many turns would grow by
+//! its context each time. Here, each text of the context is compared with the last one sent, and only changes
+//! are sent. Earlier items stay byte for byte the same, as providers' caches require.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::record::Record;
 pub struct LastSituation(BTreeMap<String, String>);
 
 impl<'a> Thread<'a> {
-    /// Continues a recorded thread under its own id, with the changes of the context.
+    /// Continues a recorded thread under its own id, sending the changes of the context.
     pub fn continued(
         setup: Setup<'a>,
         config: Config,
@@ -31,7 +31,7 @@ impl<'a> Thread<'a> {
         let mut thread = Self::new(setup, config, &record.id, record.base())?;
         let before = thread.diagnostics.len();
         thread.replay(record);
-        // Earlier truncations were reported then.
+        // Earlier truncations were reported at the time.
         thread.diagnostics.truncate(before);
         thread.seeded = true;
         thread.set_resumed_model(record);
@@ -39,7 +39,7 @@ impl<'a> Thread<'a> {
         Ok(thread)
     }
 
-    /// Returns the context that the model has been sent.
+    /// Returns the context that the model was sent.
     pub fn last_situation(&self) -> LastSituation {
         let entries = self.build_initial_context(&self.previous, &mut Vec::new());
         let texts = entries.iter().filter_map(|entry| Some((place(entry)?, text(entry))));

@@ -1,7 +1,7 @@
-//! A thread: its settings, its history, and the requests that its turns make.
+//! A thread: its settings, its history, and the requests of its turns.
 //!
-//! A thread sends nothing itself. [`Thread::begin_turn`] and its siblings return the next [`Step`];
-//! the caller sends the request or runs the tools and reports back, until the turn is done.
+//! A thread sends nothing itself. [`Thread::begin_turn`] and similar methods return the next [`Step`]; the
+//! caller sends the request or runs the tools and reports back, until the turn is done.
 
 mod compact;
 mod context;
@@ -45,7 +45,7 @@ use turn::State;
 pub struct Setup<'a> {
     /// The files.
     pub files: &'a dyn Files,
-    /// The texts and model facts.
+    /// The texts and model settings.
     pub pack: &'a Pack,
     /// The machine and its user.
     pub machine: &'a Machine,
@@ -53,11 +53,11 @@ pub struct Setup<'a> {
     pub listed_models: &'a [ModelFacts],
 }
 
-/// A thread that cannot be started or continued.
+/// An error of starting or continuing a thread.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadError {
-    /// The pack has no facts about a model.
+    /// The pack has no settings for a model.
     #[error("the pack {pack} has no settings for the model `{model}`: add an entry to models.json")]
     UnknownModel {
         /// The model.
@@ -65,7 +65,7 @@ pub enum ThreadError {
         /// The pack's name.
         pack: String,
     },
-    /// The request cannot be made.
+    /// The request cannot be built.
     #[error(transparent)]
     Request(#[from] crate::prompt::RequestError),
     /// A response or result was reported out of order.
@@ -110,7 +110,7 @@ impl<'a> Thread<'a> {
 
     /// Continues a recorded thread under its own id.
     ///
-    /// The initial context of the new run follows the restored history with the first turn, because
+    /// The initial context of the new run is added with the first turn, after the restored history, because
     /// that turn may still change the settings.
     pub fn resume(setup: Setup<'a>, config: Config, record: &Record) -> Result<Self, ThreadError> {
         let mut thread = Self::new(setup, config, &record.id, record.base())?;
@@ -197,7 +197,7 @@ impl<'a> Thread<'a> {
         &self.settings
     }
 
-    /// Returns the tokens that the next request is estimated to need.
+    /// Returns the estimated tokens of the next request.
     pub fn token_usage(&self) -> u64 {
         let past_reasoning =
             if self.reasoning_is_counted { 0 } else { self.history.estimate_past_reasoning() };
@@ -208,7 +208,7 @@ impl<'a> Thread<'a> {
         self.usage.last.saturating_add(past_reasoning).saturating_add(uncounted)
     }
 
-    /// Returns the tokens at which the thread is compacted, if its model has such a limit.
+    /// Returns the number of tokens at which the thread is compacted, if its model has a limit.
     pub fn compaction_limit(&self) -> Option<u64> {
         self.previous.model.auto_compact_limit()
     }
@@ -218,7 +218,7 @@ impl<'a> Thread<'a> {
         self.previous.model.settings.truncation_policy.with_allowance().max_bytes()
     }
 
-    /// Sets the tools that requests offer, in the form of the Responses API.
+    /// Sets the tools that requests offer, in the format of the Responses API.
     pub fn set_tools(&mut self, tools: Vec<Value>) {
         self.tools = tools;
     }
@@ -252,7 +252,7 @@ impl<'a> Thread<'a> {
         self.journal.push(Event::RolledBack { turns });
     }
 
-    /// Adds a command prefix that the user has approved, and a message about it to the model.
+    /// Adds a command prefix that the user has approved, and a message about it for the model.
     pub fn approve_prefix(&mut self, prefix: Prefix) {
         let words = prefix.iter().map(|word| Value::from(word.as_str()).to_string());
         let words: Vec<_> = words.collect();
@@ -299,14 +299,14 @@ impl<'a> Thread<'a> {
 
     fn restore(&mut self, record: &Record) {
         self.replay(record);
-        // Codex records a restored history again, so that a text barely over the limit is cut twice.
+        // Codex records a restored history again, so a text barely over the limit is truncated twice.
         let restored = std::mem::take(&mut self.history).into_entries();
         for entry in restored {
             self.add_to_history(entry);
         }
     }
 
-    /// Sets the model of the last turn before a resume, if it is another one.
+    /// Sets the model of the last turn before a resume, if it differs.
     fn set_resumed_model(&mut self, record: &Record) {
         let last_model = record.last_model().filter(|last| *last != self.previous.model.slug);
         self.resumed_model = last_model.map(str::to_owned);
@@ -355,11 +355,11 @@ impl<'a> Thread<'a> {
         find_model(self.setup, &self.config, slug, &mut self.diagnostics)
     }
 
-    /// Finds the skills of the working directory, once for each directory.
+    /// Finds the skills of the working directory, once per directory.
     fn find_skills(&mut self) -> &[Skill] {
         let cwd = &self.settings.cwd;
         if !self.skills.contains_key(cwd) {
-            let places = skills::Places {
+            let places = skills::SkillSearch {
                 cwd,
                 machine: self.setup.machine,
                 config: &self.config,
@@ -407,7 +407,7 @@ fn find_model(
         model: slug.to_owned(),
         pack: pack.name.clone(),
     })?;
-    // A configured context window implies that the model is known to be unlisted.
+    // If a context window is configured, the user knows that the model is unlisted.
     if model.is_unknown && overrides.context_window.is_none() {
         diagnostics.push(unknown_model(setup, &model));
     }
@@ -422,11 +422,8 @@ fn unknown_model(setup: Setup<'_>, model: &ModelInfo) -> Diagnostic {
         Some(tokens) => format!("a context window of {tokens} tokens is assumed"),
         None => "no context window is assumed".to_owned(),
     };
-    let message = format!(
-        "nothing is known of the model `{}`: {window}{}",
-        model.slug,
-        meant.unwrap_or_default()
-    );
+    let message =
+        format!("the model `{}` is unknown: {window}{}", model.slug, meant.unwrap_or_default());
     Diagnostic::new(diagnostics::MODEL_UNKNOWN, message)
 }
 

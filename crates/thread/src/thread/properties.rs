@@ -12,7 +12,7 @@ use crate::item::ResponseItem;
 use crate::model::TruncationPolicy;
 use crate::record::{Event, Record};
 
-/// Any item that a history may hold, with few call ids so that they collide.
+/// Any item that a history may contain, with few call ids, so that they collide.
 fn any_item() -> impl Strategy<Value = Value> {
     let id = prop_oneof![Just("a"), Just("b"), Just("c")];
     let text = "\\PC{0,40}";
@@ -74,7 +74,7 @@ proptest! {
         if freeform {
             thread.set_tools(vec![json!({"type": "custom", "name": "apply_patch"})]);
         }
-        // `body` also checks that the ledger adds up to the byte.
+        // `body` also checks that the ledger covers every byte.
         let body = body(&say(&mut thread, "go"));
         if !chat {
             let sent = body["input"].as_array().unwrap();
@@ -130,7 +130,7 @@ proptest! {
             let text = "---\nname: s\ndescription: d\n---\nbody";
             world.tree.write("/home/.codex/skills/s/SKILL.md", text);
         }
-        // Restored instructions carry another personality, so that it must be injected.
+        // The restored instructions have another personality, so it must be injected.
         let record = Record { base_instructions: Some("other".to_owned()), ..Record::default() };
         let mut thread = Thread::fork(world.setup(), world.config(), &record, "f").unwrap();
         let lines = lines(&say(&mut thread, "go $s"));
@@ -192,7 +192,7 @@ proptest! {
         let files = request.ledger.entries().filter(|entry| {
             matches!(entry.source, convoke_core::ledger::Source::File { .. })
         });
-        // A character that was cut is sent as three bytes.
+        // A truncated character is sent as three bytes.
         let kept: u64 = files.map(|entry| entry.kept_bytes()).sum();
         prop_assert!(kept <= max + 2);
         let told = request.diagnostics.iter().any(|it| it.code.name() == "agents-md.truncated");

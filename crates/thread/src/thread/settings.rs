@@ -10,14 +10,14 @@ use crate::model::ModelInfo;
 use crate::permissions::{ApprovalPolicy, SandboxPolicy};
 use crate::personality::Personality;
 
-/// The collaboration mode of user and model. As in Codex, it includes model and effort.
+/// The collaboration mode of user and model. As in Codex, it includes the model and the effort.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollaborationMode {
     /// The mode's name.
     pub mode: String,
     /// The model's name.
     pub model: String,
-    /// The effort that is asked for.
+    /// The requested reasoning effort.
     pub effort: Option<String>,
     /// The instructions for the mode.
     pub developer_instructions: Option<String>,
@@ -31,7 +31,7 @@ impl CollaborationMode {
     }
 }
 
-/// The settings of a thread's turns until they are changed.
+/// The settings of a thread's turns, until they are changed.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The working directory.
@@ -42,7 +42,7 @@ pub struct Settings {
     pub sandbox_policy: SandboxPolicy,
     /// The personality of the model.
     pub personality: Option<Personality>,
-    /// The summary that is asked for.
+    /// The requested reasoning summary.
     pub summary: String,
     /// The mode, the model and the effort.
     pub collaboration: CollaborationMode,
@@ -65,7 +65,7 @@ pub struct TurnOverrides {
     pub summary: Option<String>,
     /// The personality of the model.
     pub personality: Option<Personality>,
-    /// The whole mode; it comes before `model` and `effort`.
+    /// The whole mode, which takes precedence over `model` and `effort`.
     pub collaboration: Option<CollaborationMode>,
     /// The JSON schema of this turn's answer.
     pub output_schema: Option<Value>,

@@ -207,7 +207,7 @@ fn a_compaction_keeps_user_messages_and_the_summary() {
     let expected = [READ_ONLY, ENVIRONMENT, "user: one", "user: earlier:\nSUMMARY", "user: two"];
     assert_eq!(lines(&say(&mut thread, "two")), expected);
 
-    // A second one keeps no earlier summary, and a resumed thread rebuilds the same.
+    // A second compaction keeps no earlier summary, and a resumed thread rebuilds the same history.
     reply(&mut thread, "2", 1);
     thread.begin_compaction().unwrap();
     reply(&mut thread, "SECOND", 1);
@@ -358,7 +358,7 @@ fn every_loss_is_reported_with_the_request() {
     assert_eq!(codes, expected);
 }
 
-/// Files that remember what was read of them.
+/// Files that record what was read.
 struct Watched<'a> {
     files: &'a MemoryTree,
     read: RefCell<BTreeSet<PathBuf>>,
@@ -502,14 +502,12 @@ fn a_model_of_which_nothing_is_known_is_reported_once_until_its_window_is_said()
         ("model = \"other\"\nmodel_context_window = 8000\n", None),
         (
             "model = \"other\"\n",
-            Some(
-                "nothing is known of the model `other`: a context window of 100000 tokens is assumed",
-            ),
+            Some("the model `other` is unknown: a context window of 100000 tokens is assumed"),
         ),
         (
             "model = \"persn\"\n",
             Some(
-                "nothing is known of the model `persn`: a context window of 100000 tokens is assumed; did you mean `person`?",
+                "the model `persn` is unknown: a context window of 100000 tokens is assumed; did you mean `person`?",
             ),
         ),
     ];

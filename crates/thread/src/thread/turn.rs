@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::compact::{Compacting, Place, Then};
+use super::compact::{AfterCompaction, Compacting, CompactionPlace};
 use super::settings::{TurnContext, TurnOverrides};
 use super::{Thread, ThreadError};
 use crate::history::{Entry, History, Section, normalize};
@@ -30,7 +30,7 @@ pub enum Step {
 pub enum Outcome {
     /// The model has answered.
     Finished,
-    /// It failed, for this reason.
+    /// The turn failed, for this reason.
     Failed(String),
 }
 
@@ -39,11 +39,11 @@ pub enum Outcome {
 pub struct Answer {
     /// The items that arrived.
     pub items: Vec<ResponseItem>,
-    /// All tokens of the request and the answer.
+    /// All tokens of the request and the response.
     pub tokens: Option<u64>,
     /// Whether the server counts past reasoning.
     pub reasoning_is_counted: bool,
-    /// The failure, if it failed.
+    /// The failure, if there is one.
     pub failure: Option<Failure>,
 }
 
@@ -64,23 +64,23 @@ pub enum Failure {
 /// The state of a thread.
 #[derive(Debug, Default)]
 pub(super) enum State {
-    /// Waits for a turn.
+    /// Waiting for a turn.
     #[default]
     Idle,
-    /// Waits for the response to a request.
-    Sampling { context: TurnContext, request: Arc<Request>, tries: Tries },
-    /// Waits for the results of tools.
+    /// Waiting for the response to a request.
+    Sampling { context: TurnContext, request: Arc<Request>, tries: RetryCounts },
+    /// Waiting for tool results.
     Tools { context: TurnContext },
-    /// Waits for the response to a compaction request.
+    /// Waiting for the response to a compaction request.
     Compacting(Box<Compacting>),
 }
 
 /// The failures after which a request is retried.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RetryPolicy {
-    /// Those that can pass.
+    /// Transient failures.
     Transient,
-    /// All of them, for a local compaction.
+    /// All failures, for a local compaction.
     AllFailures,
     /// Only server errors, for a compaction by the server.
     ServerErrors,
@@ -88,7 +88,7 @@ pub(super) enum RetryPolicy {
 
 /// The number of retries.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tries {
+pub(super) struct RetryCounts {
     stream: u64,
     server: u64,
 }
@@ -107,7 +107,7 @@ impl Thread<'_> {
             model: self.model()?,
             output_schema: overrides.output_schema.clone(),
         };
-        // An item of this turn is cut by the policy of this turn's model.
+        // Items of this turn are truncated by the policy of this turn's model.
         let before = std::mem::replace(&mut self.previous, context.clone());
         if !self.seeded {
             self.seed_with(&context);
@@ -121,7 +121,7 @@ impl Thread<'_> {
             self.record(entry);
         }
         if self.is_full(&context) {
-            return self.compact(context, Then::Begin(inputs));
+            return self.compact(context, AfterCompaction::Begin(inputs));
         }
         self.begin(context, &inputs)
     }
@@ -148,7 +148,7 @@ impl Thread<'_> {
                     self.record(Entry::in_section(Section::Tool, item));
                 }
                 if self.is_full(&context) {
-                    return self.compact(context, Then::Continue);
+                    return self.compact(context, AfterCompaction::Continue);
                 }
                 self.sample(context)
             }
@@ -159,8 +159,8 @@ impl Thread<'_> {
         }
     }
 
-    /// Ends the turn because the user interrupted it, after the last tool results. The user's input is kept, even if
-    /// a compaction was to precede it.
+    /// Ends the turn because the user interrupted it, after the last tool results. The user's input is kept,
+    /// even if a compaction was to come first.
     pub fn interrupt(&mut self, results: Vec<ResponseItem>) {
         if let State::Compacting(compacting) = std::mem::take(&mut self.state)
             && let Some(inputs) = compacting.into_inputs()
@@ -234,7 +234,8 @@ impl Thread<'_> {
         }
         let model = context.model.slug.clone();
         self.journal.push(Event::Turn { model });
-        let built = self.build(&context, &self.history, RequestPurpose::Answer, Place::Local);
+        let built =
+            self.build(&context, &self.history, RequestPurpose::Answer, CompactionPlace::Local);
         let request = match built {
             // Codex detects this only here, and ends the turn.
             Err(error @ RequestError::SchemaOnChat) => {
@@ -242,8 +243,11 @@ impl Thread<'_> {
             }
             other => Arc::new(self.with_diagnostics(other?)),
         };
-        self.state =
-            State::Sampling { context, request: Arc::clone(&request), tries: Tries::default() };
+        self.state = State::Sampling {
+            context,
+            request: Arc::clone(&request),
+            tries: RetryCounts::default(),
+        };
         Ok(Step::Send(request))
     }
 
@@ -251,7 +255,7 @@ impl Thread<'_> {
         &mut self,
         context: TurnContext,
         request: Arc<Request>,
-        mut tries: Tries,
+        mut tries: RetryCounts,
         answer: Answer,
     ) -> Result<Step, ThreadError> {
         let calls: Vec<_> = answer.items.iter().filter(|it| it.is_tool_call()).cloned().collect();
@@ -314,7 +318,7 @@ impl Thread<'_> {
         &self,
         failure: &Failure,
         policy: RetryPolicy,
-        tries: &mut Tries,
+        tries: &mut RetryCounts,
     ) -> bool {
         let provider = &self.config.provider;
         if matches!(failure, Failure::Server(_)) && tries.server < provider.request_max_retries {
@@ -336,7 +340,7 @@ impl Thread<'_> {
         context: &TurnContext,
         history: &History,
         purpose: RequestPurpose,
-        place: Place,
+        place: CompactionPlace,
     ) -> Result<Request, RequestError> {
         let mut diagnostics = Vec::new();
         let prompt = Prompt {
@@ -359,8 +363,8 @@ impl Thread<'_> {
             summary_prefix: &self.setup.pack.compaction.summary_prefix,
         };
         match place {
-            Place::Local => build_api_prompt(prompt, &self.config.provider, diagnostics),
-            Place::Remote => Ok(build_remote_compaction(&prompt, diagnostics)),
+            CompactionPlace::Local => build_api_prompt(prompt, &self.config.provider, diagnostics),
+            CompactionPlace::Remote => Ok(build_remote_compaction(&prompt, diagnostics)),
         }
     }
 

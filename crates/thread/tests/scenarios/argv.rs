@@ -1,4 +1,4 @@
-//! The arguments of `codex`, as far as they decide over a prompt.
+//! The arguments of `codex` that affect a prompt.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub(crate) struct Exec {
     pub(crate) resume: Option<Resume>,
 }
 
-/// The session that is continued.
+/// The session to continue.
 pub(crate) enum Resume {
     Last,
     Id(String),

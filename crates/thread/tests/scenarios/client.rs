@@ -55,7 +55,7 @@ pub(crate) fn turn_overrides(params: &Value) -> Result<TurnOverrides, String> {
     })
 }
 
-/// Reads what the user sends with a turn.
+/// Reads what the user sends in a turn.
 pub(crate) fn inputs(step: &Value) -> Result<Vec<UserInput>, String> {
     let Some(given) = step["params"]["input"].as_array() else {
         let text = text(step, "text").unwrap_or_default();
@@ -78,7 +78,7 @@ pub(crate) fn inputs(step: &Value) -> Result<Vec<UserInput>, String> {
     Ok(inputs)
 }
 
-/// Returns the command prefix that a decision approves for good.
+/// Returns the command prefix that a decision approves permanently.
 pub(crate) fn approved_prefix(decision: &Value) -> Option<Vec<String>> {
     match decision {
         Value::Array(words) if words.iter().all(Value::is_string) && !words.is_empty() => {
@@ -90,7 +90,7 @@ pub(crate) fn approved_prefix(decision: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// Returns a tool in the form of the Responses API, whatever wire it was offered on.
+/// Returns a tool in the format of the Responses API, whatever the wire.
 pub(crate) fn as_responses_tool(tool: &Value) -> Value {
     let function = &tool["function"];
     if !function.is_object() {

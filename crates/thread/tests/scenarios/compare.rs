@@ -1,13 +1,13 @@
-//! Comparing a request with the captured one: every key, in order, to the byte.
+//! Compares a request with the captured one: every key, in order, byte for byte.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// The place of a thread's id in a capture.
+/// The placeholder of a thread's id in a capture.
 pub(crate) const THREAD_ID: &str = "{thread id}";
 
-/// Returns the first difference between the captured request and ours, which thread `id` sent.
+/// Returns the first difference between the captured request and the built one; `id` is the thread's id.
 pub(crate) fn difference(captured: &Value, path: &str, body: &Value, id: &str) -> Option<String> {
     let sent_to = captured["path"].as_str().unwrap_or("");
     if sent_to != format!("/v1{path}") {
@@ -20,7 +20,7 @@ pub(crate) fn difference(captured: &Value, path: &str, body: &Value, id: &str) -
     values("body", &captured, body)
 }
 
-/// Returns whether two parts of a request count as the same.
+/// Returns whether two parts of a request count as equal.
 pub(crate) fn alike(one: &Value, other: &Value) -> bool {
     values("", one, other).is_none()
 }

@@ -1,26 +1,26 @@
 //! Checks the ledger of a request against its body, byte by byte: the entries follow one another, cover the
-//! body, begin and end where JSON strings do or other entries meet them, and hold what their sources say.
+//! body, begin and end at JSON strings or other entries, and contain what their sources contain.
 
 use std::ops::Range;
 
 use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Source};
 use serde_json::Value;
 
-/// Checks the text of an entry against its source; the error says what is wrong.
+/// Checks the text of an entry against its source; the error describes the problem.
 pub(crate) type Expected<'e> = &'e dyn Fn(&Entry<'_>, &str) -> Result<(), String>;
 
-/// The ledger of a request, and what its texts must be.
+/// The ledger of a request, and the expected texts.
 pub(crate) struct Request<'r> {
     pub(crate) body: &'r str,
     pub(crate) ledger: &'r Ledger<'r>,
-    /// The texts of Convoke's own that depend on the pack.
+    /// Convoke's own texts that depend on the pack.
     pub(crate) frames: &'r [String],
     pub(crate) expected: Expected<'r>,
 }
 
 impl Request<'_> {
-    /// Checks the ledger. Then moves one byte between each two neighbours, and checks that this is noticed.
-    /// Returns how many bytes were moved.
+    /// Checks the ledger. Then moves each boundary between two entries by a byte, and checks that this is
+    /// detected. Returns the number of moved bytes.
     pub(crate) fn check(&self) -> Result<usize, String> {
         let strings = strings(self.body);
         let entries: Vec<_> = self.ledger.entries().collect();
@@ -32,7 +32,7 @@ impl Request<'_> {
         let mut moves = 0;
         for index in 1..entries.len() {
             let [one, other] = &entries[index - 1..=index] else { continue };
-            // Bytes can be moved only between entries that have some.
+            // Only boundaries between non-empty entries can be moved.
             if one.range.is_empty() || other.range.is_empty() {
                 continue;
             }
@@ -53,7 +53,7 @@ impl Request<'_> {
         Ok(moves)
     }
 
-    /// Checks entries that follow another; returns where they end.
+    /// Checks consecutive entries; returns where they end.
     fn check_entries(
         &self,
         entries: &[Entry<'_>],
@@ -141,7 +141,7 @@ impl Request<'_> {
     }
 }
 
-/// Returns where the contents of the strings of a JSON text are.
+/// Returns the positions of the contents of all strings in a JSON text.
 fn strings(json: &str) -> Vec<Range<usize>> {
     let mut strings = Vec::new();
     let mut bytes = json.bytes().enumerate();
@@ -197,7 +197,7 @@ fn is_frame(what: &str, text: &str, frames: &[String]) -> bool {
         "note" => {
             is_of_pack()
                 || between("Approved command prefix saved:\n- [", "]")
-                // About an image that cannot be sent.
+                // A note about an image that cannot be sent.
                 || text.starts_with("Codex c")
                 || text.starts_with("Image located at ")
         }

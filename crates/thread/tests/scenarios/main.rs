@@ -1,7 +1,8 @@
-//! Plays captures of the real program and compares every request with what it sent.
+//! Replays captures of the real program and compares every request with the captured one.
 //!
-//! `CONVOKE_SCENARIOS` names the folder of scenarios (default `$CONVOKE_SHARED/scenarios` and `$CONVOKE_SHARED/new/scenarios`); packs come
-//! from `$CONVOKE_SHARED/packs`, or else from `packs` beside that folder. Every capture is also mutated in several ways, and the comparison must notice each.
+//! `CONVOKE_SCENARIOS` names the folder of scenarios (default `$CONVOKE_SHARED/scenarios` and
+//! `$CONVOKE_SHARED/new/scenarios`); packs come from `$CONVOKE_SHARED/packs`, or else from `packs` beside that
+//! folder. Every capture is also mutated in several ways, and the comparison must detect each mutation.
 
 #![allow(clippy::print_stdout, clippy::exit, clippy::expect_used, clippy::panic, missing_docs)]
 

@@ -1,4 +1,4 @@
-//! Proof that the comparison can fail: every capture is changed, and every change must be noticed.
+//! Shows that the comparison can fail: every capture is changed, and every change must be detected.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::compare::{THREAD_ID, alike, difference};
 use crate::scenario::Scenario;
 
-/// The numbers of changes that were made and noticed, by kind.
+/// The number of changes made and detected, by kind.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct MutationCounts {
     made: usize,
     missed: Vec<String>,
 }
 
-impl Tally {
+impl MutationCounts {
     /// Changes each captured request in each way that applies to it.
     pub(crate) fn check(&mut self, scenario: &Scenario) {
         let name = scenario.text("name").unwrap_or("?");
@@ -39,7 +39,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for MutationCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for missed in &self.missed {
             writeln!(f, "UNNOTICED {missed}")?;
@@ -96,7 +96,7 @@ fn changed_byte(body: &Value, key: &str, index: usize) -> Option<(String, Value)
     Some((format!("a byte of {key}[{index}] changed"), changed))
 }
 
-/// Finds a text that carries content; types and roles come later.
+/// Finds a text with content; types and roles come last.
 fn first_text(item: &mut Value) -> Option<&mut String> {
     let keys = ["content", "output", "text", "arguments", "input", "encrypted_content"];
     let key = keys.into_iter().find(|key| match &item[*key] {

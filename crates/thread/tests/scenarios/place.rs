@@ -1,9 +1,9 @@
-//! Where the scenarios and the packs are.
+//! Locates the scenarios and the packs.
 
 use std::path::PathBuf;
 
-/// Returns the folders of the scenarios, in order, and the folder of the packs; nothing if there are no
-/// captures here.
+/// Returns the directories of the scenarios, in order, and the directory of the packs; `None` if there are no
+/// captures.
 pub(crate) fn scenarios() -> Option<(Vec<PathBuf>, PathBuf)> {
     let folders =
         convoke_conformance::recorded("CONVOKE_SCENARIOS", &["scenarios", "new/scenarios"]);

@@ -1,4 +1,4 @@
-//! Plays a scenario: lays its files out, makes its turns, compares every request.
+//! Replays a scenario: creates its files, runs its turns, and compares every request.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -26,14 +26,14 @@ use crate::sources::Sources;
 use crate::tools::Tools;
 use crate::tree::{Tree, pack_folder};
 
-/// Plays a scenario and returns the records of its threads; an error names the first difference.
+/// Replays a scenario and returns the records of its threads. An error names the first difference.
 pub(crate) fn play(scenario: &Scenario, packs: &Path) -> Result<Vec<Record>, String> {
     let folder = pack_folder(scenario, packs);
-    let pack = Pack::load(&Disk, &folder).map_err(|error| told(&error))?;
+    let pack = Pack::load(&Disk, &folder).map_err(|error| with_causes(&error))?;
     let script = scenario.get("modelScript");
     let models = match &script["models"] {
         Value::Null => Vec::new(),
-        listed => read_listed(listed).map_err(|error| told(&error))?,
+        listed => read_listed(listed).map_err(|error| with_causes(&error))?,
     };
     let mut player = Player {
         scenario,
@@ -48,7 +48,7 @@ pub(crate) fn play(scenario: &Scenario, packs: &Path) -> Result<Vec<Record>, Str
         compared: 0,
     };
     let is_app = scenario.text("driver") == Some("app");
-    // A long-lived program is one run, whatever restarts it tells of.
+    // A long-lived program counts as one run, even with restarts.
     let runs = scenario.list("runs").iter();
     for run in runs.take(if is_app { 1 } else { usize::MAX }) {
         player.run(run)?;
@@ -70,12 +70,12 @@ struct Player<'s> {
     script: Script<'s>,
     tools: Tools<'s>,
     decisions: VecDeque<Value>,
-    /// The threads so far, as their records.
+    /// The records of the threads so far.
     records: Vec<Record>,
     compared: usize,
 }
 
-/// The parts of a player that a turn changes, apart from the files that threads borrow.
+/// The parts of a player that a turn changes, without the files that threads borrow.
 struct ScenarioThread<'p, 's> {
     scenario: &'s Scenario,
     tree: &'p Tree,
@@ -111,7 +111,7 @@ impl Player<'_> {
         Machine {
             home: path("home"),
             codex_home: path("codexHome").unwrap_or_default(),
-            // A process knows its directory without links.
+            // A process sees its directory without links.
             cwd: self.tree.canonicalize(&cwd).unwrap_or(cwd),
             shell: shell_name(&self.tree, Some(shell), &search_path).to_owned(),
             tmpdir: env("TMPDIR").map(PathBuf::from),
@@ -126,7 +126,7 @@ impl Player<'_> {
         let config = Config::load(&self.tree, machine, self.pack.shape, &exec.overrides);
         let config = match config {
             Err(_) if requests.is_empty() && failed => return Ok(()),
-            other => other.map_err(|error| told(&error))?,
+            other => other.map_err(|error| with_causes(&error))?,
         };
         if requests.is_empty() && failed {
             return Ok(());
@@ -170,7 +170,8 @@ impl Player<'_> {
         };
         let (mut thread, mut record) = match exec.resume {
             None => {
-                let thread = Thread::start(setup, config, &id).map_err(|error| told(&error))?;
+                let thread =
+                    Thread::start(setup, config, &id).map_err(|error| with_causes(&error))?;
                 let record = thread.record_start();
                 (thread, record)
             }
@@ -185,7 +186,8 @@ impl Player<'_> {
                 let known = known.or_else(|| self.records.len().checked_sub(1));
                 let known = known.ok_or("there is no session to resume")?;
                 let record = self.records.remove(known);
-                let thread = Thread::resume(setup, config, &record).map_err(|it| told(&it))?;
+                let thread =
+                    Thread::resume(setup, config, &record).map_err(|it| with_causes(&it))?;
                 (thread, record)
             }
         };
@@ -197,8 +199,9 @@ impl Player<'_> {
     }
 
     fn read_json(&self, path: &Path) -> Result<Value, String> {
-        let text = self.tree.read_text(path, FileKind::Record).map_err(|error| told(&error))?;
-        serde_json::from_str(&text).map_err(|error| told(&error))
+        let text =
+            self.tree.read_text(path, FileKind::Record).map_err(|error| with_causes(&error))?;
+        serde_json::from_str(&text).map_err(|error| with_causes(&error))
     }
 
     fn app(&mut self, run: &Value, machine: &Machine) -> Result<(), String> {
@@ -230,7 +233,7 @@ struct Client<'c, 's> {
     setup: Setup<'c>,
     scenario: &'s Scenario,
     records: &'c mut Vec<Record>,
-    /// The thread at work, and the place of its record.
+    /// The current thread, and the index of its record.
     current: Option<(Thread<'c>, usize)>,
 }
 
@@ -246,7 +249,8 @@ impl Client<'_, '_> {
             "start" => {
                 let config = self.config(params, self.scenario.text("cwd").map(PathBuf::from))?;
                 let id = self.next_id();
-                let thread = Thread::start(self.setup, config, &id).map_err(|it| told(&it))?;
+                let thread =
+                    Thread::start(self.setup, config, &id).map_err(|it| with_causes(&it))?;
                 self.records.push(thread.record_start());
                 self.current = Some((thread, self.records.len() - 1));
             }
@@ -267,7 +271,7 @@ impl Client<'_, '_> {
                 let record = self.records[at].clone();
                 let config = self.config(params, record.cwd.clone())?;
                 let thread = Thread::resume(self.setup, config, &record);
-                self.current = Some((thread.map_err(|it| told(&it))?, at));
+                self.current = Some((thread.map_err(|it| with_causes(&it))?, at));
             }
             "fork" => {
                 let record = self.records[self.last_record()?].clone();
@@ -283,7 +287,7 @@ impl Client<'_, '_> {
             }
             "compact" => {
                 let (thread, _) = self.current.as_mut().ok_or("there is no thread")?;
-                let first = thread.begin_compaction().map_err(|it| told(&it))?;
+                let first = thread.begin_compaction().map_err(|it| with_causes(&it))?;
                 scenario.drive(thread, first, requests, None)?;
             }
             "rollback" => {
@@ -292,7 +296,7 @@ impl Client<'_, '_> {
                 let (thread, _) = self.current.as_mut().ok_or("there is no thread")?;
                 thread.roll_back(usize::try_from(turns).unwrap_or(usize::MAX));
             }
-            // The thread lives on in its record.
+            // The thread continues from its record.
             "restart" => {}
             "sh" => {
                 let fields = step.as_object().into_iter().flatten();
@@ -317,7 +321,8 @@ impl Client<'_, '_> {
     ) -> Result<(), String> {
         let config = self.config(params, cwd)?;
         let id = self.next_id();
-        let thread = Thread::fork(self.setup, config, record, &id).map_err(|it| told(&it))?;
+        let thread =
+            Thread::fork(self.setup, config, record, &id).map_err(|it| with_causes(&it))?;
         self.records.push(thread.record_start());
         self.current = Some((thread, self.records.len() - 1));
         Ok(())
@@ -327,7 +332,7 @@ impl Client<'_, '_> {
         let overrides: Overrides = client::overrides(params, cwd)?;
         let shape = self.setup.pack.shape;
         Config::load(self.setup.files, self.setup.machine, shape, &overrides)
-            .map_err(|error| told(&error))
+            .map_err(|error| with_causes(&error))
     }
 
     fn last_record(&self) -> Result<usize, String> {
@@ -351,11 +356,11 @@ impl ScenarioThread<'_, '_> {
         interrupt: Option<usize>,
     ) -> Result<(), String> {
         thread.set_tools(self.offered_tools(requests));
-        let first = thread.begin_turn(inputs, overrides).map_err(|it| told(&it))?;
+        let first = thread.begin_turn(inputs, overrides).map_err(|it| with_causes(&it))?;
         self.drive(thread, first, requests, interrupt)
     }
 
-    /// Answers and runs tools until a turn is over.
+    /// Answers requests and runs tools until a turn is over.
     fn drive(
         &mut self,
         thread: &mut Thread<'_>,
@@ -373,7 +378,7 @@ impl ScenarioThread<'_, '_> {
                     sent += 1;
                     let answer = self.script.next(request.path, &request.body)?;
                     thread.set_tools(self.offered_tools(&requests[sent..]));
-                    let next = thread.answer(answer).map_err(|it| told(&it))?;
+                    let next = thread.answer(answer).map_err(|it| with_causes(&it))?;
                     if interrupt == Some(sent) {
                         let results = match next {
                             Step::RunTools(calls) => self.results(thread, &calls, number),
@@ -392,7 +397,7 @@ impl ScenarioThread<'_, '_> {
                         thread.interrupt(results);
                         break;
                     }
-                    thread.tool_results(results).map_err(|it| told(&it))?
+                    thread.tool_results(results).map_err(|it| with_causes(&it))?
                 }
                 Step::Done(_) => break,
             };
@@ -403,7 +408,7 @@ impl ScenarioThread<'_, '_> {
         }
     }
 
-    /// Takes the user's decisions over some calls; returns whether one of them ends the turn.
+    /// Applies the user's decisions about some calls. Returns whether one of them ends the turn.
     fn decide(&mut self, thread: &mut Thread<'_>, calls: usize) -> bool {
         let mut cancelled = false;
         for _ in 0..calls {
@@ -434,7 +439,7 @@ impl ScenarioThread<'_, '_> {
         self.tools.run(calls, number.unwrap_or(0), cwd, self.tree)
     }
 
-    /// Returns the tools that the next of these requests that offers any offered.
+    /// Returns the tools that the next of these requests with tools offered.
     fn offered_tools(&self, requests: &[usize]) -> Vec<Value> {
         let tools = requests.iter().filter_map(|number| {
             let body = &self.scenario.request(*number)?["body"];
@@ -455,7 +460,8 @@ impl ScenarioThread<'_, '_> {
         };
         let captured = self.scenario.request(number);
         let captured = captured.ok_or_else(|| format!("request {number} is missing"))?;
-        let body: Value = serde_json::from_str(&request.body).map_err(|error| told(&error))?;
+        let body: Value =
+            serde_json::from_str(&request.body).map_err(|error| with_causes(&error))?;
         if let Some(difference) = difference(captured, request.path, &body, id) {
             return Err(format!("request {number}: {difference}"));
         }
@@ -473,7 +479,7 @@ fn numbers(value: &Value) -> Vec<usize> {
 }
 
 /// Returns an error's text with its causes.
-fn told(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -1,4 +1,4 @@
-//! A scenario as it lies on disk, its long texts put back.
+//! A scenario on disk, with its long texts inserted.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 pub(crate) struct Scenario {
     value: Value,
-    /// The captured requests; the first has number 1.
+    /// The captured requests, numbered from 1.
     requests: Vec<Value>,
     /// The lines of the session files.
     rollouts: Vec<Vec<Value>>,
@@ -50,7 +50,7 @@ impl Scenario {
         list(&self.value[key])
     }
 
-    /// Returns the captured request with a number that counts from 1.
+    /// Returns the captured request with a number, from 1.
     pub(crate) fn request(&self, number: usize) -> Option<&Value> {
         self.requests.get(number.checked_sub(1)?)
     }
@@ -63,7 +63,7 @@ impl Scenario {
         &self.rollouts
     }
 
-    /// Returns why this harness cannot play the scenario at all.
+    /// Returns the reason why this harness cannot replay the scenario, if any.
     pub(crate) fn reason_to_skip(&self) -> Option<String> {
         match self.text("driver") {
             Some("exec" | "app") => None,
@@ -94,7 +94,7 @@ struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// Puts the text in the place of every `{"$text": path}`.
+    /// Replaces every `{"$text": path}` by the text.
     fn resolved(&mut self, value: Value) -> Result<Value, String> {
         Ok(match value {
             Value::Object(mut fields) => {
@@ -119,7 +119,7 @@ impl Texts<'_> {
             return Ok(known.clone());
         }
         let mut file = self.folder.join(path);
-        // Folders of scenarios may share the texts of one of them.
+        // Directories of scenarios may share the texts of one of them.
         if let (false, Some(shared)) = (file.exists(), std::env::var_os("CONVOKE_SHARED")) {
             file = Path::new(&shared).join("scenarios").join(path);
         }

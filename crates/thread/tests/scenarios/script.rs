@@ -1,4 +1,4 @@
-//! The answers of the model, in order.
+//! The scripted answers of the model.
 
 use convoke_thread::item::ResponseItem;
 use convoke_thread::thread::{Answer, Failure};
@@ -8,7 +8,7 @@ use crate::scenario::list;
 
 const DEFAULT_TOKENS: u64 = 100;
 
-/// The answers of a scenario and how many of them were given.
+/// The answers of a scenario, and how many were used.
 pub(crate) struct Script<'a> {
     answers: &'a Value,
     responses: usize,
@@ -72,7 +72,7 @@ fn response(scripted: &Value, number: usize, body: &str) -> Answer {
     }
 }
 
-/// Reads an item as a client does: one that is broken is as if it had not come.
+/// Parses an item like a client: an invalid item is ignored.
 ///
 /// `@@SESSION@@` stands for the process session that the last tool output names.
 fn read_item(item: &Value, session: Option<&str>) -> Option<ResponseItem> {
@@ -131,8 +131,8 @@ fn compacted(scripted: &Value) -> Result<Answer, String> {
     })
 }
 
-/// Makes items of an answer on the Chat wire: thoughts, then calls, then text, which is only known to
-/// be whole at the end.
+/// Converts an answer on the Chat wire to items: reasoning, then calls, then text, which is complete only at
+/// the end.
 fn chat(scripted: &Value) -> Result<Answer, String> {
     let mut items = Vec::new();
     if let Some(thought) = scripted["reasoning"].as_str() {

@@ -1,6 +1,6 @@
-//! Compares our records of threads with the session files that the program wrote.
+//! Compares the records of threads with the session files that the program wrote.
 //!
-//! This is told and does not decide: a session file may hold what a request never shows.
+//! Differences are reported but are not failures: a session file may contain what a request never shows.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use convoke_thread::record::{Event, Record, read_rollout};
 
 use crate::scenario::Scenario;
 
-/// The number of session files that agree with our records.
+/// The number of session files that agree with the records.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct SessionFileCounts {
     agree: usize,
     differ: Vec<String>,
 }
 
-impl Tally {
+impl SessionFileCounts {
     pub(crate) fn check(&mut self, scenario: &Scenario, records: &[Record]) {
         let name = scenario.text("name").unwrap_or("?");
         for (rollout, record) in scenario.rollouts().iter().zip(records) {
@@ -34,7 +34,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for SessionFileCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for differing in &self.differ {
             writeln!(f, "session file of {differing}")?;
@@ -48,7 +48,7 @@ fn difference(theirs: &Record, ours: &Record) -> Option<String> {
     if theirs.base_instructions != ours.base_instructions {
         return Some("other base instructions".to_owned());
     }
-    let (theirs, ours) = (told(theirs), told(ours));
+    let (theirs, ours) = (comparable_lines(theirs), comparable_lines(ours));
     let at = theirs.iter().zip(&ours).position(|(a, b)| a != b);
     match at {
         Some(at) => Some(format!("event {at} is {}, and ours {}", theirs[at], ours[at])),
@@ -59,11 +59,11 @@ fn difference(theirs: &Record, ours: &Record) -> Option<String> {
     }
 }
 
-/// Returns what both sides tell alike: items without ids, compactions, and the counts of servers.
+/// Returns what both sides have in common: items without ids, compactions, and the counts of servers.
 ///
-/// The estimate that precedes a compaction or a roll-back is left out: it counts the real paths of
-/// the run, which the captures no longer show.
-fn told(record: &Record) -> Vec<String> {
+/// The estimate before a compaction or a roll-back is left out: it depends on the real paths of the run, which
+/// the captures no longer show.
+fn comparable_lines(record: &Record) -> Vec<String> {
     let mut told = Vec::new();
     let mut counted = None;
     for event in &record.events {

@@ -1,4 +1,4 @@
-//! The texts of a scenario's sources, known apart from the ledger that names them.
+//! The texts of a scenario's sources, determined independently of the ledger.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -23,18 +23,18 @@ const PATCH_WARNING: &str = "Warning: apply_patch was requested via ";
 /// The sources of a scenario.
 pub(crate) struct Sources {
     frames: Vec<String>,
-    /// Every string of the model's script, the client's steps and the configuration.
+    /// Every string in the model's script, the client's steps and the configuration.
     said: HashSet<String>,
     /// The texts of the pack, which may have `{placeholders}`.
     templates: Vec<String>,
     /// The texts before and after the list of skills.
     skills: [String; 2],
-    /// The outputs of tools, as the session files and the captures have them.
+    /// The outputs of tools, from the session files and the captures.
     outputs: HashSet<String>,
     /// Whether commands of the scenario write files.
     is_scripted: bool,
-    /// Whether the scenario states every text; see [`states_everything`]. Of others, the texts of messages,
-    /// settings, tools and history are compared at their boundaries only.
+    /// Whether the scenario states every text; see [`states_everything`]. Otherwise, texts of messages,
+    /// settings, tools and history are compared only at their boundaries.
     is_complete: bool,
     /// The files that a ledger has named, in every version that they had.
     files: RefCell<HashMap<String, Vec<String>>>,
@@ -42,7 +42,7 @@ pub(crate) struct Sources {
 
 impl Sources {
     pub(crate) fn new(scenario: &Scenario, pack: &Pack, folder: &Path) -> Self {
-        // The lab's model says so when its script says nothing.
+        // The default answer of the test model.
         let mut said = HashSet::from(["ok".to_owned()]);
         for key in ["modelScript", "steps", "runs", "stdin", "cwd"] {
             collect(scenario.get(key), &mut said);
@@ -57,7 +57,7 @@ impl Sources {
             let overrides = list(&run["argv"]).iter().filter_map(Value::as_str);
             for setting in overrides.filter(|it| it.contains('=')) {
                 settings.push(setting.to_owned());
-                // A value that is not TOML is a text.
+                // A value that is not TOML is a string.
                 let value = setting.rsplit_once('=').map_or("", |(_, value)| value.trim());
                 said.insert(value.trim_matches(['"', '\'']).to_owned());
             }
@@ -104,7 +104,7 @@ impl Sources {
         let is_scripted = edits.chain([scenario.get("preCommands")]).any(|it| !list(it).is_empty())
             || scenario.list("steps").iter().any(|step| step["op"] == "sh");
         let files = RefCell::default();
-        // All texts of the scenarios that were reviewed are known.
+        // All texts of the reviewed scenarios are known.
         let is_reviewed = std::env::var_os("CONVOKE_SCENARIOS").is_none();
         let is_complete = is_reviewed || (!is_scripted && states_everything(scenario));
         Self { frames, said, templates, skills, outputs, is_scripted, is_complete, files }
@@ -144,8 +144,8 @@ impl Sources {
             || self.is_joined(text, 4)
     }
 
-    /// Returns whether a text consists of at most this many texts: the parts of a message that a compaction keeps are
-    /// joined.
+    /// Returns whether a text is the concatenation of at most this many known texts, because a compaction joins
+    /// the parts of a message.
     fn is_joined(&self, text: &str, parts: usize) -> bool {
         let begins = |said: &String| {
             let rest = text.strip_prefix(&**said).filter(|_| !said.is_empty() && parts > 1);
@@ -164,7 +164,7 @@ impl Sources {
         }
         let fits = |file: &String| {
             if is_cut {
-                // The character that the limit cut in two is sent as a replacement.
+                // The character that the limit cut in two is sent as U+FFFD.
                 file.starts_with(text.trim_end_matches('\u{fffd}'))
             } else {
                 file == text || file.trim() == text
@@ -173,7 +173,8 @@ impl Sources {
         versions.iter().any(fits) || self.said.contains(text)
     }
 
-    /// An output may follow a header of Convoke's; of a cut one, the head and the tail are kept.
+    /// Returns whether a text is an output, possibly after a header. Of a truncated output, the head and the
+    /// tail are kept.
     fn is_output(&self, text: &str, is_cut: bool) -> bool {
         self.outputs.iter().chain(&self.said).any(|output| {
             let after_header =
@@ -200,7 +201,7 @@ impl Sources {
         }
     }
 
-    /// Returns whether a text is a text of the pack, or one that follows another.
+    /// Returns whether a text is one of the pack's texts, or several in a row.
     fn is_of_pack(&self, text: &str) -> bool {
         self.templates.iter().any(|template| {
             let rest = text.strip_prefix(&**template).map(str::trim_start);
@@ -209,7 +210,7 @@ impl Sources {
     }
 }
 
-/// Returns whether a scenario consists of nothing but fields and steps whose texts are collected here, so that every
+/// Returns whether a scenario consists only of fields and steps whose texts are collected here, so that every
 /// text of its requests must be among them.
 fn states_everything(scenario: &Scenario) -> bool {
     const FIELDS: [&str; 22] = [

@@ -1,5 +1,5 @@
-//! A stand-in for the tools of a scenario: what they returned comes from the captures, what Codex
-//! adds beside it is made here.
+//! The simulated tools of a scenario: their results come from the captures, and Codex's additions are created
+//! here.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -18,7 +18,7 @@ const IMAGE_ATTACHED: &str = "attached local image path";
 
 /// The outputs of the tools, by call.
 pub(crate) struct Tools<'a> {
-    /// From the session files: as the tools returned it.
+    /// The outputs in the session files, as the tools returned them.
     recorded: HashMap<String, VecDeque<ResponseItem>>,
     scenario: &'a Scenario,
 }
@@ -39,8 +39,8 @@ impl<'a> Tools<'a> {
         Self { recorded, scenario }
     }
 
-    /// Returns what the calls of the answer to request `number` returned, and what Codex says
-    /// beside it, in the order in which it is recorded.
+    /// Returns the results of the calls in the response to request `number`, and Codex's additions, in the
+    /// order in which they are recorded.
     pub(crate) fn run(
         &mut self,
         calls: &[ResponseItem],
@@ -119,7 +119,7 @@ fn output_text<'a>(call: &FunctionCall, outputs: &'a [ResponseItem]) -> Option<&
     })
 }
 
-/// A patch that was applied through a shell earns a warning.
+/// Returns the warning about a patch that was applied through a shell.
 fn patch_warning(call: &ResponseItem, outputs: &[ResponseItem]) -> Option<ResponseItem> {
     let ResponseItem::FunctionCall(call) = call else {
         return None;
@@ -149,7 +149,7 @@ fn patch_warning(call: &ResponseItem, outputs: &[ResponseItem]) -> Option<Respon
     })
 }
 
-/// An image that the model asked to see follows the outputs.
+/// Returns the message with an image that the model asked to see, which follows the outputs.
 fn seen_image(
     call: &ResponseItem,
     outputs: &[ResponseItem],

@@ -68,7 +68,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Adds a line to a file, as the program does when it remembers something.
+    /// Adds a line to a file, as the program does for its history.
     pub(crate) fn append(&self, path: &Path, line: &str) {
         let mut text = self.read_text(path, FileKind::Input).unwrap_or_default();
         text.push_str(line);
@@ -79,8 +79,8 @@ impl Tree {
         self.read_text(Path::new(path), FileKind::Input).ok()
     }
 
-    /// Runs commands of bash over the files: they are written to a folder, changed there and read
-    /// back, `/lab` standing for the folder meanwhile.
+    /// Runs bash commands on the files: they are written to a directory, changed there and read back. `/lab`
+    /// stands for that directory.
     pub(crate) fn run(&self, commands: &[String]) -> Result<(), String> {
         if commands.is_empty() {
             return Ok(());
@@ -95,7 +95,7 @@ impl Tree {
             let _ = Command::new("git").args(git).status();
         }
         for command in commands {
-            // Whether it did what it should shows in the requests.
+            // The requests show whether the command succeeded.
             let mut bash = Command::new("bash");
             bash.arg("-c").arg(command.replace(LAB, lab));
             bash.current_dir(self.cwd.replacen(LAB, lab, 1));
@@ -107,7 +107,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Refuses what the program's user could not read: these files, and all below these folders.
+    /// Refuses files that the program's user could not read: these files, and everything below these folders.
     fn allowed(&self, path: &Path, what: Access) -> io::Result<()> {
         let real = self.files.borrow().canonicalize(path);
         let real = real.unwrap_or_else(|_| path.to_owned());
@@ -158,7 +158,7 @@ pub(crate) fn pack_folder(scenario: &Scenario, packs: &Path) -> PathBuf {
     packs.join(format!("codex-{}", minor.join(".")))
 }
 
-/// Returns where a path leads as far as it exists, so that writing below a link goes through it.
+/// Resolves the existing part of a path, so that writing below a link goes through it.
 fn resolved(files: &MemoryTree, path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|it| Some((it, files.canonicalize(it).ok()?)));
     existing.map_or(path.to_owned(), |(ancestor, real)| match path.strip_prefix(ancestor) {
@@ -217,7 +217,7 @@ fn read_in(files: &mut MemoryTree, from: &Path, to: &Path, lab: &str) -> Result<
             read_in(files, &from.join(&name), &to.join(&name), lab)?;
         }
     } else if found.is_file() {
-        // The program could read files that this user may not: only `unreadable` says otherwise.
+        // The program could read files that this user cannot; only `unreadable` lists exceptions.
         let bytes = std::fs::read(from).unwrap_or_default();
         let bytes = match String::from_utf8(bytes) {
             Ok(text) => text.replace(lab, LAB).into_bytes(),

@@ -1,7 +1,7 @@
-//! Modes and models of a session, chosen by name.
+//! Chooses modes and models of a session by name.
 //!
-//! Agents offer them as configuration options, as modes, or as models of an older form of the protocol. A name is the
-//! id or the displayed name of an offered value, compared without regard to case.
+//! Agents offer them as configuration options, as modes, or as models in an older form of the protocol. A name
+//! is the id or the displayed name of an offered value, compared without regard to case.
 
 use serde_json::{Value, json};
 
@@ -12,14 +12,14 @@ pub(super) enum Choice {
     Model,
 }
 
-/// The result of looking for a name in what a session offers.
+/// The result of looking up a name among the offered values.
 #[derive(Debug, PartialEq)]
-pub(super) enum Found {
-    /// It is chosen already.
+pub(super) enum ChoiceLookup {
+    /// The value is already chosen.
     Current,
-    /// The method and parameters, without the session, that choose it.
+    /// The method and parameters (without the session) that choose the value.
     Request(&'static str, Value),
-    /// It is not offered; these are.
+    /// The value is not among these offered ones.
     Missing(Vec<String>),
     /// The session offers no choice.
     NoChoice,
@@ -34,14 +34,14 @@ impl Choice {
         }
     }
 
-    /// Looks for a name in what the response of `session/new`, `load` or `resume` offers.
-    pub fn find(self, name: &str, offered: &Value) -> Found {
+    /// Looks up a name in the response to `session/new`, `load` or `resume`.
+    pub fn find(self, name: &str, offered: &Value) -> ChoiceLookup {
         self.find_option(name, &offered["configOptions"])
             .or_else(|| self.find_listed(name, offered))
-            .unwrap_or(Found::NoChoice)
+            .unwrap_or(ChoiceLookup::NoChoice)
     }
 
-    fn find_option(self, name: &str, options: &Value) -> Option<Found> {
+    fn find_option(self, name: &str, options: &Value) -> Option<ChoiceLookup> {
         let word = self.as_str();
         let mut options = options.as_array()?.iter();
         let option = options.find(|option| option["category"] == word || option["id"] == word)?;
@@ -52,7 +52,7 @@ impl Choice {
         }))
     }
 
-    fn find_listed(self, name: &str, offered: &Value) -> Option<Found> {
+    fn find_listed(self, name: &str, offered: &Value) -> Option<ChoiceLookup> {
         let (state, list, id, current, method) = match self {
             Self::Mode => {
                 (&offered["modes"], "availableModes", "id", "currentModeId", "session/set_mode")
@@ -77,7 +77,7 @@ impl Choice {
     }
 }
 
-/// Returns the values of an option, which may be in groups, with their names.
+/// Returns the values of an option with their names; values may be grouped.
 fn values(options: &Value) -> Vec<(&str, &str)> {
     let options = options.as_array().map_or(&[][..], Vec::as_slice);
     let flat = options.iter().flat_map(|option| match option["options"].as_array() {
@@ -93,9 +93,9 @@ fn choose(
     values: &[(&str, &str)],
     current: Option<&str>,
     request: impl FnOnce(&str) -> (&'static str, Value),
-) -> Found {
+) -> ChoiceLookup {
     let exact = values.iter().find(|(value, _)| *value == name);
-    // Ids may be addresses that end with the name.
+    // An id may be a URL that ends in the name.
     let tail = |value: &str| value.rsplit_once('#').is_some_and(|(_, tail)| tail == name);
     let close = || {
         values.iter().find(|(value, shown)| {
@@ -103,12 +103,14 @@ fn choose(
         })
     };
     match exact.or_else(close) {
-        Some((value, _)) if current == Some(value) => Found::Current,
+        Some((value, _)) if current == Some(value) => ChoiceLookup::Current,
         Some((value, _)) => {
             let (method, params) = request(value);
-            Found::Request(method, params)
+            ChoiceLookup::Request(method, params)
         }
-        None => Found::Missing(values.iter().map(|(value, _)| (*value).to_owned()).collect()),
+        None => {
+            ChoiceLookup::Missing(values.iter().map(|(value, _)| (*value).to_owned()).collect())
+        }
     }
 }
 
@@ -124,14 +126,17 @@ mod tests {
             "models": {"currentModelId": "auto", "availableModels": [{"modelId": "flash"}]},
         });
         let mode = |name| Choice::Mode.find(name, &offered);
-        assert_eq!(mode("default"), Found::Current);
-        let auto = || Found::Request("session/set_mode", json!({"modeId": "autoEdit"}));
+        assert_eq!(mode("default"), ChoiceLookup::Current);
+        let auto = || ChoiceLookup::Request("session/set_mode", json!({"modeId": "autoEdit"}));
         assert_eq!(mode("autoEdit"), auto());
         assert_eq!(mode("auto edit"), auto());
-        assert_eq!(mode("x"), Found::Missing(vec!["default".to_owned(), "autoEdit".to_owned()]));
-        let flash = Found::Request("session/set_model", json!({"modelId": "flash"}));
+        assert_eq!(
+            mode("x"),
+            ChoiceLookup::Missing(vec!["default".to_owned(), "autoEdit".to_owned()])
+        );
+        let flash = ChoiceLookup::Request("session/set_model", json!({"modelId": "flash"}));
         assert_eq!(Choice::Model.find("flash", &offered), flash);
-        assert_eq!(Choice::Model.find("x", &json!({})), Found::NoChoice);
+        assert_eq!(Choice::Model.find("x", &json!({})), ChoiceLookup::NoChoice);
     }
 
     #[test]
@@ -148,7 +153,7 @@ mod tests {
         for name in ["plan", "planning", plan] {
             assert_eq!(
                 Choice::Mode.find(name, &offered),
-                Found::Request(
+                ChoiceLookup::Request(
                     "session/set_config_option",
                     json!({"configId": "how", "value": plan})
                 )

@@ -1,7 +1,7 @@
-//! Client methods of ACP: files beneath the working directory, and terminals.
+//! Client methods of ACP: files below the working directory, and terminals.
 //!
-//! Off unless the member's settings ask for it. Files are those that the sandbox shows to the agent, and a command runs
-//! under the policy of the agent's own program.
+//! Off unless the member's settings ask for them. Only files that the sandbox shows to the agent are
+//! accessible, and a command runs under the policy of the agent's own program.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -28,28 +28,28 @@ use crate::sandbox::{Policy, Reach};
 use crate::stream::Sink;
 use crate::verdict::Exit;
 
-/// The maximum number of commands that run at the same time.
+/// The maximum number of commands that run at once.
 const OPEN_TERMINALS: usize = 16;
 /// The maximum number of terminals of a turn.
 const MOST_TERMINALS: usize = 1 << 10;
-/// The bytes at the end of an output that are kept, unless the agent asks for fewer.
+/// The number of bytes kept from the end of an output, unless the agent asks for fewer.
 const KEPT_OUTPUT: usize = 1 << 20;
 
-/// The JSON-RPC errors of wrong parameters, of a failure, and of a file that does not exist.
+/// JSON-RPC error codes: invalid parameters, a failure, and a missing file.
 pub(super) const INVALID_PARAMS: i64 = -32602;
 pub(super) const FAILED: i64 = -32603;
 const NOT_FOUND: i64 = -32002;
 
-/// The methods that an agent is offered.
+/// The client methods offered to an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientSettings {
-    /// Files can be read and written.
+    /// Whether files can be read and written.
     pub files: bool,
-    /// Commands can be run.
+    /// Whether commands can be run.
     pub terminal: bool,
-    /// The output after which a command is killed.
+    /// The output size at which a command is killed.
     pub output_bytes: u64,
-    /// A file that does not exist is read as empty: the agent's program takes the error for a failure.
+    /// Whether a missing file reads as empty, because the agent's program treats the error as a failure.
     pub missing_is_empty: bool,
 }
 
@@ -60,15 +60,15 @@ pub(super) struct Client {
     terminals: BTreeMap<String, OpenTerminal>,
     ended: mpsc::UnboundedSender<String>,
     endings: mpsc::UnboundedReceiver<String>,
-    /// The terminals whose end has not been handled.
+    /// The ended terminals that were not handled yet.
     woken: Vec<String>,
     /// The number of the last event or terminal.
     number: usize,
-    /// The commands that were killed because the turn ended.
+    /// The number of commands that were killed because the turn ended.
     left: u64,
 }
 
-/// The directory of the member, and how commands are started there.
+/// The member's directory, and how commands are started in it.
 struct Access {
     root: Beneath,
     reach: Reach,
@@ -79,7 +79,7 @@ struct Access {
 
 struct OpenTerminal {
     terminal: Terminal,
-    /// The requests that wait for its end.
+    /// The requests that wait for the terminal to end.
     waiting: Vec<Value>,
     is_released: bool,
     is_reported: bool,
@@ -106,12 +106,12 @@ impl Refusal {
     }
 }
 
-/// A change to a file that was checked and is not made yet.
+/// A change to a file that was checked but not applied.
 #[derive(Debug)]
 pub(super) struct Change {
     pub path: PathBuf,
     pub content: String,
-    /// The difference, as a person reads it.
+    /// The difference, for people.
     pub diff: String,
     is_new: bool,
 }
@@ -195,7 +195,7 @@ impl Client {
         text.map(|content| json!({ "content": content }))
     }
 
-    /// Checks a change to a file.
+    /// Checks a change to a file without applying it.
     pub fn change(&self, path: &Path, content: String) -> Result<Change, Refusal> {
         let access = self.access()?;
         let file = access.find(path)?;
@@ -204,7 +204,8 @@ impl Client {
             below.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))
         });
         if in_git || !access.reach.lets_change(&real) {
-            let message = format!("`{}` stays as it is: it decides what runs", path.display());
+            let message =
+                format!("`{}` was not changed, because it can name commands", path.display());
             return Err(Refusal::new(FAILED, message));
         }
         let kind = FileKind::ClientFile;
@@ -217,13 +218,13 @@ impl Client {
         Ok(Change { path: path.to_owned(), content, diff, is_new })
     }
 
-    /// Makes a change.
+    /// Applies a change.
     pub fn write(&mut self, change: &Change, sink: &mut Sink<'_>) -> Result<Value, Refusal> {
         let Change { path, content, diff, is_new } = change;
         let id = self.next_id("write");
         started(&id, "write_text_file", &json!({ "path": path }), sink);
         let written = self.access().and_then(|access| {
-            // Looked up again: it may have been waited for an answer.
+            // Looked up again, because a person may have taken time to answer.
             let file = access.find(path)?;
             file.write(content.as_bytes()).map_err(|error| Refusal::io(path, &error))
         });
@@ -232,7 +233,7 @@ impl Client {
         if written.is_ok() {
             let path = path.to_string_lossy();
             let change = Cow::Borrowed(if *is_new { "add" } else { "update" });
-            // The finished call has the difference.
+            // The finished call reports the difference.
             let changes = vec![FileChange { path, change, diff: None }];
             sink(Event::own(EventKind::FileChange { changes }));
         }
@@ -243,7 +244,7 @@ impl Client {
     pub fn create(&mut self, line: &CommandLine, sink: &mut Sink<'_>) -> Result<Value, Refusal> {
         let running = self.terminals.values().filter(|it| it.terminal.exit().is_none()).count();
         if running >= OPEN_TERMINALS || self.terminals.len() >= MOST_TERMINALS {
-            let message = format!("{running} commands run already; end one of them");
+            let message = format!("{running} commands are already running; end one of them");
             return Err(Refusal::new(FAILED, message));
         }
         let access = self.access()?;
@@ -252,11 +253,11 @@ impl Client {
         (launch.program, launch.args) = line.program();
         let mut policy = access.policy.clone();
         if let Some((name, _)) = line.env.iter().find(|(name, _)| !is_variable_name(name)) {
-            let message = format!("`{name}` is not a valid name of a variable");
+            let message = format!("`{name}` is not a valid variable name");
             return Err(Refusal::new(INVALID_PARAMS, message));
         }
         if let Some(policy) = &mut policy {
-            // Not in the environment of the steps that confine it, which it could change.
+            // Not in the environment of the processes that confine the command, which it could affect.
             policy.env.clone_from(&line.env);
         } else {
             let env = line.env.iter().map(|(name, value)| (name.into(), value.into()));
@@ -296,7 +297,7 @@ impl Client {
         Ok(result)
     }
 
-    /// Waits for the end of a terminal; `None` if it runs.
+    /// Waits for a terminal to end; `None` if it is still running.
     pub fn wait(&mut self, id: &str, request: &Value) -> Result<Option<Value>, Refusal> {
         let open = self.terminal(id)?;
         let exit = open.terminal.exit().map(exit_status);
@@ -312,7 +313,7 @@ impl Client {
         Ok(json!({}))
     }
 
-    /// Kills the command of a terminal, and forgets it when it has ended.
+    /// Kills the command of a terminal, and removes the terminal once the command has ended.
     pub fn release(&mut self, id: &str) -> Result<Value, Refusal> {
         let open = self.terminal(id)?;
         open.terminal.kill();
@@ -327,7 +328,7 @@ impl Client {
         self.endings.poll_recv(context).map(|ended| self.woken.extend(ended))
     }
 
-    /// Reports the terminals that have ended, and returns the requests that waited for them with their responses.
+    /// Reports the terminals that have ended, and returns the requests that waited for them, with responses.
     pub fn ended(&mut self, sink: &mut Sink<'_>) -> Vec<(Value, Value)> {
         let mut responses = Vec::new();
         for id in std::mem::take(&mut self.woken) {
@@ -361,7 +362,7 @@ impl Client {
         })
     }
 
-    /// Reports the terminals whose end was not handled, and returns a diagnostic of those that were left running.
+    /// Reports the remaining ended terminals, and returns a diagnostic if commands were left running.
     pub fn finish(&mut self, sink: &mut Sink<'_>) -> Option<Diagnostic> {
         for (id, open) in &mut self.terminals {
             open.report(id, sink);
@@ -374,7 +375,7 @@ impl Client {
 }
 
 impl OpenTerminal {
-    /// Reports the end, once.
+    /// Reports the end of a terminal, once.
     fn report(&mut self, id: &str, sink: &mut Sink<'_>) {
         if !std::mem::replace(&mut self.is_reported, true) {
             let is_success = self.terminal.exit() == Some(Exit::Code(0));
@@ -384,14 +385,14 @@ impl OpenTerminal {
 }
 
 impl Access {
-    /// Returns the file of a path that the agent may read.
+    /// Returns a file that the agent may read, by path.
     fn find(&self, path: &Path) -> Result<BeneathFile<'_>, Refusal> {
         let given = path.display();
         let file = self.root.file(path).map_err(|Outside| {
-            Refusal::new(INVALID_PARAMS, format!("`{given}` is not beneath the working directory"))
+            Refusal::new(INVALID_PARAMS, format!("`{given}` is not below the working directory"))
         })?;
         if !self.reach.shows(&file.path()) {
-            return Err(Refusal::new(FAILED, format!("`{given}` holds secrets of the user")));
+            return Err(Refusal::new(FAILED, format!("`{given}` holds the user's secrets")));
         }
         Ok(file)
     }
@@ -409,7 +410,7 @@ impl Access {
         let real = self.root.path().join(given).canonicalize();
         let real = real.map_err(|error| Refusal::io(given, &error))?;
         if !real.starts_with(self.root.path()) {
-            let message = format!("`{}` is not beneath the working directory", given.display());
+            let message = format!("`{}` is not below the working directory", given.display());
             return Err(Refusal::new(INVALID_PARAMS, message));
         }
         Ok(real)

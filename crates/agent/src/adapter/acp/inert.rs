@@ -1,10 +1,10 @@
 //! Prevents the programs of ACP agents from interpreting a prompt.
 //!
-//! Some programs treat a prompt that begins with `/`, after blanks, as a command: they swallow it, answer it
-//! themselves, or refuse it. A line in front of it makes it text for all of them. Claude's adapter also reads files
-//! that the last block names with `@`, so that a fixed sentence follows the prompt there.
+//! Some programs treat a prompt that begins with `/`, after blanks, as a command: they drop it, answer it
+//! themselves, or refuse it. A line before the prompt makes it plain text for all of them. Claude's adapter
+//! also reads files that the last block names with `@`, so a fixed sentence follows the prompt there.
 //!
-//! An assembled prompt is escaped already ([`super::super::escaping`]); other callers may send any text.
+//! An assembled prompt is already escaped ([`super::super::escaping`]); other callers may send any text.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ use crate::diagnostics;
 /// The escaping of prompts for ACP agents.
 pub(in crate::adapter) const ESCAPING: Escaping = Escaping::LeadingSlash;
 
-/// The line before a prompt that a program would take for a command.
+/// The line before a prompt that a program would treat as a command.
 const LEAD: &str = "The message is:\n";
 
-/// Returns the text blocks of a prompt and a diagnostic of a change.
+/// Returns the text blocks of a prompt, and a diagnostic if it was changed.
 pub(super) fn blocks(
     prompt: &str,
     scans_last_block: bool,

@@ -10,12 +10,12 @@ use crate::turn_input::Permissions;
 pub struct Permit {
     /// The permissions.
     pub permissions: Permissions,
-    /// The kernel enforces the permissions on everything that the agent does.
+    /// Whether the kernel enforces the permissions on everything that the agent does.
     pub is_confined: bool,
 }
 
 impl Permit {
-    /// Returns why a call is refused; `None` if it is allowed.
+    /// Returns the reason why a call is refused; `None` if it is allowed.
     pub(super) fn refusal(&self, call: &Call, cwd: &Path) -> Option<&'static str> {
         let Self { permissions, is_confined } = *self;
         if permissions == Permissions::Full {
@@ -26,38 +26,38 @@ impl Permit {
                 self.refuses_changes()
             }
             "edit" | "delete" | "move" if !is_confined && call.paths().next().is_none() => {
-                Some("it names no path, and nothing on this system confines it")
+                Some("the call names no path, and this system cannot confine it")
             }
             "edit" | "delete" | "move" => {
                 let is_inside = call.paths().all(|path| is_below(path, cwd));
-                (!is_inside).then_some("a path is outside of its working directory")
+                (!is_inside).then_some("a path is outside the working directory")
             }
             "fetch" if permissions < Permissions::EditAndNetwork => {
-                Some("its permissions do not include the network")
+                Some("the permissions do not include the network")
             }
             "read" | "search" | "think" | "fetch" => None,
-            "switch_mode" => Some("its permissions decide its mode"),
+            "switch_mode" => Some("the permissions determine the mode"),
             _ if is_confined => None,
             "execute" => self.refuses_commands(),
-            _ => Some("nothing on this system confines this tool to its permissions"),
+            _ => Some("this system cannot confine this tool to the permissions"),
         }
     }
 }
 
 impl Permit {
-    /// Returns why no file may be changed.
+    /// Returns the reason why no file may be changed, if any.
     pub(super) fn refuses_changes(&self) -> Option<&'static str> {
-        (self.permissions <= Permissions::ReadOnly).then_some("its permissions are `read-only`")
+        (self.permissions <= Permissions::ReadOnly).then_some("the permissions are `read-only`")
     }
 
-    /// Returns why no command may be run.
+    /// Returns the reason why no command may be run, if any.
     pub(super) fn refuses_commands(&self) -> Option<&'static str> {
         let is_held = self.is_confined || self.permissions == Permissions::Full;
-        (!is_held).then_some("nothing on this system confines a command to its permissions")
+        (!is_held).then_some("this system cannot confine a command to the permissions")
     }
 }
 
-/// Returns whether a path is below a directory, without access to the file system: `..` leads out.
+/// Returns whether a path is below a directory, without accessing the file system. A path with `..` is not.
 fn is_below(path: &Path, directory: &Path) -> bool {
     use std::path::Component;
     let is_plain = |part: Component<'_>| !matches!(part, Component::ParentDir);

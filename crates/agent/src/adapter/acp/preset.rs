@@ -1,9 +1,9 @@
-//! The ACP agents that are known by name, as they were measured.
+//! The ACP agents known by name, as measured.
 
 use crate::turn_input::Permissions;
 use crate::vendor::Vendor;
 
-/// An ACP agent that is known by name.
+/// An ACP agent known by name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Preset {
     /// The name of the agent.
@@ -12,37 +12,37 @@ pub struct Preset {
     pub command: &'static str,
     /// The arguments that make the program speak ACP.
     pub args: &'static [&'static str],
-    /// The npm package that installs it.
+    /// The npm package that installs the program.
     pub package: &'static str,
     /// The instructions for signing in.
     pub sign_in: &'static str,
-    /// The CLI below it, whose directory and sign-in it uses.
+    /// The CLI that the program runs, whose directory and sign-in it uses.
     pub vendor: Option<Vendor>,
-    /// The directories in the user's home that it reads; only its state in them can be changed.
+    /// The directories in the user's home that the program reads. Only its state in them can be changed.
     pub(crate) directory: &'static [&'static str],
-    /// Files that the program creates in those directories and does not start without, with their content. Convoke
-    /// creates them before the turn.
+    /// Files in those directories that the program creates and cannot start without, with their content.
+    /// Convoke creates them before the turn.
     pub(crate) files: &'static [(&'static str, &'static str)],
-    /// The directories in the user's home that it writes.
+    /// The directories in the user's home that the program writes.
     pub(crate) state: &'static [&'static str],
-    /// The user's variables that it signs in with; `*` at the beginning or the end stands for any characters.
+    /// The user's variables that the program signs in with; `*` at the start or end matches any characters.
     pub(crate) variables: &'static [&'static str],
-    /// The variables that it is started with.
+    /// The variables that the program is started with.
     pub env: &'static [(&'static str, &'static str)],
-    /// The settings that point the program to a model server, beside those of its CLI.
+    /// The settings that point the program to a model server, in addition to those of its CLI.
     pub(crate) endpoint: Option<&'static PresetEndpoint>,
-    /// The option that names a file of MCP servers, where the program ignores those of a session.
+    /// The option that names a file of MCP servers, for a program that ignores those of a session.
     pub(crate) servers_option: Option<&'static str>,
     /// The option for the port between the program's own processes.
     pub(crate) port_option: Option<&'static str>,
-    /// The files and directories of a project that it applies and that cannot be withheld.
+    /// The files and directories of a project that the program applies and that cannot be withheld.
     pub(crate) followed: &'static [&'static str],
-    /// The variable that names a file of default settings, and those without which the program's tools fail in the
-    /// sandbox.
+    /// The variable that names a file of default settings, and the settings without which the program's tools
+    /// fail in the sandbox.
     pub(crate) confined_defaults: Option<(&'static str, &'static str)>,
-    /// The program acts on commands and files that the last block of a prompt names.
+    /// Whether the program acts on commands and files named in the last block of a prompt.
     pub(crate) scans_last_block: bool,
-    /// The program reports failures as text.
+    /// Whether the program reports failures as text.
     pub(crate) reports_errors_as_text: bool,
 }
 
@@ -74,7 +74,7 @@ const BASE: Preset = Preset {
     reports_errors_as_text: false,
 };
 
-/// The keys of models, for programs that talk to any of them.
+/// The variables of model keys, for programs that can use any model.
 const ANY_MODEL: &[&str] = &["*_API_KEY"];
 
 /// Every preset, by name.
@@ -111,7 +111,7 @@ pub static PRESETS: [Preset; 8] = [
         args: &["--acp", "--stdio"],
         package: "@github/copilot",
         sign_in: "Start `copilot` once and type `/login`, or set COPILOT_GITHUB_TOKEN.",
-        // It replaces files in its directory, and does not start where it cannot.
+        // The program replaces files in its directory, and does not start if it cannot.
         state: &[".cache/Microsoft/DeveloperTools", ".cache/copilot", ".copilot"],
         variables: &["COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"],
         env: &[("COPILOT_AUTO_UPDATE", "false")],
@@ -200,7 +200,7 @@ pub static PRESETS: [Preset; 8] = [
         variables: &["DASHSCOPE_*", "OPENAI_*", "QWEN_*"],
         endpoint: Some(&QWEN),
         followed: &[".qwen"],
-        // It runs commands in a terminal of their own, and the sandbox opens none.
+        // The program runs commands in a terminal, which the sandbox does not allow it to open.
         confined_defaults: Some((
             "QWEN_CODE_SYSTEM_DEFAULTS_PATH",
             r#"{ "tools": { "shell": { "enableInteractiveShell": false } } }"#,
@@ -209,7 +209,7 @@ pub static PRESETS: [Preset; 8] = [
     },
 ];
 
-/// It signs in with a file only. Its configuration file leads to the server, as that of its CLI does.
+/// The program signs in only with a file. Its configuration file points to the server, like that of its CLI.
 const CODEX: PresetEndpoint = PresetEndpoint {
     variables: &[],
     files: &[(".codex/auth.json", r#"{ "auth_mode": "apikey", "OPENAI_API_KEY": "rehearsal" }"#)],
@@ -296,11 +296,11 @@ impl Preset {
         self.vendor.is_some_and(|vendor| vendor.facts().command != self.command)
     }
 
-    /// Returns the session mode that fits the permissions of a turn, where the default of the program does
-    /// not. `is_confined` is whether the kernel enforces them.
+    /// Returns the session mode for the permissions of a turn, if the program's default does not match.
+    /// `is_confined` is whether the kernel enforces the permissions.
     pub(crate) fn mode(&self, permissions: Permissions, is_confined: bool) -> Option<&'static str> {
         match (self.name, permissions) {
-            // Its default asks nothing. Its own sandbox does not start within ours.
+            // The default asks nothing. The program's own sandbox does not start inside ours.
             ("codex-acp", Permissions::Ask) => Some("read-only"),
             ("codex-acp", _) if is_confined => Some("agent-full-access"),
             ("codex-acp", Permissions::ReadOnly) => Some("read-only"),
@@ -308,7 +308,7 @@ impl Preset {
                 Some("workspace-write")
             }
             ("codex-acp", Permissions::Full) => Some("agent-full-access"),
-            // Its default lets a model decide what is asked.
+            // By default, a model decides what is asked.
             ("qwen", _) => Some("default"),
             _ => None,
         }

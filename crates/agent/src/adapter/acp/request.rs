@@ -1,4 +1,4 @@
-//! The requests of an agent to its client, parsed.
+//! Parses an agent's requests to its client.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use convoke_core::name::shell_word;
 use serde_json::Value;
 
-/// The shell that runs a command without arguments, which is a line for a shell.
+/// The shell for a command without arguments, which is a shell command line.
 const SHELL: &str = "/bin/sh";
 
 /// A request for a file or a terminal.
@@ -21,7 +21,7 @@ pub(super) enum ClientRequest {
     Release(String),
 }
 
-/// The lines of a file that are read.
+/// The range of lines to read from a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadRange {
     /// The number of lines before the first one.
@@ -37,12 +37,12 @@ pub(super) struct CommandLine {
     pub args: Vec<String>,
     pub env: Vec<(String, String)>,
     pub cwd: Option<PathBuf>,
-    /// The bytes of the output that are kept.
+    /// The maximum size of the kept output.
     pub kept: Option<usize>,
 }
 
 impl ClientRequest {
-    /// Parses a request; `None` if the method is another. The error names the parameter that is wrong.
+    /// Parses a request; `None` for any other method. The error names the invalid parameter.
     pub fn parse(method: &str, params: &Value) -> Option<Result<Self, String>> {
         let text = |name: &str| {
             let text = params[name].as_str().map(str::to_owned);
@@ -78,7 +78,7 @@ impl ReadRange {
         Self { skipped: number("line").unwrap_or(1).saturating_sub(1), count: number("limit") }
     }
 
-    /// Returns the lines of a text, as they are.
+    /// Returns the selected lines of a text, unchanged.
     pub fn select(self, text: String) -> String {
         if self.skipped == 0 && self.count.is_none() {
             return text;
@@ -124,7 +124,7 @@ impl CommandLine {
         (self.command.clone().into(), self.args.iter().map(OsString::from).collect())
     }
 
-    /// Returns the command with its variables in one line, as a shell would take it.
+    /// Returns the command with its variables as one shell command line.
     pub fn text(&self) -> String {
         let variables =
             self.env.iter().map(|(name, value)| format!("{name}={}", shell_word(value)));

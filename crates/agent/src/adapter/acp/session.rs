@@ -1,8 +1,10 @@
-//! One turn over ACP: initialize, a session, its mode and model, the prompt, and questions in between.
+//! One turn over ACP: initialize, open a session, set mode and model, send the prompt, and answer requests.
+
+mod question;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,32 +12,26 @@ use std::time::Duration;
 use convoke_core::Diagnostic;
 use serde_json::{Value, json};
 
-use super::choice::{Choice, Found};
-use super::client::{Change, Client, ClientSettings, FAILED, INVALID_PARAMS, Refusal};
+use self::question::{ApprovedAction, QuestionSubject};
+use super::choice::{Choice, ChoiceLookup};
+use super::client::{Client, ClientSettings};
 use super::permit::Permit;
-use super::request::{ClientRequest, CommandLine};
 use crate::diagnostics;
-use crate::event::{Event, EventKind};
-use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles};
 use crate::process::{Decision, Dialogue, HostAccess, Input};
-use crate::stream::acp::{Acp, Call, Message, failure};
+use crate::stream::acp::{Acp, Message, failure};
 use crate::stream::{Reader, Sink};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Failure, FailureReason};
 
-/// The one version of the protocol that is spoken. Asked for a newer one, some agents answer in a draft of it.
+/// The supported protocol version. If asked for a newer one, some agents respond in a draft of it.
 const VERSION: u64 = 1;
-/// The longest silence before the session is open; programs take up to 5 seconds to start.
+/// The longest silence before the session is open. Programs take up to 5 seconds to start.
 const START_TIMEOUT: Duration = Duration::from_mins(2);
-/// The silence after which a loaded session has repeated its history: some repeat it after their response.
+/// The silence after which a loaded session has finished repeating its history. Some agents repeat it after
+/// their response.
 const REPLAY_SILENCE: Duration = Duration::from_millis(500);
-/// The time for a program to exit after its turn; the slowest takes 2 seconds.
+/// The time limit for a program to exit after its turn. The slowest takes 2 seconds.
 const EXIT_LIMIT: Duration = Duration::from_millis(2500);
-/// The maximum number of questions that are open at the same time.
-const OPEN_QUESTIONS: usize = 64;
-/// The JSON-RPC errors of a method that is not known, and of a request that its sender withdrew.
-const UNKNOWN_METHOD: i64 = -32601;
-const WITHDRAWN: i64 = -32800;
 
 /// The settings of a turn over ACP.
 #[derive(Debug, Default)]
@@ -46,13 +42,13 @@ pub struct SessionSettings {
     pub cwd: PathBuf,
     /// The session to resume.
     pub resume: Option<String>,
-    /// The mode that the user has chosen.
+    /// The mode chosen by the user.
     pub mode: Option<String>,
-    /// The mode that fits the permissions, where the program's default does not.
+    /// The mode for the permissions, if the program's default does not match.
     pub fitting_mode: Option<&'static str>,
-    /// The model, by name; `None` if the program's arguments choose it.
+    /// The model, by name; `None` if the program's arguments set it.
     pub model: Option<String>,
-    /// The model that the program's arguments choose.
+    /// The model that the program's arguments set.
     pub started_model: Option<String>,
     /// The MCP servers of the session.
     pub servers: Vec<Value>,
@@ -60,15 +56,15 @@ pub struct SessionSettings {
     pub meta: Option<Value>,
     /// The permissions that answer questions; `None` to ask a person.
     pub permit: Option<Permit>,
-    /// The files and terminals that the agent is offered.
+    /// The client methods offered to the agent.
     pub client: ClientSettings,
-    /// The title of a call is the command that it runs.
+    /// Whether the title of a call is the command that it runs.
     pub title_is_command: bool,
     /// The instructions for signing in.
     pub sign_in: Option<&'static str>,
 }
 
-/// The request that waits for its response.
+/// The request that is waiting for its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Initialize,
@@ -84,64 +80,21 @@ pub struct Session {
     reader: Acp,
     settings: SessionSettings,
     step: Step,
-    /// The id of the request that waits.
+    /// The id of the waiting request.
     waiting: u64,
-    /// The ways to sign in that the agent offers.
+    /// The sign-in methods that the agent offers.
     ways_to_sign_in: Vec<String>,
     id: Option<String>,
     /// Whether the session repeats its history when it is opened.
     repeats_history: bool,
-    /// The requests that choose mode and model.
+    /// The requests that set mode and model.
     choices: VecDeque<(&'static str, Value)>,
-    /// The open questions, by their id as JSON.
-    open: HashMap<String, Asked>,
+    /// The open questions, by request id as JSON.
+    open: HashMap<String, QuestionSubject>,
     /// The actions that a person allowed and the agent has not taken yet.
-    allowed: Vec<Allowed>,
+    allowed: Vec<ApprovedAction>,
     client: Client,
     is_cancelling: bool,
-}
-
-/// The subject of an open question.
-#[derive(Debug)]
-enum Asked {
-    /// A tool of the agent's own, with what the client may be asked to do for it.
-    Tool(Options, Vec<Allowed>),
-    Change(Change),
-    Command(CommandLine),
-}
-
-#[derive(Debug)]
-struct Options {
-    /// The tool call.
-    call: String,
-    allow: Option<String>,
-    refuse: Option<String>,
-}
-
-/// An action that was allowed, and needs no other question when the client is asked to take it.
-#[derive(Debug, PartialEq, Eq)]
-enum Allowed {
-    Change(PathBuf, String),
-    Command(String),
-}
-
-/// The decision of a member's permissions about an action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ruling {
-    Allowed,
-    Refused(&'static str),
-    /// A person decides.
-    Asks,
-}
-
-impl Ruling {
-    fn new(permit: Option<&Permit>, refuses: fn(&Permit) -> Option<&'static str>) -> Self {
-        match permit.map(refuses) {
-            None => Self::Asks,
-            Some(None) => Self::Allowed,
-            Some(Some(why)) => Self::Refused(why),
-        }
-    }
 }
 
 impl Session {
@@ -213,8 +166,9 @@ impl Session {
     fn initialized(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
         let version = &result["protocolVersion"];
         if version.as_u64() != Some(VERSION) {
-            let message =
-                format!("the agent speaks version {version} of ACP, and Convoke version {VERSION}");
+            let message = format!(
+                "the agent uses version {version} of ACP, but Convoke supports version {VERSION}"
+            );
             return self.fail(Failure::new(FailureReason::Other, message), sink);
         }
         let ways = result["authMethods"].as_array().map_or(&[][..], Vec::as_slice);
@@ -234,7 +188,7 @@ impl Session {
         if let Some(meta) = &self.settings.meta {
             params["_meta"] = meta.clone();
         }
-        // An agent that can do neither starts a new session, which is reported when the ids are compared.
+        // An agent that supports neither starts a new session, which is reported when the ids are compared.
         self.id = self.settings.resume.clone().filter(|_| can_resume || can_load);
         let Some(session) = &self.id else {
             return self.request(Step::Session, "session/new", &params);
@@ -266,7 +220,7 @@ impl Session {
         self.send_next()
     }
 
-    /// Finds the configured mode and model among those of the session.
+    /// Finds the configured mode and model among the offered ones.
     fn choose(&mut self, offered: &Value, sink: &mut Sink<'_>) -> Option<Failure> {
         let chosen = self.settings.mode.clone();
         let fitting = self.settings.fitting_mode.filter(|_| chosen.is_none()).map(str::to_owned);
@@ -278,19 +232,19 @@ impl Session {
         for (choice, name, is_required) in wanted {
             let Some(name) = name else { continue };
             let (message, is_wrong) = match choice.find(&name, offered) {
-                Found::Current => continue,
-                Found::Request(method, params) => {
+                ChoiceLookup::Current => continue,
+                ChoiceLookup::Request(method, params) => {
                     self.choices.push_back((method, params));
                     continue;
                 }
-                Found::Missing(others) => {
+                ChoiceLookup::Missing(others) => {
                     let others = others.join(", ");
                     let word = choice.as_str();
                     (format!("the agent has no {word} `{name}`; it has {others}"), is_required)
                 }
-                Found::NoChoice => {
+                ChoiceLookup::NoChoice => {
                     let word = choice.as_str();
-                    (format!("the agent offers no choice of a {word}, and uses its own"), false)
+                    (format!("the agent offers no choice of {word} and uses its own"), false)
                 }
             };
             if is_wrong {
@@ -305,7 +259,7 @@ impl Session {
         None
     }
 
-    /// Sends what comes next: a choice, else the prompt.
+    /// Sends the next request: a choice, else the prompt.
     fn send_next(&mut self) -> Input {
         let session = self.id.clone().unwrap_or_default();
         if let Some((method, mut params)) = self.choices.pop_front() {
@@ -333,265 +287,19 @@ impl Session {
                 } else if self.step == Step::Prompt {
                     self.reader.unknown("session/update of another session", line, sink);
                 } else if !self.repeats_history && Acp::is_content(&params["update"]) {
-                    // No part of the reply to a prompt that was not sent.
+                    // Not part of the reply, because the prompt was not sent yet.
                     self.reader.unknown("session/update before the prompt", line, sink);
                 }
                 Input::nothing()
             }
             "$/cancel_request" => self.withdraw(&params["requestId"], sink),
-            // Extensions begin with an underscore.
+            // Names of extensions begin with an underscore.
             method if method.starts_with('_') => Input::nothing(),
             method => {
                 self.reader.unknown(method, line, sink);
                 Input::nothing()
             }
         }
-    }
-
-    fn on_request(
-        &mut self,
-        id: &Value,
-        method: &str,
-        params: &Value,
-        line: &str,
-        sink: &mut Sink<'_>,
-    ) -> Input {
-        // A file or a command must not be written or run in part.
-        if self.reader.progress().is_line_cut() {
-            self.reader.unknown(&format!("{method} over the limits"), line, sink);
-            return refuse(id, &Refusal::new(INVALID_PARAMS, "the message is too large"));
-        }
-        if method == "session/request_permission" {
-            return self.ask(id, params, line, sink);
-        }
-        match ClientRequest::parse(method, params) {
-            Some(Ok(request)) if self.client.offers(&request) => {
-                return self.serve(id, request, params, sink);
-            }
-            Some(Err(why)) if self.offers_files_or_terminals() => {
-                return refuse(id, &Refusal::new(INVALID_PARAMS, why));
-            }
-            _ => {}
-        }
-        // Some agents call methods that were not advertised; they cope with the error.
-        self.reader.unknown(method, line, sink);
-        let message = format!("`{method}` is not offered");
-        respond(id, "error", &json!({ "code": UNKNOWN_METHOD, "message": message }))
-    }
-
-    fn ask(&mut self, id: &Value, params: &Value, line: &str, sink: &mut Sink<'_>) -> Input {
-        let offered = params["options"].as_array().map_or(&[][..], Vec::as_slice);
-        let of_kind = |kind: &str| {
-            let option = offered.iter().find(|option| option["kind"] == kind);
-            option.and_then(|option| option["optionId"].as_str()).map(str::to_owned)
-        };
-        // Never by position: the first option of some is "always".
-        let refuse = of_kind("reject_once").or_else(|| of_kind("reject_always"));
-        let call = params["toolCall"]["toolCallId"].as_str().unwrap_or_default().to_owned();
-        let options = Options { call, allow: of_kind("allow_once"), refuse };
-        let is_ours = params["sessionId"].as_str() == self.id.as_deref();
-        if self.is_cancelling
-            || !is_ours
-            || self.step != Step::Prompt
-            || self.open.len() >= OPEN_QUESTIONS
-        {
-            if !self.is_cancelling {
-                let name = "session/request_permission outside of the prompt";
-                self.reader.unknown(name, line, sink);
-            }
-            return answer(id, options, Decision::Withdrawn);
-        }
-        let call = self.reader.call(&params["toolCall"], sink);
-        if let Some(permit) = &self.settings.permit {
-            if let Some(why) = permit.refusal(&call, &self.settings.cwd) {
-                self.reader.refuse(&call, why, sink);
-                return answer(id, options, Decision::Refused);
-            }
-            self.note_missing_option(&options, sink);
-            return answer(id, options, Decision::Allowed);
-        }
-        let question = self.question(id, &call);
-        let mut allowed = Vec::new();
-        if self.offers_files_or_terminals() {
-            allowed.extend(call.new_texts().map(|(path, text)| Allowed::Change(path, text)));
-            let command = question.is_command.then(|| question.summary.clone());
-            allowed.extend(command.map(Allowed::Command));
-        }
-        self.put(question, Asked::Tool(options, allowed), sink);
-        Input::nothing()
-    }
-
-    /// Puts a question to a person.
-    fn put(&mut self, question: PermissionQuestion, asked: Asked, sink: &mut Sink<'_>) {
-        self.open.insert(question.id.clone(), asked);
-        sink(Event::own(EventKind::PermissionAsked { question, expires_at: 0 }));
-    }
-
-    fn offers_files_or_terminals(&self) -> bool {
-        self.settings.client.files || self.settings.client.terminal
-    }
-
-    /// Carries out a client request of the agent, within its permissions.
-    fn serve(
-        &mut self,
-        id: &Value,
-        request: ClientRequest,
-        params: &Value,
-        sink: &mut Sink<'_>,
-    ) -> Input {
-        let is_ours = params["sessionId"].as_str() == self.id.as_deref();
-        if !is_ours || self.step != Step::Prompt || self.is_cancelling {
-            return refuse(id, &Refusal::new(FAILED, "no prompt of this session is running"));
-        }
-        let done = match request {
-            ClientRequest::Read(path, range) => self.client.read(&path, range, sink),
-            ClientRequest::Write { path, content } => match self.client.change(&path, content) {
-                Ok(change) => return self.change(id, change, sink),
-                Err(refusal) => Err(refusal),
-            },
-            ClientRequest::Create(line) => return self.command(id, line, sink),
-            ClientRequest::Output(terminal) => self.client.output(&terminal),
-            ClientRequest::Wait(terminal) => match self.client.wait(&terminal, id) {
-                Ok(None) => return Input::nothing(),
-                Ok(Some(status)) => Ok(status),
-                Err(refusal) => Err(refusal),
-            },
-            ClientRequest::Kill(terminal) => self.client.kill(&terminal),
-            ClientRequest::Release(terminal) => self.client.release(&terminal),
-        };
-        if let Err(refusal) = &done {
-            self.deny(&refusal.message, sink);
-        }
-        respond_to(id, done)
-    }
-
-    /// Changes a file, or asks a person first.
-    fn change(&mut self, id: &Value, change: Change, sink: &mut Sink<'_>) -> Input {
-        let question = PermissionQuestion {
-            id: id.to_string(),
-            tool: "write_text_file".to_owned(),
-            summary: format!("write {}", change.path.display()),
-            input: json!({ "path": change.path }).to_string(),
-            diff: Some(change.diff.clone()).filter(|diff| !diff.is_empty()),
-            ..PermissionQuestion::default()
-        };
-        let allowed = Allowed::Change(change.path.clone(), change.content.clone());
-        let ruling = Ruling::new(self.settings.permit.as_ref(), Permit::refuses_changes);
-        self.decide(question, Asked::Change(change), &allowed, ruling, sink)
-    }
-
-    /// Starts a command, or has a person asked.
-    fn command(&mut self, id: &Value, line: CommandLine, sink: &mut Sink<'_>) -> Input {
-        let text = line.text();
-        let question = PermissionQuestion {
-            id: id.to_string(),
-            tool: "terminal".to_owned(),
-            summary: text.clone(),
-            input: json!({ "command": text, "cwd": line.cwd }).to_string(),
-            directory: line.cwd.clone().map(Box::new),
-            is_command: true,
-            ..PermissionQuestion::default()
-        };
-        let ruling = Ruling::new(self.settings.permit.as_ref(), Permit::refuses_commands);
-        self.decide(question, Asked::Command(line), &Allowed::Command(text), ruling, sink)
-    }
-
-    /// Decides by the permissions of the member, by what a person allowed before, or has a person asked.
-    fn decide(
-        &mut self,
-        question: PermissionQuestion,
-        asked: Asked,
-        allowed: &Allowed,
-        ruling: Ruling,
-        sink: &mut Sink<'_>,
-    ) -> Input {
-        let id: Value = serde_json::from_str(&question.id).unwrap_or_default();
-        if let Ruling::Refused(why) = ruling {
-            self.deny(&format!("{}: {why}", question.summary), sink);
-            return refuse(&id, &Refusal::new(FAILED, format!("refused: {why}")));
-        }
-        let known = self.allowed.iter().position(|it| it == allowed);
-        if ruling == Ruling::Allowed || known.is_some() {
-            known.map(|known| self.allowed.remove(known));
-            return self.act(&id, asked, Decision::Allowed, sink);
-        }
-        if self.open.len() >= OPEN_QUESTIONS || self.open.contains_key(&question.id) {
-            return refuse(&id, &Refusal::new(FAILED, "too many questions are open"));
-        }
-        self.put(question, asked, sink);
-        Input::nothing()
-    }
-
-    /// Acts on the answer to a question.
-    fn act(&mut self, id: &Value, asked: Asked, decision: Decision, sink: &mut Sink<'_>) -> Input {
-        let is_allowed = decision == Decision::Allowed;
-        let done = match asked {
-            Asked::Tool(options, allowed) => {
-                if is_allowed {
-                    self.allowed.extend(allowed);
-                    self.note_missing_option(&options, sink);
-                } else {
-                    self.reader.end_refused(&options.call, sink);
-                }
-                return answer(id, options, decision);
-            }
-            Asked::Change(_) | Asked::Command(_) if !is_allowed => {
-                Err(Refusal::new(FAILED, "refused by the user"))
-            }
-            Asked::Change(change) => self.client.write(&change, sink),
-            Asked::Command(line) => self.client.create(&line, sink),
-        };
-        if let (true, Err(refusal)) = (is_allowed, &done) {
-            self.deny(&refusal.message, sink);
-        }
-        respond_to(id, done)
-    }
-
-    /// Reports a call that is allowed and cannot be: what is allowed here holds once.
-    fn note_missing_option(&mut self, options: &Options, sink: &mut Sink<'_>) {
-        if options.allow.is_none() {
-            self.reader.end_refused(&options.call, sink);
-            self.deny("a call: the agent offers no option that allows it once", sink);
-        }
-    }
-
-    /// Reports that something was not done for the agent.
-    fn deny(&mut self, what: &str, sink: &mut Sink<'_>) {
-        let message = format!("refused {what}");
-        self.reader.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
-    }
-
-    fn question(&self, id: &Value, call: &Call) -> PermissionQuestion {
-        let is_titled = self.settings.title_is_command && call.kind.as_deref() == Some("execute");
-        let titled = call.title().filter(|_| is_titled).map(str::to_owned);
-        let command = call.command().or(titled);
-        let paths = |is_meant: bool| {
-            let paths = call.paths().filter(|_| is_meant).map(Path::to_owned);
-            paths.collect::<Vec<PathBuf>>()
-        };
-        PermissionQuestion {
-            files: Box::new(TouchedFiles {
-                reads: paths(call.kind.as_deref() == Some("read")),
-                changes: paths(call.changes_files()),
-            }),
-            id: id.to_string(),
-            tool: call.tool().to_owned(),
-            is_command: command.is_some(),
-            summary: command.unwrap_or_else(|| call.summary()),
-            input: call.input_text(),
-            diff: call.diff(),
-            ..PermissionQuestion::default()
-        }
-    }
-
-    /// Closes a question that the agent withdrew.
-    fn withdraw(&mut self, id: &Value, sink: &mut Sink<'_>) -> Input {
-        if self.open.remove(&id.to_string()).is_none() {
-            return Input::nothing();
-        }
-        let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
-        sink(Event::own(EventKind::PermissionAnswered { id: id.to_string(), answer, by }));
-        respond(id, "error", &json!({ "code": WITHDRAWN, "message": "withdrawn" }))
     }
 }
 
@@ -689,32 +397,6 @@ impl Dialogue for Session {
     fn on_silence(&mut self) -> Option<Input> {
         (self.step == Step::Repeating).then(|| self.send_next())
     }
-}
-
-/// Returns the response to a question.
-fn answer(id: &Value, options: Options, decision: Decision) -> Input {
-    let option = match decision {
-        Decision::Allowed => options.allow,
-        Decision::Refused => options.refuse,
-        Decision::Withdrawn => None,
-    };
-    let outcome = match option {
-        Some(option) => json!({ "outcome": "selected", "optionId": option }),
-        None => json!({ "outcome": "cancelled" }),
-    };
-    respond(id, "result", &json!({ "outcome": outcome }))
-}
-
-fn respond_to(id: &Value, done: Result<Value, Refusal>) -> Input {
-    match done {
-        Ok(result) => respond(id, "result", &result),
-        Err(refusal) => refuse(id, &refusal),
-    }
-}
-
-fn refuse(id: &Value, refusal: &Refusal) -> Input {
-    let Refusal { code, message } = refusal;
-    respond(id, "error", &json!({ "code": code, "message": message }))
 }
 
 fn respond(id: &Value, field: &str, value: &Value) -> Input {

@@ -1,4 +1,4 @@
-//! Files and questions about them, with an agent that is played here.
+//! File access and questions, with a simulated agent.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::stream::acp::Acp;
 use crate::turn_input::Permissions;
 
 /// A session whose prompt is running, in a directory of its own.
-struct Played {
+struct SimulatedAgent {
     dir: TempDir,
     session: Session,
     events: Vec<Event<'static>>,
@@ -25,7 +25,7 @@ struct Played {
 const ALL: ClientSettings =
     ClientSettings { files: true, terminal: true, output_bytes: 1 << 20, missing_is_empty: false };
 
-impl Played {
+impl SimulatedAgent {
     fn new(permissions: Permissions, client: ClientSettings) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let cwd = dir.path().join("work");
@@ -116,7 +116,7 @@ fn written(bytes: &[u8], asked: Option<&str>) -> Value {
 
 #[test]
 fn files_beneath_the_directory_are_read_and_written_with_a_diff() {
-    let mut played = Played::new(Permissions::Edit, ALL);
+    let mut played = SimulatedAgent::new(Permissions::Edit, ALL);
     let path = played.cwd().join("a.txt");
     assert_eq!(played.read(&path)["result"]["content"], "one\ntwo\n");
     let part = json!({"path": path, "line": 2, "limit": 1});
@@ -140,7 +140,7 @@ fn files_beneath_the_directory_are_read_and_written_with_a_diff() {
 #[test]
 fn what_lies_outside_or_is_secret_is_refused() {
     for permissions in [Permissions::ReadOnly, Permissions::Edit, Permissions::Full] {
-        let mut played = Played::new(permissions, ALL);
+        let mut played = SimulatedAgent::new(permissions, ALL);
         let (dir, cwd) = (played.dir.path().to_owned(), played.cwd());
         symlink(&dir, cwd.join("up")).unwrap();
         symlink(cwd.join(".ssh"), cwd.join("keys")).unwrap();
@@ -173,7 +173,7 @@ fn what_lies_outside_or_is_secret_is_refused() {
 
 #[test]
 fn a_file_that_is_too_large_or_no_text_is_refused() {
-    let mut played = Played::new(Permissions::Full, ALL);
+    let mut played = SimulatedAgent::new(Permissions::Full, ALL);
     let path = played.cwd().join("large");
     std::fs::write(&path, vec![b'x'; (4 << 20) + 1]).unwrap();
     let refused = played.read(&path);
@@ -192,7 +192,7 @@ fn a_change_needs_its_permission() {
         (Permissions::EditAndNetwork, true),
         (Permissions::Full, true),
     ] {
-        let mut played = Played::new(permissions, ALL);
+        let mut played = SimulatedAgent::new(permissions, ALL);
         let path = played.cwd().join("a.txt");
         assert!(played.read(&path)["result"].is_object());
         assert_eq!(played.write(&path, "x")["error"].is_null(), is_made, "{permissions:?}");
@@ -205,7 +205,7 @@ fn a_person_is_asked_about_a_change_with_its_diff() {
     for (decision, is_made) in
         [(Decision::Allowed, true), (Decision::Refused, false), (Decision::Withdrawn, false)]
     {
-        let mut played = Played::new(Permissions::Ask, ALL);
+        let mut played = SimulatedAgent::new(Permissions::Ask, ALL);
         let path = played.cwd().join("a.txt");
         assert_eq!(played.write(&path, "x\n"), Value::Null);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
@@ -216,14 +216,14 @@ fn a_person_is_asked_about_a_change_with_its_diff() {
         assert!(asked.unwrap().diff.unwrap().contains("-one\n-two\n+x\n"));
         assert_eq!(played.answer(decision)["error"].is_null(), is_made, "{decision:?}");
         assert_eq!(std::fs::read_to_string(&path).unwrap() == "x\n", is_made);
-        // A path outside is no question.
+        // A path outside the directory is refused without a question.
         assert!(played.write("/etc/passwd", "x")["error"].is_object());
     }
 }
 
 #[test]
 fn a_link_that_appears_while_a_person_is_asked_is_not_followed() {
-    let mut played = Played::new(Permissions::Ask, ALL);
+    let mut played = SimulatedAgent::new(Permissions::Ask, ALL);
     let (cwd, dir) = (played.cwd(), played.dir.path().to_owned());
     std::fs::create_dir(cwd.join("sub")).unwrap();
     played.write(cwd.join("sub/planted"), "x");
@@ -235,7 +235,7 @@ fn a_link_that_appears_while_a_person_is_asked_is_not_followed() {
 
 #[test]
 fn what_a_person_allowed_as_a_tool_is_not_asked_again() {
-    let mut played = Played::new(Permissions::Ask, ALL);
+    let mut played = SimulatedAgent::new(Permissions::Ask, ALL);
     let path = played.cwd().join("a.txt");
     let diff = json!({"type": "diff", "path": path, "oldText": "one\ntwo\n", "newText": "x\n"});
     let call = json!({"toolCallId": "1", "kind": "edit", "content": [diff]});
@@ -243,7 +243,7 @@ fn what_a_person_allowed_as_a_tool_is_not_asked_again() {
     let asked = json!({"toolCall": call, "options": options});
     assert_eq!(played.request("session/request_permission", asked), Value::Null);
     assert_eq!(played.answer(Decision::Allowed)["result"]["outcome"]["optionId"], "yes");
-    // Another text is another question; the text that was allowed is written once.
+    // Another text needs another question; the allowed text is written once.
     assert_eq!(played.write(&path, "y\n"), Value::Null);
     played.answer(Decision::Refused);
     assert!(played.write(&path, "x\n")["error"].is_null());
@@ -259,7 +259,7 @@ fn what_the_settings_do_not_ask_for_is_not_offered() {
         (ClientSettings { files: true, ..none }, [true, false]),
         (ClientSettings { terminal: true, ..none }, [false, true]),
     ] {
-        let mut played = Played::new(Permissions::Full, client);
+        let mut played = SimulatedAgent::new(Permissions::Full, client);
         let path = played.cwd().join("a.txt");
         let is_unknown = |response: &Value| response["error"]["code"] == -32601;
         assert_eq!(is_unknown(&played.read(&path)), !offered[0]);
@@ -271,7 +271,7 @@ fn what_the_settings_do_not_ask_for_is_not_offered() {
 
 #[test]
 fn nothing_is_done_for_another_session_or_after_a_cancel() {
-    let mut played = Played::new(Permissions::Full, ALL);
+    let mut played = SimulatedAgent::new(Permissions::Full, ALL);
     let path = played.cwd().join("a.txt");
     let params = json!({"path": path, "sessionId": "other"});
     let other = played.send(&json!({"id": 9, "method": "fs/read_text_file", "params": params}));

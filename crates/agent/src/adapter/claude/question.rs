@@ -13,10 +13,10 @@ use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion, Touche
 use crate::process::Decision;
 use crate::stream::Sink;
 
-/// The maximum size of the inputs of all open questions.
+/// The maximum size of the inputs of all open questions together.
 const HELD: usize = 32 << 20;
 
-/// The open questions, with the input that an approval has to repeat, as JSON.
+/// The open questions, each with the tool input as JSON, which an approval must repeat.
 #[derive(Debug, Default)]
 pub(in crate::adapter) struct Questions(HashMap<String, String>);
 
@@ -37,20 +37,20 @@ struct Request {
     description: Option<String>,
 }
 
-/// The result of reading a line.
+/// What a line was.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::adapter) enum LineRole {
-    /// A question that was reported, or its withdrawal.
+    /// A question, or the withdrawal of one.
     Question,
-    /// A question that is too large to be asked.
+    /// A question that is too large to ask.
     TooLarge,
-    /// Anything else.
+    /// Any other line.
     Other,
 }
 
 impl Questions {
-    /// Reports a question or its withdrawal. An approval repeats the input of the tool, so a line that was cut cannot be
-    /// asked.
+    /// Reports a question or its withdrawal. An approval repeats the tool's input, so a question from a
+    /// truncated line cannot be asked.
     pub(in crate::adapter) fn read(
         &mut self,
         line: &[u8],
@@ -87,7 +87,8 @@ impl Questions {
         }
     }
 
-    /// Returns the line that answers a question. The program itself withdraws one that ends with the turn.
+    /// Returns the line that answers a question. If a question ends with the turn, the program itself withdraws
+    /// it.
     pub(in crate::adapter) fn answer(&mut self, id: &str, decision: Decision) -> Vec<u8> {
         let Some(input) = self.0.remove(id) else {
             return Vec::new();
@@ -106,13 +107,13 @@ impl Questions {
     }
 }
 
-/// Tools that do more than read. Those of MCP servers are among them.
+/// Tools that do more than read, including those of MCP servers.
 pub(in crate::adapter) const ACTING: &[&str] =
     &["Bash", "Edit", "MultiEdit", "NotebookEdit", "Write"];
 const MCP_TOOLS: &str = "mcp__";
 
-/// Returns the rules of settings that would answer in place of a person. As rules to ask they count more than as rules to
-/// allow.
+/// Returns the rules in settings that would answer in place of a person. As `ask` rules, they take precedence
+/// over `allow` rules.
 pub(in crate::adapter) fn silencing_rules(settings: &[String]) -> Vec<String> {
     let parsed = settings.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
     let rules = parsed.flat_map(|settings| match &settings["permissions"]["allow"] {
@@ -159,7 +160,7 @@ fn diff(tool: &str, path: &Path, input: &Value) -> Option<String> {
     match tool {
         "Edit" => Some(unified(path, text("old_string")?, text("new_string")?)),
         "Write" => {
-            // Not a pipe or a device, which the model may name as well: opening one could wait for ever.
+            // A model can also name a pipe or a device, which must not be opened: that could block forever.
             let before = Disk.read_text(path, FileKind::Configuration).unwrap_or_default();
             Some(unified(path, &before, text("content")?))
         }

@@ -15,13 +15,13 @@ use crate::adapter::Context;
 /// Codex's built-in providers.
 const BUILT_IN: &[&str] = &["openai", "amazon-bedrock", "ollama", "ollama-chat", "lmstudio", "oss"];
 
-/// The number of requests of a built-in provider before it reports a failure.
+/// The number of requests before a built-in provider reports a failure.
 const BUILT_IN_REQUESTS: u64 = 5;
 
 /// The limit on retries.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RetryLimit {
-    /// The settings that limit the provider; empty for a built-in one.
+    /// The settings that limit the provider's retries; empty for a built-in one.
     pub settings: Vec<String>,
     /// The number of requests per reported failure.
     pub requests: u64,
@@ -46,7 +46,7 @@ pub(super) fn retry_limit(context: &Context<'_>, args: &[OsString]) -> RetryLimi
     }
 }
 
-/// Returns the variable that holds the key of the provider which a configuration file chooses.
+/// Returns the variable that holds the key of the configured provider.
 pub fn key_variable(config: &str) -> Option<String> {
     let config: Table = toml::from_str(config).ok()?;
     let name = provider(&[], &config)?;
@@ -60,19 +60,19 @@ pub(super) fn home(context: &Context<'_>) -> Option<PathBuf> {
     moved.or_else(|| Some(PathBuf::from(context.variable("HOME")?).join(".codex")))
 }
 
-/// Reads the user's configuration; an unreadable one is empty.
+/// Reads the user's configuration; an unreadable one counts as empty.
 pub(in crate::adapter) fn config_text(context: &Context<'_>) -> String {
     let path = home(context).map(|home| home.join("config.toml"));
     let text = path.and_then(|path| read_named_text(&path, FileKind::Configuration).ok());
     text.unwrap_or_default()
 }
 
-/// Returns the user's configuration; an invalid one is empty.
+/// Returns the user's configuration; an invalid one counts as empty.
 fn config(context: &Context<'_>) -> Table {
     toml::from_str(&config_text(context)).unwrap_or_default()
 }
 
-/// Returns the provider that is chosen by the arguments, a profile or the configuration.
+/// Returns the provider that the arguments, a profile or the configuration selects.
 pub(crate) fn provider(args: &[OsString], config: &Table) -> Option<String> {
     let setting = |name: &str| args_setting(args, name);
     let of = |table: &Table, name: &str| Some(table.get(name)?.as_str()?.to_owned());

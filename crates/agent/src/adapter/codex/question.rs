@@ -8,7 +8,7 @@ use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::single::{Dropped, SingleQuestions};
+use super::single::{DroppedQuestion, SingleQuestions};
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles};
@@ -20,16 +20,16 @@ const CHANGES_KEPT: usize = 64;
 /// The maximum size of those changes.
 const CHANGED_BYTES: usize = 32 << 20;
 
-/// The open questions, and the changes that later ones refer to.
+/// The open questions, and the changes that later questions refer to.
 #[derive(Debug, Default)]
 pub(in crate::adapter) struct Questions {
     /// The form of the answer, by the id of the request as JSON.
     open: HashMap<String, Form>,
-    /// The changes of a patch, by the id of its item: the question itself does not hold them.
+    /// The changes of a patch, by the id of its item. The question itself does not contain them.
     changes: HashMap<String, Vec<Change>>,
-    /// The questions that wait to be put, if the server keeps one only.
+    /// The questions that wait to be asked, if the server keeps only one.
     single: Option<SingleQuestions>,
-    /// Reports of questions that were dropped.
+    /// Diagnostics about dropped questions.
     pub(in crate::adapter) notes: Vec<Diagnostic>,
 }
 
@@ -73,7 +73,7 @@ impl Questions {
         self.single = keeps_one.then(SingleQuestions::default);
     }
 
-    /// Records the changes of a patch, the end of a response, and questions that were withdrawn.
+    /// Records the changes of a patch, the end of a response, and withdrawn questions.
     pub(in crate::adapter) fn notice(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         let holds = |words: &[u8]| memchr::memmem::find(line, words).is_some();
         if let Some(single) = &mut self.single
@@ -127,12 +127,14 @@ impl Questions {
         true
     }
 
-    /// Drops a question that another one replaced. It must not be answered: the answer would be taken for one to the other.
-    fn drop_question(&mut self, dropped: Dropped, sink: &mut Sink<'_>) {
-        let Dropped { question, was_put } = dropped;
+    /// Drops a question that another one replaced. It must not be answered, because the server would apply the
+    /// answer to the other question.
+    fn drop_question(&mut self, dropped: DroppedQuestion, sink: &mut Sink<'_>) {
+        let DroppedQuestion { question, was_put } = dropped;
         let PermissionQuestion { id, summary, .. } = question;
         self.open.remove(&id);
-        let message = format!("codex asked about another call at once and dropped: {summary}");
+        let message =
+            format!("codex asked about another call at the same time and dropped: {summary}");
         self.notes.push(Diagnostic::new(diagnostics::PERMISSION_DROPPED, message));
         if was_put {
             let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
@@ -145,7 +147,7 @@ impl Questions {
         self.single.as_mut().map_or(Poll::Pending, |single| single.poll_due(context))
     }
 
-    /// Puts the questions that are due.
+    /// Asks the questions that are due.
     pub(in crate::adapter) fn put_due(&mut self, sink: &mut Sink<'_>) {
         let due = self.single.iter_mut().flat_map(SingleQuestions::due);
         for question in due {
@@ -153,7 +155,8 @@ impl Questions {
         }
     }
 
-    /// Returns the lines that end the questions which were not put: the program does not end with an open one.
+    /// Returns the lines that end the questions that were not asked. The program does not end while one is
+    /// open.
     pub(in crate::adapter) fn cancel_waiting(&mut self) -> Vec<u8> {
         let waiting = self.single.as_ref().map_or_else(Vec::new, SingleQuestions::waiting);
         waiting.iter().flat_map(|id| self.answer(id, Decision::Withdrawn)).collect()
@@ -196,10 +199,10 @@ impl Questions {
     }
 }
 
-/// Returns the line that refuses a request which no person can answer.
+/// Returns the line that refuses a request that no person can answer.
 pub(in crate::adapter) fn refusal(id: &str, method: &str) -> Vec<u8> {
     let result = match method {
-        // The only way to refuse it is to grant nothing.
+        // The only way to refuse this request is to grant nothing.
         "item/permissions/requestApproval" => json!({ "permissions": {}, "scope": "turn" }),
         "mcpServer/elicitation/request" => json!({ "action": "decline" }),
         method if method.ends_with("requestApproval") => json!({ "decision": "decline" }),
@@ -244,7 +247,8 @@ fn mcp_tool(id: &str, params: &Value) -> PermissionQuestion {
 /// The name of a file that does not exist, in a diff.
 const NO_FILE: &str = "/dev/null";
 
-/// Returns a change as a unified diff; the program names the bare content of a file that it adds or deletes.
+/// Returns a change as a unified diff. For a file that is added or deleted, the program reports only the
+/// content.
 fn shown(change: &Change) -> String {
     let Change { path, kind, diff } = change;
     let named = |from: &str, to: &str| format!("--- {from}\n+++ {to}\n");
@@ -259,7 +263,7 @@ fn shown(change: &Change) -> String {
     diff.lines().fold(start, |text, line| format!("{text}{mark}{line}\n"))
 }
 
-/// Returns the command that a shell is given: `make x` of `/bin/bash -lc 'make x'`.
+/// Returns the command that a shell runs: `make x` for `/bin/bash -lc 'make x'`.
 fn without_shell(command: &str) -> String {
     let Some((shell, script)) = command.split_once(" -lc ") else {
         return command.to_owned();

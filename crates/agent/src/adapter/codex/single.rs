@@ -1,7 +1,8 @@
-//! Questions of Codex before 0.99, which keeps one for a turn.
+//! Questions of Codex before 0.99, which keeps only one per turn.
 //!
-//! There a second question drops the first one, and the next answer to either is taken for an answer to the second. So a
-//! question is put only when no other of the same response can follow; those before it are reported as dropped.
+//! In these versions, a second question drops the first, and the next answer to either is applied to the
+//! second. A question is therefore asked only once no other question of the same response can follow; earlier
+//! ones are reported as dropped.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::permission::PermissionQuestion;
 
-/// The time in which the calls of a response that has ended ask their questions.
+/// The time after the end of a response in which its calls ask their questions.
 const SETTLES: Duration = Duration::from_millis(500);
 /// The time after which a response without a reported end counts as ended.
 const UNREPORTED_END: Duration = Duration::from_secs(3);
@@ -28,28 +29,28 @@ pub(super) struct SingleQuestions {
 
 #[derive(Debug, Default)]
 struct Thread {
-    /// The tokens counted so far: they change at the end of a response.
+    /// The tokens counted so far, which change at the end of a response.
     tokens: u64,
     is_response_over: bool,
-    latest: Option<Latest>,
+    latest: Option<PendingQuestion>,
 }
 
 #[derive(Debug)]
-struct Latest {
+struct PendingQuestion {
     question: PermissionQuestion,
-    /// The time to put it; `None` once it was put.
+    /// The time to ask the question; `None` once it was asked.
     due: Option<Instant>,
 }
 
 /// A question that another one replaced.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Dropped {
+pub(super) struct DroppedQuestion {
     pub question: PermissionQuestion,
     pub was_put: bool,
 }
 
 impl SingleQuestions {
-    /// Returns whether a server of this name (`convoke/0.98.0 (…)`) keeps one question only.
+    /// Returns whether a server with this name (`convoke/0.98.0 (…)`) keeps only one question.
     pub(super) fn are_of(user_agent: &str) -> bool {
         let version = user_agent.split_once('/').map_or("", |(_, version)| version);
         let mut numbers = version.split('.').map_while(|number| number.parse::<u64>().ok());
@@ -59,16 +60,20 @@ impl SingleQuestions {
         }
     }
 
-    /// Takes a question, and returns the one that it drops.
-    pub(super) fn take(&mut self, thread: &str, question: PermissionQuestion) -> Option<Dropped> {
+    /// Adds a question, and returns the one that it drops.
+    pub(super) fn take(
+        &mut self,
+        thread: &str,
+        question: PermissionQuestion,
+    ) -> Option<DroppedQuestion> {
         let thread = self.threads.entry(thread.to_owned()).or_default();
         let wait = if thread.is_response_over { SETTLES } else { UNREPORTED_END };
-        let latest = Latest { question, due: Some(Instant::now() + wait) };
+        let latest = PendingQuestion { question, due: Some(Instant::now() + wait) };
         let dropped = thread.latest.replace(latest)?;
-        Some(Dropped { was_put: dropped.due.is_none(), question: dropped.question })
+        Some(DroppedQuestion { was_put: dropped.due.is_none(), question: dropped.question })
     }
 
-    /// Records the tokens that were counted. At the beginning of a response they are those of the last one.
+    /// Records the counted tokens. At the start of a response, they are those of the previous one.
     pub(super) fn count(&mut self, thread: &str, tokens: u64) {
         let thread = self.threads.entry(thread.to_owned()).or_default();
         thread.is_response_over = tokens != std::mem::replace(&mut thread.tokens, tokens);
@@ -79,14 +84,14 @@ impl SingleQuestions {
         }
     }
 
-    /// Forgets a question that was answered.
+    /// Removes an answered question.
     pub(super) fn answered(&mut self, id: &str) {
         for thread in self.threads.values_mut() {
             thread.latest.take_if(|latest| latest.question.id == id);
         }
     }
 
-    /// Returns the ids of the questions that were not put.
+    /// Returns the ids of the questions that were not asked.
     pub(super) fn waiting(&self) -> Vec<String> {
         let latest = self.threads.values().filter_map(|thread| thread.latest.as_ref());
         latest.filter(|it| it.due.is_some()).map(|it| it.question.id.clone()).collect()
@@ -146,7 +151,7 @@ mod tests {
         wait(600).await;
         assert_eq!(questions.due(), [], "the response has not ended");
         questions.count("t", 7);
-        let dropped = Dropped { question: question("0"), was_put: false };
+        let dropped = DroppedQuestion { question: question("0"), was_put: false };
         assert_eq!(questions.take("t", question("1")), Some(dropped));
         assert_eq!(questions.take("sub-agent", question("2")), None);
         assert_eq!(questions.due(), []);

@@ -1,8 +1,8 @@
-//! A home for Gemini CLI beside the user's own, for one turn.
+//! A private home for Gemini CLI, for one turn.
 //!
-//! It holds the user's settings with ours on top, and links: to the rest of the user's (the sign-in, memory,
-//! extensions), and to sessions of its own, which stay. The program replaces files in its home, so none there can be
-//! protected from it; but files that an agent leaves there are removed with the turn.
+//! It contains the user's settings overridden by Convoke's, and links: to the rest of the user's home (the
+//! sign-in, memory, extensions), and to a directory of sessions that persists. The program replaces files in
+//! its home, so none of them can be protected; but files that an agent leaves there are removed with the turn.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -29,8 +29,8 @@ const KEPT: [&str; 2] = ["tmp", "history"];
 /// The entries whose rules would answer in place of a person.
 const ANSWERING: &[&str] = &["policies"];
 
-/// Prepares the home and returns it. Its path is the same in all turns of a member: it is part of what the program
-/// sends.
+/// Prepares the home and returns it. The path is the same in all turns of a member, because it is part of what
+/// the program sends.
 pub(super) fn prepare(context: &Context<'_>) -> io::Result<PrivateDir> {
     let root = &context.host.temp_root;
     let home = match &context.turn_input.thread {
@@ -52,7 +52,7 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PrivateDir> {
         let users = home_of_user.join(".gemini");
         let asks = context.permissions() == Permissions::Ask;
         link_all(&users, &ours, if asks { ANSWERING } else { &[] })?;
-        // The program falls back to the home's file.
+        // The program falls back to the `.env` of its home.
         link(&home_of_user.join(".env"), &home.path().join(".env"))?;
         let text = Disk.read_text(&users.join("settings.json"), FileKind::Configuration);
         let text = text.unwrap_or_default();
@@ -74,10 +74,10 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PrivateDir> {
     Ok(home)
 }
 
-/// Returns the variables that put our settings above a project's: those of the machine, which the program
-/// asks last, with ours on top.
+/// Returns the variables that give Convoke's settings precedence over a project's: the machine's settings,
+/// which the program applies last, overridden by Convoke's.
 ///
-/// Settings of the machine that cannot be read stay where they are, and the program reports them.
+/// Unreadable machine settings are left in place, and the program reports them.
 pub(super) fn settings_above_projects(
     context: &Context<'_>,
 ) -> Result<Vec<(OsString, OsString)>, Failure> {
@@ -97,7 +97,7 @@ pub(super) fn settings_above_projects(
         ask_for_every_tool(&mut settings);
     }
     let ours = context.write_private("settings.json", &settings.to_string())?;
-    // Without it, the program looks for the defaults beside the settings.
+    // Without this variable, the program looks for the defaults beside the settings.
     let defaults = variable(SYSTEM_DEFAULTS)
         .unwrap_or_else(|| machines.with_file_name("system-defaults.json"));
     Ok(vec![(SYSTEM_SETTINGS.into(), ours.into()), (SYSTEM_DEFAULTS.into(), defaults.into())])
@@ -118,7 +118,7 @@ fn users_home(context: &Context<'_>) -> Option<PathBuf> {
     home.or_else(|| context.variable("HOME")).map(PathBuf::from)
 }
 
-/// Merges our settings into the user's: few retries, no telemetry, no file search.
+/// Merges Convoke's settings into the user's: few retries, no telemetry, no file search.
 fn with_ours(mut settings: Value, attempts: u32) -> Value {
     if !settings.is_object() {
         settings = json!({});
@@ -135,7 +135,7 @@ fn with_ours(mut settings: Value, attempts: u32) -> Value {
     set(["privacy", "usageStatisticsEnabled"], json!(false));
     set(["telemetry", "enabled"], json!(false));
     set(["context", "includeDirectories"], json!([]));
-    // Its commands would get a pseudo-terminal, which no sandbox lets it open.
+    // Otherwise, commands would get a pseudo-terminal, which the sandbox does not allow.
     let shell = settings.pointer_mut("/tools/shell").map(Value::take).unwrap_or_default();
     let mut shell = if shell.is_object() { shell } else { json!({}) };
     shell["enableInteractiveShell"] = json!(false);
@@ -150,12 +150,13 @@ fn with_ours(mut settings: Value, attempts: u32) -> Value {
     settings
 }
 
-/// Removes the tools that pass without a question.
+/// Removes the tools that are allowed without a question.
 fn ask_for_every_tool(settings: &mut Value) {
     settings["tools"]["allowed"] = json!([]);
 }
 
-/// Returns the files of the project whose rules answer in place of a person: they cannot be withheld from the program.
+/// Returns the files of the project whose rules answer in place of a person and cannot be withheld from the
+/// program.
 pub(super) fn answering_files(context: &Context<'_>) -> Vec<PathBuf> {
     let project = context.turn_input.cwd.join(".gemini");
     let text = Disk.read_text(&project.join("settings.json"), FileKind::Configuration);
@@ -167,8 +168,8 @@ pub(super) fn answering_files(context: &Context<'_>) -> Vec<PathBuf> {
     settings.into_iter().chain(policies).collect()
 }
 
-/// Selects the key in the environment, unless the user has selected another way of signing in: with a base URL, the
-/// program would otherwise use a gateway's sign-in.
+/// Selects the key in the environment, unless the user has selected another way to sign in. With a base URL,
+/// the program would otherwise use a gateway's sign-in.
 fn select_key(settings: &mut Value) {
     if !settings["security"].is_object() {
         settings["security"] = json!({});

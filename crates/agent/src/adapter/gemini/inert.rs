@@ -4,8 +4,8 @@
 //! MCP server or a sub-agent; `\@` does not. The meaning of a name depends on settings, extensions and files that may
 //! change, so every `@` is escaped. The model sees both changes.
 //!
-//! An assembled prompt is escaped already ([`super::super::escaping`]) and begins with a header, so that
-//! nothing is left to change here; other callers may send any text.
+//! An assembled prompt is escaped already ([`super::super::escaping`]) and begins with a header, so nothing is
+//! left to change here; other callers may send any text.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,9 @@
 //! The output of Gemini CLI, whose process exits without flushing it.
 //!
-//! The program writes to a pipe that does not block, and calls `process.exit` while the rest of a long reply, and the
-//! closing event after it, are still queued in its memory (measured with 0.61.0: the last seven of fifty lines of 1 MiB
-//! are lost, with exit code 0). A script that runs before the program makes its writes block instead.
+//! The program writes to a pipe that does not block, and calls `process.exit` while the rest of a long reply,
+//! and the closing event after it, are still queued in its memory (measured with 0.61.0: the last seven of
+//! fifty lines of 1 MiB are lost, with exit code 0). A script that runs before the program makes the writes
+//! block instead.
 
 use std::ffi::OsString;
 
@@ -19,7 +20,7 @@ pub(super) fn written_whole(context: &Context<'_>) -> Result<(OsString, OsString
     Ok((NODE_OPTIONS.into(), with_script(&users, &script.to_string_lossy()).into()))
 }
 
-/// Returns the script. The processes that the program starts get the user's options only.
+/// Returns the script. Processes that the program starts get only the user's options.
 fn script(users: &str) -> String {
     let restore = if users.is_empty() {
         format!("delete process.env.{NODE_OPTIONS};")

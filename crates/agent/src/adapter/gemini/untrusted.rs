@@ -1,9 +1,9 @@
-//! Protection from a project's settings for Gemini CLI before the user trusts its directory.
+//! Protects against a project's settings for Gemini CLI before the user trusts its directory.
 //!
-//! The program does not run in a directory that it does not trust itself. In one that it trusts, it applies settings
-//! that can run commands, and loads every variable of a `.env`, its own address and key included. Settings cannot be
-//! withheld, so the turn is refused. Variables can: the program does not override variables that are set, so those
-//! that the user has not set are set to empty values.
+//! The program does not run in a directory that it does not trust itself. In a trusted directory, it applies
+//! settings that can run commands, and loads every variable of a `.env` file, including its own address and
+//! key. Settings cannot be withheld, so the turn is refused. Variables can: the program does not override
+//! variables that are set, so those that the user has not set are set to empty values.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -29,25 +29,25 @@ pub const FOLLOWED: &[&str] = &[
     ".gemini/skills",
 ];
 
-/// The maximum number of names in a `.env`; more are refused.
+/// The maximum number of names in a `.env` file; a file with more is refused.
 const MOST_NAMES: usize = 1000;
 
 /// The variables that are withheld from the program.
 #[derive(Debug, Default)]
-pub(super) struct Withheld {
+pub(super) struct WithheldVariables {
     /// Variables to set, so that the program does not load them from the project.
     pub variables: Vec<(OsString, OsString)>,
     /// Diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Withholds variables, and refuses the turn if there are settings.
-pub(super) fn withhold(context: &Context<'_>) -> Result<Withheld, Failure> {
+/// Withholds variables. Refuses the turn if the project has settings.
+pub(super) fn withhold(context: &Context<'_>) -> Result<WithheldVariables, Failure> {
     let cwd = real(&context.turn_input.cwd);
     if let Some(path) = FOLLOWED.iter().map(|name| cwd.join(name)).find(|path| path.exists()) {
         return Err(untrusted(&path));
     }
-    let mut withheld = Withheld::default();
+    let mut withheld = WithheldVariables::default();
     let mut names = BTreeSet::new();
     for path in project_env_files(context, &cwd) {
         let Some(text) = read(&path)? else { continue };
@@ -55,7 +55,7 @@ pub(super) fn withhold(context: &Context<'_>) -> Result<Withheld, Failure> {
         if found.is_empty() {
             continue;
         }
-        // In Cloud Shell the file's value replaces this variable, even if it is set.
+        // In Cloud Shell, the file's value overrides this variable even if it is set.
         let in_cloud_shell = context.variable("CLOUD_SHELL").is_some_and(|value| value == "true");
         if found.len() > MOST_NAMES || (in_cloud_shell && found.contains("GOOGLE_CLOUD_PROJECT")) {
             return Err(untrusted(&path));
@@ -76,8 +76,8 @@ pub(super) fn withhold(context: &Context<'_>) -> Result<Withheld, Failure> {
     Ok(withheld)
 }
 
-/// Returns the `.env` files that the program may load, in the working directory and all directories above it.
-/// Those of the home directory are the user's own, unless it is the working directory.
+/// Returns the `.env` files that the program may load, from the working directory and all directories above it.
+/// Files in the home directory are the user's own, unless it is the working directory.
 fn project_env_files(context: &Context<'_>, cwd: &Path) -> Vec<PathBuf> {
     let home = context.variable("HOME").map(|home| real(Path::new(home)));
     let is_users = |dir: &Path| dir != cwd && home.as_deref() == Some(dir);
@@ -97,7 +97,7 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
         }
         Ok(_) => match Disk.read(path, FileKind::Variables) {
             Ok(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
-            // The file has grown since.
+            // The file has grown meanwhile.
             Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(untrusted(path)),
             Err(_) => Ok(None),
         },

@@ -1,15 +1,15 @@
-//! Capabilities of root that pass by Landlock.
+//! Drops capabilities of root that bypass Landlock.
 
 use caps::errors::CapsError;
 use caps::{CapSet, Capability};
 
-/// Landlock denies looking into processes outside of the sandbox. Newer kernels let a process with one of
-/// these read their memory and environment anyway, where Convoke's own keys are.
+/// Landlock denies access to processes outside the sandbox. On newer kernels, a process with one of these
+/// capabilities can still read their memory and environment, which contain Convoke's keys.
 const PASSING_LANDLOCK: [Capability; 3] =
     [Capability::CAP_SYS_PTRACE, Capability::CAP_SYS_ADMIN, Capability::CAP_PERFMON];
 
-/// The capabilities that a confined program of root keeps: those for files and processes of its own. Others reach the kernel,
-/// its devices and its network.
+/// The capabilities that a confined program of root keeps: those for its own files and processes. Others give
+/// access to the kernel, its devices and its network.
 const KEPT: [Capability; 10] = [
     Capability::CAP_CHOWN,
     Capability::CAP_DAC_OVERRIDE,
@@ -23,8 +23,8 @@ const KEPT: [Capability; 10] = [
     Capability::CAP_SETUID,
 ];
 
-/// Drops capabilities: of a confined program all but a few. Landlock has forbidden new privileges by then, so that no
-/// program which this process becomes or starts gets them back.
+/// Drops capabilities; a confined program keeps only a few. Landlock has already forbidden new privileges, so
+/// no program that this process becomes or starts regains them.
 pub fn restrict(is_confined: bool) -> Result<(), CapsError> {
     let is_dropped = |it: &Capability| {
         if is_confined { !KEPT.contains(it) } else { PASSING_LANDLOCK.contains(it) }

@@ -1,4 +1,4 @@
-//! Landlock: file, port and scope rules that the kernel enforces on a program and all that it starts.
+//! Landlock: file, port and scope rules that the kernel enforces on a program and everything that it starts.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -18,22 +18,23 @@ use nix::sys::stat::Mode;
 use crate::sandbox::carve::{Covered, carve};
 use crate::sandbox::policy::{FilePath, Network, Policy, Writes};
 
-/// The newest version of Landlock whose rules are used. Later ones add rules that no test has seen.
+/// The newest supported version of Landlock. Later versions add rules that are not tested.
 const NEWEST: u8 = 7;
 
-/// Devices that programs read and write, independently of their permissions. Pseudo-terminals are excluded: all of
-/// the user's are in one directory, and a process that opens one reads what is typed there.
+/// Devices that programs read and write, independently of their permissions. Pseudo-terminals are excluded: all
+/// of the user's are in one directory, and a process that opens one can read what is typed there.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 /// Devices that programs read.
 const SOURCES: &[&str] = &["/dev/random", "/dev/urandom"];
-/// The directory of devices, of which only the ones above are open: others are disks and memory.
+/// The directory of devices, of which only those above are accessible: others are disks and memory.
 const DEVICE_DIRECTORY: &str = "/dev";
 
-/// The entries of a directory of which a second thread adds half. The kernel takes some microseconds for each, and a home
-/// of thousands would take longer than all else at the start of a program.
+/// The number of directory entries from which a second thread adds half of them. The kernel takes some
+/// microseconds for each, and a home directory with thousands would take longer than the rest of a program's
+/// start.
 const WORTH_A_THREAD: usize = 256;
 
-/// Returns the version of Landlock that this kernel has, 0 for none. Nothing is restricted by asking.
+/// Returns the version of Landlock that this kernel has; 0 for none. Restricts nothing.
 pub fn abi() -> u8 {
     static ABI: OnceLock<u8> = OnceLock::new();
     *ABI.get_or_init(|| (1..=NEWEST).rev().find(|version| is_there(*version)).unwrap_or(0))
@@ -56,7 +57,7 @@ fn is_there(version: u8) -> bool {
     handled().is_ok()
 }
 
-/// Restricts this process, and what it becomes and starts.
+/// Restricts this process, and everything that it becomes and starts.
 pub fn restrict(policy: &Policy) -> Result<(), LandlockError> {
     let abi = ABI::from(i32::from(policy.abi));
     let rights = Rights::new(policy, abi);
@@ -87,7 +88,7 @@ pub fn restrict(policy: &Policy) -> Result<(), LandlockError> {
     }
 }
 
-/// Adds the rules for covered paths. Paths that are gone since they were listed need none.
+/// Adds the rules for covered paths. Paths that were removed since they were listed need none.
 fn add(
     ruleset: RulesetCreated,
     covered: &Covered,
@@ -105,7 +106,7 @@ fn add(
                 return Ok(add_entries(ruleset, &directory, entries, access)?);
             }
             let (here, there) = entries.split_at(entries.len() / 2);
-            // It is the same ruleset of the kernel.
+            // The clone refers to the same ruleset in the kernel.
             let other = ruleset.try_clone().map_err(LandlockError::Descriptor)?;
             std::thread::scope(|scope| {
                 let add_others = || add_entries(other, &directory, there, access).map(drop);
@@ -122,8 +123,8 @@ fn add(
     }
 }
 
-/// Adds the rules of entries of a directory. Relative to it each is found in one step, and a link in place of what was
-/// listed is not followed.
+/// Adds the rules for entries of a directory. A relative lookup finds each in one step, and does not follow a
+/// link that has replaced a listed entry.
 fn add_entries(
     mut ruleset: RulesetCreated,
     directory: &File,
@@ -151,7 +152,7 @@ fn open(path: &Path, flags: OFlag) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags((OFlag::O_PATH | flags).bits()).open(path)
 }
 
-/// Returns whether an open file is a directory: only a directory has the rights to what is in it.
+/// Returns whether an open file is a directory. Only a directory has rights to its contents.
 fn is_directory(file: &File) -> bool {
     file.metadata().is_ok_and(|it| it.is_dir())
 }
@@ -167,7 +168,7 @@ fn add_rule(
     ruleset.add_rule(PathBeneath::new(file, access))
 }
 
-/// The rights that a ruleset is about.
+/// The rights that a ruleset handles.
 struct Rights {
     handled: BitFlags<AccessFs>,
     read: BitFlags<AccessFs>,
@@ -179,14 +180,14 @@ impl Rights {
         match policy.writes {
             Writes::Everywhere => {
                 let read = AccessFs::ReadFile | AccessFs::ReadDir;
-                // A ruleset denies this unless it allows it explicitly.
+                // A ruleset denies this right unless it allows it explicitly.
                 let write = AccessFs::from_write(abi) & AccessFs::Refer;
                 Self { handled: read | write, read, write }
             }
             Writes::Beneath { .. } => Self {
                 handled: AccessFs::from_all(abi),
                 read: AccessFs::from_read(abi),
-                // No devices: they lead past the files.
+                // No devices, which give access beyond files.
                 write: AccessFs::from_write(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock),
             },
         }
@@ -223,7 +224,7 @@ impl Rights {
     }
 }
 
-/// A process was not restricted.
+/// An error of restricting a process.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LandlockError {

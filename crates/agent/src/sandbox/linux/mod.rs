@@ -14,7 +14,7 @@ pub fn filters_calls() -> bool {
     seccomp::is_there()
 }
 
-/// Restricts this process, and what it becomes and starts.
+/// Restricts this process, and everything that it becomes and starts.
 pub fn restrict(policy: &Policy) -> io::Result<()> {
     landlock::restrict(policy).map_err(io::Error::other)?;
     capabilities::restrict(policy.scoped).map_err(io::Error::other)?;

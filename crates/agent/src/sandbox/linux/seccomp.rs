@@ -1,5 +1,5 @@
-//! A filter of system calls, for what the rules of Landlock let through: Unix sockets that are files, UDP and raw
-//! sockets, Multipath TCP, data that is sent with a connection's first packet, limits of other processes, and keyrings.
+//! A filter of system calls, for what Landlock does not restrict: Unix sockets in the file system, UDP and raw
+//! sockets, Multipath TCP, data sent with a connection's first packet, limits of other processes, and keyrings.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use crate::sandbox::policy::{Network, Policy};
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The bit that marks calls of the x32 interface, which duplicates every call.
+/// The bit that marks calls of the x32 ABI, which duplicates every call.
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
 
-/// The types of sockets, in the lowest bits of the argument; others are flags.
+/// The mask of the socket type in the argument; the other bits are flags.
 const SOCKET_TYPE: u64 = 0xf;
 
 /// A single process, for `setpriority` and `ioprio_set`.
 const PRIO_PROCESS: u64 = 0;
 const IOPRIO_WHO_PROCESS: u64 = 1;
 
-/// Filters this process, and what it becomes and starts.
+/// Filters this process, and everything that it becomes and starts.
 pub fn restrict(policy: &Policy) -> Result<(), seccompiler::Error> {
     let mut rules = match &policy.network {
         Network::Open => Rules::new(),
@@ -35,7 +35,7 @@ pub fn restrict(policy: &Policy) -> Result<(), seccompiler::Error> {
     }
     if policy.scoped {
         apply_filter(&compile(limits()?, libc::EPERM)?)?;
-        // The keyrings of the kernel are those of the user's session.
+        // The kernel's keyrings belong to the user's session.
         let keyrings = [libc::SYS_add_key, libc::SYS_keyctl, libc::SYS_request_key];
         let keyrings = keyrings.map(|call| (call, Vec::new())).into();
         apply_filter(&compile(keyrings, libc::ENOSYS)?)?;
@@ -44,20 +44,20 @@ pub fn restrict(policy: &Policy) -> Result<(), seccompiler::Error> {
         return Ok(());
     }
     let denied = compile(rules, libc::EACCES)?;
-    // Its operations bypass the filter. Programs that use it have a fallback.
+    // Operations of io_uring bypass the filter. Programs that use it have a fallback.
     let io_uring = BTreeMap::from([(libc::SYS_io_uring_setup, Vec::new())]);
     let absent = compile(io_uring, libc::ENOSYS)?;
     apply_filter(&denied)?;
     apply_filter(&absent)
 }
 
-/// Returns whether filters can be made for this machine.
+/// Returns whether filters are supported on this machine.
 pub fn is_there() -> bool {
     TargetArch::try_from(std::env::consts::ARCH).is_ok()
 }
 
-/// Programs behind Unix sockets (tmux, the user's systemd, D-Bus, Docker) run commands for every client. Pairs of
-/// sockets that are connected to each other stay; one for datagrams could be connected again.
+/// Closes Unix sockets. Programs behind them (tmux, the user's systemd, D-Bus, Docker) run commands for every
+/// client. Socket pairs stay allowed, except those for datagrams, which could be connected again.
 fn close_unix_sockets(rules: &mut Rules) -> Result<(), BackendError> {
     let of_family = || argument(0, SeccompCmpOp::Eq, word(libc::AF_UNIX));
     rules.entry(libc::SYS_socket).or_default().push(rule([of_family()])?);
@@ -69,8 +69,8 @@ fn close_unix_sockets(rules: &mut Rules) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// A process without memory or files ends, whoever it belongs to, and one without a processor stands still. Its own limits and
-/// priority a thread sets as those of process 0.
+/// Protects the limits and priorities of other processes: a process without memory or files ends, and one
+/// without CPU time stalls. For its own, a thread uses process id 0.
 fn limits() -> Result<Rules, BackendError> {
     let is_not = |index: u8, own: u64| argument(index, SeccompCmpOp::Ne, own);
     let is_set = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
@@ -121,8 +121,8 @@ fn sockets(udp: bool) -> Result<Rules, BackendError> {
     ]))
 }
 
-/// Compiles a filter that answers these calls with an error and lets all others pass. A program for
-/// another architecture is killed: its calls have other numbers.
+/// Compiles a filter that fails these calls with an error and allows all others. A program for another
+/// architecture is killed, because its calls have other numbers.
 fn compile(mut rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
     #[cfg(target_arch = "x86_64")]
     {

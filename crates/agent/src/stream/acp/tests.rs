@@ -149,7 +149,7 @@ fn the_input_of_a_call_may_stand_in_its_content_until_it_begins() {
     reader.update(&announced, "", &mut |_| {});
     let call = reader.call(&asked, &mut |_| {});
     assert_eq!(call.command().as_deref(), Some("touch made.txt"));
-    // The output of a call is none.
+    // The output of a call is not an input.
     let ended = json!({
         "sessionUpdate": "tool_call_update", "toolCallId": "2", "kind": "execute",
         "status": "completed", "content": text(r#"{"command":"rm -r /"}"#),
@@ -181,6 +181,6 @@ fn what_is_known_of_calls_is_bounded_and_goes_when_they_end() {
         tell(&mut reader, id, "completed");
     }
     assert_eq!(reader.tools.held(), 0);
-    // Each begins and ends once, also if nothing is kept of it.
+    // Each call begins and ends once, even if nothing else of it is kept.
     assert_eq!((steps.iter().filter(|it| **it).count(), steps.len()), (100, 200));
 }

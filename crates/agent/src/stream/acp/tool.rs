@@ -1,4 +1,4 @@
-//! Tool calls of an ACP agent, collected from the updates that describe them piece by piece.
+//! Tool calls of an ACP agent, assembled from updates that describe them piece by piece.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,13 +11,13 @@ use crate::adapter::unified;
 use crate::event::{Event, EventKind, FileChange, FileDiff};
 use crate::stream::Sink;
 
-/// The maximum number of calls that are kept; later ones are reported with what one update says.
+/// The maximum number of tracked calls. Later ones are reported from single updates.
 const KEPT: usize = 1 << 12;
-/// The maximum memory of the calls that have not ended; beyond it, only the steps of a call are kept.
+/// The maximum memory of calls that have not ended. Beyond it, only the steps of a call are kept.
 const HELD: usize = 32 << 20;
 /// The maximum size of the output that an agent reports piece by piece.
 const OUTPUT: usize = 1 << 20;
-/// The maximum size of the texts of a change; of a larger one, only the path is reported.
+/// The maximum size of the texts of a change. For a larger one, only the path is reported.
 const DIFF: usize = 1 << 16;
 
 /// The tool calls of a turn.
@@ -34,7 +34,7 @@ pub(crate) struct Call {
     id: String,
     name: Option<String>,
     title: Option<String>,
-    /// The kind of the protocol: `read`, `edit`, `execute` and so on.
+    /// The protocol's kind: `read`, `edit`, `execute` and so on.
     pub kind: Option<String>,
     input: Option<Value>,
     content: Vec<Value>,
@@ -74,7 +74,7 @@ impl Tools {
         });
     }
 
-    /// Reads a call that is asked about, reports its start, and returns what is known of it.
+    /// Reads a call that a question is about, reports its start, and returns what is known about it.
     pub fn ask(&mut self, described: &Value, sink: &mut Sink<'_>) -> Call {
         self.with(described, |call| {
             call.start(sink);
@@ -82,14 +82,14 @@ impl Tools {
         })
     }
 
-    /// Ends a call that was refused: not every agent reports its end.
+    /// Ends a refused call, because not every agent reports its end.
     pub fn refuse(&mut self, id: &str, sink: &mut Sink<'_>) {
         if let Some(call) = self.calls.get_mut(id) {
             call.finish(false, &Value::from("refused"), sink);
         }
     }
 
-    /// Reports the calls that were announced and never described.
+    /// Reports the calls that were announced but never described.
     pub fn end(&mut self, sink: &mut Sink<'_>) {
         let mut calls: Vec<&mut Call> =
             self.calls.values_mut().filter(|call| !call.is_started).collect();
@@ -119,7 +119,7 @@ impl Tools {
     }
 }
 
-/// Returns the memory that a value takes, about.
+/// Returns the approximate memory of a value.
 fn weight(value: &Value) -> usize {
     let inside: usize = match value {
         Value::String(text) => text.len(),
@@ -135,7 +135,7 @@ impl Call {
         Self { id: id.to_owned(), ..Self::default() }
     }
 
-    /// Returns the call without what is known of it but its steps.
+    /// Returns the call with only its steps.
     fn steps(&self) -> Self {
         let (is_started, is_finished) = (self.is_started, self.is_finished);
         Self { is_started, is_finished, ..Self::new(&self.id) }
@@ -241,7 +241,7 @@ impl Call {
         }
     }
 
-    /// Returns the command that a shell would run, if the agent reports it apart from its description.
+    /// Returns the shell command, if the agent reports it separately from the description.
     pub fn command(&self) -> Option<String> {
         if self.kind.as_deref().is_some_and(|kind| kind != "execute") {
             return None;
@@ -266,7 +266,7 @@ impl Call {
         self.command().or_else(|| self.title.clone()).unwrap_or_else(|| self.tool().to_owned())
     }
 
-    /// Returns the changes to files, as a person reads them.
+    /// Returns the changes to files, for people.
     pub fn diff(&self) -> Option<String> {
         let diffs = self.diffs().map(|diff| {
             let text = |name: &str| diff[name].as_str().unwrap_or_default();
@@ -304,7 +304,8 @@ fn file_diff(diff: &Value) -> Option<FileDiff<'_>> {
     is_small.then(|| FileDiff { before: before.map(Cow::Borrowed), after: Cow::Borrowed(after) })
 }
 
-/// Returns the input of a call that has not begun, if an agent reports it as the only text of its content.
+/// Returns the input of a call that has not begun, for an agent that reports it as the only text of its
+/// content.
 fn input_as_content(described: &Value) -> Option<Value> {
     let [content] = described["content"].as_array()?.as_slice() else { return None };
     let text = content["content"]["text"].as_str().filter(|_| described["status"] == "pending")?;

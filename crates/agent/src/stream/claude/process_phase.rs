@@ -1,8 +1,9 @@
 //! The phase of a Claude Code process.
 //!
-//! From 2.1.325 on, sub-agents and shells continue in the background after a `result`, and their end makes the program
-//! start another turn, which ends with another `result`. The program announces the set of running tasks whenever it
-//! changes; nothing is announced before the first task, and older versions announce nothing.
+//! From 2.1.325 on, sub-agents and shells continue in the background after a `result`. When one ends, the
+//! program starts another turn, which ends with another `result`. The program announces the set of running
+//! tasks whenever it changes. It announces nothing before the first task, and older versions announce nothing
+//! at all.
 
 use super::wire::Task;
 use crate::stream::TurnPhase;
@@ -17,15 +18,15 @@ pub(super) struct ProcessPhase {
     answered: bool,
     /// Whether the main thread has started another turn since its last reply.
     working: bool,
-    /// Whether the last reply came while sub-agents ran: another one follows.
+    /// Whether sub-agents ran at the last reply, so that another one follows.
     interim: bool,
-    /// Whether the last reply came while nothing ran.
+    /// Whether nothing else ran at the last reply.
     complete: bool,
     /// Whether the program announces its tasks.
     announces: bool,
     shells: usize,
     others: usize,
-    /// Whether we terminated the remaining tasks.
+    /// Whether Convoke terminated the remaining tasks.
     dismissed: bool,
 }
 
@@ -49,12 +50,12 @@ impl ProcessPhase {
     }
 
     /// Records that the main thread runs a turn.
-    pub fn works(&mut self) {
+    pub fn turn_started(&mut self) {
         self.working = true;
     }
 
     /// Records a reply of the main thread.
-    pub fn answers(&mut self) {
+    pub fn replied(&mut self) {
         self.answered = true;
         self.working = false;
         self.interim = self.others > 0;
@@ -68,7 +69,7 @@ impl ProcessPhase {
         ended
     }
 
-    /// Records that we terminate the remaining tasks.
+    /// Records that Convoke terminates the remaining tasks.
     pub fn dismiss(&mut self) {
         self.dismissed = true;
     }
@@ -79,18 +80,18 @@ impl ProcessPhase {
     }
 
     /// Returns whether the main thread has replied and is idle.
-    pub fn rests(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.answered && !self.working
     }
 
-    /// Returns whether the last reply came while nothing ran, so that the input can be closed. Turns that the program
-    /// has queued still run.
+    /// Returns whether nothing else ran at the last reply, so that the input can be closed. Turns that the
+    /// program has queued still run.
     pub fn needs_no_input(&self) -> bool {
-        self.rests() && self.complete
+        self.is_idle() && self.complete
     }
 
     pub fn phase(&self) -> TurnPhase {
-        if !self.rests() || self.others > 0 || self.interim {
+        if !self.is_idle() || self.others > 0 || self.interim {
             TurnPhase::Running
         } else if self.announces {
             TurnPhase::Answered

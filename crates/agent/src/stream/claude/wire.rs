@@ -1,4 +1,4 @@
-//! The fields of Claude Code's events that are read.
+//! The parsed fields of Claude Code's events.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -78,7 +78,7 @@ pub struct ControlResponse {
     pub response: Object<Interrupted>,
 }
 
-/// The answer to an interrupt.
+/// The response to an interrupt.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Interrupted {

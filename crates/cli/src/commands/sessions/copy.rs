@@ -7,7 +7,7 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 use convoke_core::figures::hexadecimal;
 use convoke_inspect::HostEnvironment;
-use convoke_session::transfer::{self, Copied};
+use convoke_session::transfer::{self, CopiedSession};
 use convoke_session::{AnyStore, SessionId, Store as _};
 use serde_json::json;
 
@@ -69,7 +69,7 @@ async fn copy(
     to: &AnyStore,
     session: SessionId,
     host_environment: &HostEnvironment,
-) -> anyhow::Result<Copied> {
+) -> anyhow::Result<CopiedSession> {
     if from.is_held(session).await? {
         anyhow::bail!("it is in use; copy it when its command has ended");
     }
@@ -100,7 +100,7 @@ async fn wanted(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Vec<S
     Ok(sessions)
 }
 
-fn show(session: SessionId, outcome: &anyhow::Result<Copied>) -> anyhow::Result<()> {
+fn show(session: SessionId, outcome: &anyhow::Result<CopiedSession>) -> anyhow::Result<()> {
     match outcome {
         Ok(copied) => {
             let how = if copied.was_there { "is there already" } else { "copied" };

@@ -1,5 +1,5 @@
-//! The block structure of Markdown that decides where markers count: list items, code fences,
-//! quotations, and raw HTML at the beginning of a line.
+//! The Markdown blocks that decide where markers count: list items, code fences, quotations, and raw HTML at
+//! the start of a line.
 
 use super::code::Fence;
 use super::lines::Line;
@@ -26,7 +26,7 @@ pub(super) struct Blocks {
     items: Vec<usize>,
     /// The open block of the innermost item, or of the text itself.
     open: Option<Open>,
-    /// The last line was prose that the next one may continue, whatever its indentation.
+    /// Whether the last line was prose that the next may continue, whatever its indentation.
     in_paragraph: bool,
 }
 
@@ -108,7 +108,7 @@ impl Blocks {
                     continue;
                 }
             }
-            // Prose continues the paragraph of an item, even where it is indented less.
+            // Prose continues the paragraph of an item even if it is indented less.
             if !self.in_paragraph {
                 self.leave_all_but(depth);
                 self.in_paragraph = !is_indented;
@@ -117,13 +117,13 @@ impl Blocks {
         }
     }
 
-    /// Ends the paragraph, and all items but the outermost.
+    /// Ends the paragraph, and all items but the outermost `depth`.
     fn leave_all_but(&mut self, depth: usize) {
         self.items.truncate(depth);
         self.in_paragraph = false;
     }
 
-    /// Reads a line of raw HTML that ends on it, or does not.
+    /// Reads a line of raw HTML, which may end on it.
     fn end_raw(&mut self, end: Option<usize>) -> LineKind {
         match end {
             Some(end) => {

@@ -16,8 +16,8 @@ pub(super) struct Fence {
 impl Fence {
     /// Reads the fence that a line opens.
     ///
-    /// A line with a back-tick after the back-ticks opens none, because that is inline code. Neither does a line
-    /// that ends in a carriage return: the conformance vectors require that (see `docs/markers.md`).
+    /// A line with a back-tick after the back-ticks is inline code and opens no fence. Neither does a line that
+    /// ends in a carriage return: the conformance vectors require this (see `docs/markers.md`).
     pub(super) fn opened_by(line: &str) -> Option<Self> {
         let (fence, info) = fence_at_start(line)?;
         let is_inline_code = fence.mark == b'`' && info.contains('`');
@@ -32,7 +32,7 @@ impl Fence {
     }
 }
 
-/// Reads three or more marks after at most three spaces, and what follows them.
+/// Reads three or more fence characters after at most three spaces, and the text after them.
 fn fence_at_start(line: &str) -> Option<(Fence, &str)> {
     let text = line.trim_start_matches(' ');
     let mark = *text.as_bytes().first()?;
@@ -59,8 +59,8 @@ impl CodeSpans {
         Self { runs: None }
     }
 
-    /// Returns the end of the span that the run of back-ticks at `at` opens, or of the run itself
-    /// when no run of the same length closes it on this line.
+    /// Returns the end of the span that the run of back-ticks at `at` opens, or the end of the run if no run of
+    /// the same length closes it on this line.
     pub(super) fn end_of_span_or_run(&mut self, line: &str, at: usize) -> usize {
         let runs = self.runs.get_or_insert_with(|| find_runs(line.as_bytes()));
         let index = runs.partition_point(|&(start, _)| start < at);

@@ -14,7 +14,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Returns the line up to its LF: with the CR of a CRLF.
+    /// Returns the line up to its LF, including the CR of a CRLF.
     pub(super) fn with_return(&self) -> &'a str {
         self.whole.strip_suffix('\n').unwrap_or(self.whole)
     }

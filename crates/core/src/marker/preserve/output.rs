@@ -1,4 +1,4 @@
-//! The cleaned text, as it grows line by line.
+//! The cleaned text, built line by line.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,11 +10,11 @@ use crate::whitespace::{trim_end, trim_start};
 pub(super) struct Output<'a> {
     original: &'a str,
     text: String,
-    /// The text so far has only blank lines.
+    /// Whether there are only blank lines so far.
     at_start: bool,
-    /// The end of the last line that is not blank, without its line break.
+    /// The end of the last non-blank line, without its line break.
     content_end: usize,
-    /// A line was removed after the last line that is not blank.
+    /// Whether a line was removed after the last non-blank line.
     removed_since: bool,
     changed: bool,
 }
@@ -55,8 +55,8 @@ impl<'a> Output<'a> {
 
     /// Keeps the text around the gaps of a line, or removes the line if there is none.
     ///
-    /// White space around a gap is removed. Between two texts it becomes one space, if there
-    /// was any; the line's indentation stays, and its end is trimmed.
+    /// White space around a gap becomes one space between two texts, and is removed elsewhere. The line's
+    /// indentation stays, and its end is trimmed.
     pub(super) fn keep_around(&mut self, line: &Line<'_>, indent: usize, gaps: &[Range<usize>]) {
         let content = line.content;
         let before = self.text.len();

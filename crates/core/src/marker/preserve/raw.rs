@@ -1,4 +1,4 @@
-//! Raw HTML that is text to its end: comments, and `<pre>`.
+//! Raw HTML whose whole content is plain text: comments, and `<pre>`.
 
 use memchr::memmem;
 
@@ -32,7 +32,7 @@ impl Raw {
         (ends_name && name.eq_ignore_ascii_case(PRE)).then_some(Self::Pre)
     }
 
-    /// Returns the length of the opening, up to where the end may begin: `<!-->` is a whole comment.
+    /// Returns the length of the opening, after which the end may begin: `<!-->` is a whole comment.
     pub(super) fn opening_len(self) -> usize {
         match self {
             Self::Comment => COMMENT.len() - "--".len(),

@@ -1,4 +1,4 @@
-//! A conversation as a list, with every answer worked out from the beginning.
+//! A conversation as a list, where every answer is computed from scratch.
 
 use std::num::NonZeroUsize;
 

@@ -1,4 +1,4 @@
-//! 002 §4.6.2, written down one character at a time, without regular expressions and without haste.
+//! A reference implementation of 002 §4.6.2: character by character, without regular expressions.
 
 use convoke_core::whitespace::is_space;
 
@@ -26,7 +26,7 @@ pub fn strip(message: &str) -> Stripped {
 
 /// Removes every match, each search beginning where the last match ended, and returns the bodies.
 ///
-/// `find` returns the body and the end of a match at the very start of what it is given.
+/// `find` returns the body and the end of a match at the start of its argument.
 fn remove(
     text: &[char],
     find: impl Fn(&[char]) -> Option<(String, usize)>,
@@ -50,7 +50,7 @@ fn starts_with(text: &[char], opening: &str) -> bool {
     folded.eq(opening.chars())
 }
 
-/// An opening, at least so many characters that are no `]`, and a `]`.
+/// An opening, at least `least` characters other than `]`, and a `]`.
 fn body_end(text: &[char], opening: &str, least: usize) -> Option<(String, usize)> {
     if !starts_with(text, opening) {
         return None;
@@ -61,7 +61,7 @@ fn body_end(text: &[char], opening: &str, least: usize) -> Option<(String, usize
     (closed && len >= least).then_some((body, opening.len() + len + 1))
 }
 
-/// `[TEAM_TASK]` and all that follows it, up to the next `[` or the end.
+/// `[TEAM_TASK]` and everything after it, up to the next `[` or the end.
 fn task_end(text: &[char]) -> Option<(String, usize)> {
     const OPENING: &str = "[TEAM_TASK]";
     if !starts_with(text, OPENING) {
@@ -91,7 +91,7 @@ fn clean_up(text: &str) -> String {
     lines.join("\n").trim_matches(is_space).to_owned()
 }
 
-/// One white space character stays as it is; more become one space.
+/// A single white space character stays; several become one space.
 fn flush(run: &mut String, out: &mut String) {
     out.push_str(if run.chars().count() > 1 { " " } else { run });
     run.clear();

@@ -1,4 +1,4 @@
-//! The default policy, written down line by line and character by character, without haste.
+//! A reference implementation of the default policy, line by line and character by character.
 
 use convoke_core::whitespace::is_space;
 
@@ -88,7 +88,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// The number of bytes at the start of a line without markers because of lines and what begins them.
+    /// The number of bytes at the start of a line in which markers do not count, because of blocks.
     fn text_len(&mut self, line: &str, ending: &str) -> usize {
         if is_blank(line) {
             self.in_paragraph = false;
@@ -137,7 +137,7 @@ impl Blocks {
         }
         self.fence = fence.map(|(marks, _)| marks);
         if let Some((opening, end)) = raw {
-            // Only white space and marks of items stand before it.
+            // Only white space and list marks come before it.
             let at = line.find('<').expect("raw HTML") + opening;
             let found = find(line, at, end);
             self.raw = found.is_none().then_some(end);
@@ -192,7 +192,7 @@ fn without_tabs(line: &str) -> String {
     spaced
 }
 
-/// The length of what opens raw HTML, and what ends it.
+/// The length of the opening of raw HTML, and its end.
 fn raw_of(text: &str) -> Option<(usize, &'static str)> {
     let lower = text.to_ascii_lowercase();
     let pre = ["<pre>", "<pre ", "<pre\t", "<pre\r", "<pre\n"];
@@ -205,13 +205,13 @@ fn raw_of(text: &str) -> Option<(usize, &'static str)> {
     }
 }
 
-/// Where the first end of raw HTML ends.
+/// The end of the first end of raw HTML.
 fn find(text: &str, from: usize, end: &str) -> Option<usize> {
     let found = text[from..].to_ascii_lowercase().find(end)?;
     Some(from + found + end.len())
 }
 
-/// Returns what is left of a line that lost something, and where raw HTML ends that begins in it.
+/// Returns the rest of a line after removals, and the end of raw HTML that begins in it.
 fn read_line(
     line: &str,
     raw: usize,
@@ -268,7 +268,7 @@ fn read_line(
     (left, raw_end)
 }
 
-/// Joins what stands around holes: by one space where there was any white space.
+/// Joins the pieces around gaps, with one space if there was any white space.
 fn around_holes(pieces: &[String]) -> String {
     let characters = pieces.iter().flat_map(|piece| piece.chars().map(Some).chain([None]));
     let mut out = String::new();
@@ -343,7 +343,7 @@ fn marker(text: &[char]) -> Option<(&'static str, String, usize)> {
     (text.get(len) == Some(&']')).then_some((keyword, body, len + 1))
 }
 
-/// The length of the inline code that begins here, or of the back-ticks that open none.
+/// The length of the inline code that begins here, or of back-ticks that open none.
 fn code_len(text: &[char]) -> usize {
     let run = |from: usize| text[from..].iter().take_while(|&&c| c == '`').count();
     let opening = run(0);
@@ -358,7 +358,7 @@ fn code_len(text: &[char]) -> usize {
     opening
 }
 
-/// The marks of a fence, and what follows them.
+/// The marks of a fence, and the text after them.
 fn fence_of(line: &str) -> Option<(Vec<char>, String)> {
     let text = unindented(line)?;
     let mark = text.chars().next().filter(|c| ['`', '~'].contains(c))?;
@@ -370,7 +370,7 @@ fn is_quotation(line: &str) -> bool {
     unindented(line).is_some_and(|text| text.starts_with('>'))
 }
 
-/// A line without its indentation of at most three spaces.
+/// A line without its indentation, if that is at most three spaces.
 fn unindented(line: &str) -> Option<&str> {
     let text = line.trim_start_matches(' ');
     (line.len() - text.len() <= 3).then_some(text)

@@ -1,4 +1,5 @@
-//! Messages of calls: each is stored with the key of its call, so that no attempt of a turn sends one twice.
+//! Messages of calls. Each is stored with the key of its call, so that no attempt of a turn sends a message
+//! twice.
 
 use convoke_core::marker::{Intent, scan};
 use convoke_core::name::NameKey;
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::controls::StopRequest;
 use super::super::{Coordinator, CoordinatorError};
-use super::{Batch, PAGE, Posted, SentMessage};
+use super::{Batch, PAGE, PostedMessage, SentMessage};
 use crate::content::ContentHash;
 use crate::id::MemberName;
 use crate::routing::{Call, DropTurns, Routed, route};
@@ -15,9 +16,9 @@ use crate::store::{Store, StoreError};
 use crate::team_tools::FIELD;
 use crate::turn::Turn;
 
-/// The maximum number of messages that the calls of one turn send.
+/// The maximum number of messages that one turn can send through calls.
 pub const MOST_MESSAGES: u32 = 16;
-/// The maximum number of bytes of a message.
+/// The maximum size of a message, in bytes.
 pub const LONGEST_TEXT: usize = 64 << 10;
 
 impl<S: Store> Coordinator<S> {
@@ -48,7 +49,7 @@ impl<S: Store> Coordinator<S> {
             Ok(text) => text,
             Err(why) => return Ok(Err(why)),
         };
-        self.remember(batch, turn).await?;
+        self.read_earlier_messages(batch, turn).await?;
         let names = recipients.iter().map(MemberName::as_str).collect::<Vec<_>>().join(", ");
         let content = key("say", &[&names, &text]);
         let key = id.as_ref().map_or(content, |id| key("id", &[id]));
@@ -60,7 +61,7 @@ impl<S: Store> Coordinator<S> {
                 Err(format!("message {message} has that `id` and another text"))
             });
         }
-        if let Err(why) = self.admit(batch, turn, recipients.len()) {
+        if let Err(why) = self.check_may_send(batch, turn, recipients.len()) {
             return Ok(Err(why));
         }
         let posted = self.post(turn, recipients, text, "say", &key).await?;
@@ -82,7 +83,7 @@ impl<S: Store> Coordinator<S> {
             Ok(_) => return Ok(Err("`text` is empty".to_owned())),
             Err(why) => return Ok(Err(why)),
         };
-        // The form in which an agent's reply sets it.
+        // The same form as in an agent's reply.
         let content = format!("The team task has changed.\n\n[TEAM_TASK]\n{text}");
         let routed = route(self.team_agents.team(), &turn.member, &content);
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -91,10 +92,10 @@ impl<S: Store> Coordinator<S> {
             return Ok(Err(why.to_owned()));
         }
         if self.conversation.task() == routed.task.as_deref() {
-            return Ok(Ok("that is the task already".to_owned()));
+            return Ok(Ok("the task is already set to this text".to_owned()));
         }
-        self.remember(batch, turn).await?;
-        if let Err(why) = self.admit(batch, turn, 0) {
+        self.read_earlier_messages(batch, turn).await?;
+        if let Err(why) = self.check_may_send(batch, turn, 0) {
             return Ok(Err(why));
         }
         let key = key("task", &[&text]);
@@ -102,14 +103,10 @@ impl<S: Store> Coordinator<S> {
         Ok(Ok(format!("the task was set by message {}", posted.message)))
     }
 
-    /// Returns a text that may be sent: within its limit, without secrets, and without markers, which would have no
-    /// effect.
+    /// Checks a text: within the limit, without secrets, and without markers, which would have no effect.
     pub(super) fn checked(&self, mut text: String) -> Result<String, String> {
         if text.len() > LONGEST_TEXT {
-            return Err(format!(
-                "`text` has {} bytes, and the limit is {LONGEST_TEXT}",
-                text.len()
-            ));
+            return Err(format!("`text` has {} bytes; the limit is {LONGEST_TEXT}", text.len()));
         }
         self.team_agents.redactor.redact_in_place(&mut text);
         let scanned = scan(&text, self.team_agents.team().context.text);
@@ -125,8 +122,8 @@ impl<S: Store> Coordinator<S> {
         Ok(text)
     }
 
-    /// Fails with the reason if a turn may not send another message to some recipients.
-    pub(super) fn admit(
+    /// Checks whether a turn may send another message to these recipients.
+    pub(super) fn check_may_send(
         &self,
         batch: &mut Batch,
         turn: &Turn,
@@ -148,7 +145,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Reads the messages that earlier attempts of a turn sent.
-    pub(super) async fn remember(
+    pub(super) async fn read_earlier_messages(
         &mut self,
         batch: &mut Batch,
         turn: &Turn,
@@ -186,7 +183,7 @@ impl<S: Store> Coordinator<S> {
         text: String,
         tool: &str,
         key: &ContentHash,
-    ) -> Result<Posted, CoordinatorError> {
+    ) -> Result<PostedMessage, CoordinatorError> {
         let calls = recipients.into_iter().map(|member| Call { member, intent: Intent::default() });
         let routed = Routed {
             speaker: turn.member.clone(),
@@ -208,7 +205,7 @@ impl<S: Store> Coordinator<S> {
         routed: &Routed,
         tool: &str,
         key: &ContentHash,
-    ) -> Result<Posted, CoordinatorError> {
+    ) -> Result<PostedMessage, CoordinatorError> {
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
         let speaker = self.team_agents.team().speaker(&turn.member);
         let mut message = NewMessage::new(speaker, content).in_reply_to(answered);
@@ -217,14 +214,14 @@ impl<S: Store> Coordinator<S> {
         let mut next = self.conversation.clone();
         let at = self.team_agents.now();
         let mut effects = next.add(message, Some(turn.answers), routed, &turn.asker, at);
-        // A person reads it when control returns; a turn would stop the others in front of it.
+        // A person reads the message when control returns. A turn of the person would block the other turns.
         let team = self.team_agents.team();
         for of_person in effects.queued.extract_if(.., |turn| team.is_person(&turn.member)) {
             next.queue.remove(of_person.id);
         }
         let mut commit = self.commit_of(&next);
         commit.at = at;
-        let posted = Posted {
+        let posted = PostedMessage {
             message: effects.message.message.id.clone(),
             turn: effects.queued.first().map(|turn| turn.id),
         };

@@ -1,4 +1,4 @@
-//! Reading of earlier messages, by their number or by words.
+//! Reads earlier messages, by number or by words.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -13,9 +13,9 @@ use crate::id::{MemberName, MessageNumber};
 use crate::session::NumberedMessage;
 use crate::store::{Store, StoreError};
 
-/// The bytes of a message that `read_context` returns.
+/// The maximum bytes of a message that `read_context` returns.
 const SHOWN_TEXT: usize = 8 << 10;
-/// The messages that a search looks at, from the newest.
+/// The number of newest messages that a search covers.
 const SEARCHED: u64 = 2000;
 
 impl<S: Store> Coordinator<S> {

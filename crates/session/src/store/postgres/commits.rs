@@ -1,4 +1,4 @@
-//! Announced commits: one connection of a process listens for everybody in it.
+//! Announced commits. One connection per process listens, for all readers in the process.
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,9 +15,9 @@ use super::database::CHANNEL;
 use crate::id::{Head, SessionId};
 use crate::store::StoreError;
 
-/// The most commits that a reader can be behind; one that is further behind has to read again.
+/// The number of commits that a reader may fall behind. Beyond it, the reader has to read again.
 const BEHIND: usize = 1024;
-/// The time after which the server is asked for an answer, and the time for it.
+/// The idle time after which the server is checked, and the time limit for its response.
 const SILENCE: Duration = Duration::from_secs(15);
 /// The time between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -25,13 +25,13 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// A commit: the session and its head. `None` after commits may have been missed.
 type Announced = Option<(SessionId, Head)>;
 
-/// The commits of all processes, as they happen. A reader listens first and reads then, so that it misses none. After a
-/// lost connection some may be missing, and it reads again from what it has seen last.
+/// The commits of all processes, as they happen. A reader starts to listen before it reads, so that it misses
+/// none. After a lost connection, some may be missing and the reader has to read again.
 #[derive(Debug)]
 pub struct Commits(Receiver<Announced>);
 
 impl Commits {
-    /// Waits for the next commit; `None` after some may have been missed.
+    /// Waits for the next commit; `None` if some may have been missed.
     pub async fn next(&mut self) -> Result<Option<(SessionId, Head)>, StoreError> {
         match self.0.recv().await {
             Ok(announced) => Ok(announced),
@@ -40,14 +40,16 @@ impl Commits {
         }
     }
 
-    /// Waits until a session may have changed. The caller then reads it, and with it all that was announced so far.
+    /// Waits until a session may have changed. The caller then reads the session, including everything
+    /// announced so far.
     pub async fn wait_for(&mut self, session: SessionId) -> Result<(), StoreError> {
         while self.next().await?.is_some_and(|(changed, _)| changed != session) {}
         self.0 = self.0.resubscribe();
         Ok(())
     }
 
-    /// Waits until any session may have changed. The caller then reads them, and with them all that was announced so far.
+    /// Waits until any session may have changed. The caller then reads them, including everything announced so
+    /// far.
     pub async fn wait(&mut self) -> Result<(), StoreError> {
         self.next().await?;
         self.0 = self.0.resubscribe();
@@ -55,7 +57,7 @@ impl Commits {
     }
 }
 
-/// The connection that listens. Clones share it.
+/// The listening connection. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Announcements(Arc<Mutex<Option<Listening>>>);
 
@@ -78,7 +80,7 @@ impl Drop for Listening {
 }
 
 impl Announcements {
-    /// Begins to listen, with the connection that there is or a new one.
+    /// Starts to listen, on the existing connection or a new one.
     pub(super) async fn listen(&self, pool: &PgPool) -> Result<Commits, StoreError> {
         let known = self.lock().as_ref().and_then(Listening::subscribe);
         if let Some(commits) = known {
@@ -86,7 +88,7 @@ impl Announcements {
         }
         let listener = connect(pool).await?;
         let mut listening = self.lock();
-        // Another task may have been faster.
+        // Another task may have connected meanwhile.
         if let Some(commits) = listening.as_ref().and_then(Listening::subscribe) {
             return Ok(commits);
         }
@@ -96,7 +98,7 @@ impl Announcements {
         Ok(Commits(receiver))
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     pub(super) fn close(&self) {
         *self.lock() = None;
     }
@@ -106,7 +108,7 @@ impl Announcements {
     }
 }
 
-/// Connects beside the pool: the connection is in use as long as there is a listener.
+/// Connects outside the pool, because the connection stays in use while there is a listener.
 async fn connect(pool: &PgPool) -> Result<PgListener, StoreError> {
     let options = pool.connect_options().as_ref().clone();
     let mut listener =
@@ -115,7 +117,7 @@ async fn connect(pool: &PgPool) -> Result<PgListener, StoreError> {
     Ok(listener)
 }
 
-/// Waits for the next announcement. Fails if the server does not answer while there is none.
+/// Waits for the next announcement. Fails if the server does not respond while idle.
 async fn receive(listener: &mut PgListener) -> sqlx::Result<Option<PgNotification>> {
     loop {
         if let Ok(received) = timeout(SILENCE, listener.try_recv()).await {
@@ -126,7 +128,7 @@ async fn receive(listener: &mut PgListener) -> sqlx::Result<Option<PgNotificatio
     }
 }
 
-/// Passes announcements on until the store is closed. A lost connection is made again.
+/// Forwards announcements until the store is closed. Reconnects if the connection is lost.
 async fn pass_on(mut listener: PgListener, pool: PgPool, commits: Sender<Announced>) {
     loop {
         match receive(&mut listener).await {
@@ -134,7 +136,7 @@ async fn pass_on(mut listener: PgListener, pool: PgPool, commits: Sender<Announc
                 let commit = notification.payload().split_once(' ').and_then(|(session, head)| {
                     Some((session.parse().ok()?, Head(head.parse().ok()?)))
                 });
-                // Other programs may use the channel too. Without a reader the send fails, which is fine.
+                // Other programs may use the channel too. Sending fails without a reader, which is fine.
                 if commit.is_some() {
                     let _ = commits.send(commit);
                 }

@@ -17,16 +17,16 @@ pub(super) type DatabaseRow = sqlx::postgres::PgRow;
 pub(super) type QueryResult = sqlx::postgres::PgQueryResult;
 
 pub(super) const BEGIN: &str = "BEGIN";
-/// Begins a transaction that may wait for its source for longer than a lease.
+/// Starts a transaction that may wait for its source for longer than a lease.
 pub(super) const BEGIN_IMPORT: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0";
-/// Moves the head of a session, and announces it to other processes. Listeners get it when the transaction commits, and
-/// read the rows themselves.
+/// Advances the head of a session and announces it to other processes. Listeners get the announcement when the
+/// transaction commits, and read the rows themselves.
 pub(super) const MOVE_HEAD: &str = "UPDATE session SET head = head + 1, updated_at = $1, state = $2, \
          messages = $3, turns = $4 WHERE id = $5 AND head = $6 \
          RETURNING pg_notify('convoke', id || ' ' || head)";
-/// The beginning of a message's text. Cut at a byte.
+/// The beginning of a message's text, cut at a byte boundary.
 pub(super) const BEGINNING: &str = "SUBSTR(message.content, 1, 800)";
-/// The characters of a beginning.
+/// The maximum number of characters of a beginning.
 const BEGINNING_CHARS: usize = 200;
 /// The channel on which new heads are announced.
 pub(super) const CHANNEL: &str = "convoke";
@@ -47,12 +47,12 @@ pub(super) fn sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Converts a text of any characters for SQL.
+/// Converts a text, which may contain any characters, for SQL.
 pub(super) const fn text_value(text: &str) -> &[u8] {
     text.as_bytes()
 }
 
-/// Converts a text of any characters for SQL.
+/// Converts a text, which may contain any characters, for SQL.
 pub(super) fn owned_text(text: String) -> Vec<u8> {
     text.into_bytes()
 }
@@ -78,7 +78,7 @@ pub(super) fn beginning(row: &DatabaseRow) -> Result<Option<String>, StoreError>
     Ok(bytes.map(text))
 }
 
-/// Locks a thread for other writers until the transaction ends.
+/// Locks a thread against other writers until the transaction ends.
 pub(super) async fn lock_thread(
     connection: &mut Connection,
     thread: &ThreadId,
@@ -90,8 +90,8 @@ pub(super) async fn lock_thread(
     Ok(())
 }
 
-/// Locks the contents for other writers until the transaction ends: one that finds a content which is about to be
-/// removed would rely on it.
+/// Locks the contents against other writers until the transaction ends. Otherwise, another writer could rely on
+/// a content that is about to be removed.
 pub(super) async fn lock_contents(connection: &mut Connection) -> Result<(), StoreError> {
     sqlx::query("LOCK TABLE content_use IN SHARE ROW EXCLUSIVE MODE").execute(connection).await?;
     Ok(())

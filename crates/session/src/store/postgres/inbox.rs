@@ -1,4 +1,4 @@
-//! Inboxes: messages of people for sessions that another process holds.
+//! Inboxes: people's messages for sessions that another process holds.
 
 use convoke_core::NewMessage;
 use serde::Deserialize as _;
@@ -13,8 +13,8 @@ use crate::shared::InboxNumber;
 use crate::store::StoreError;
 
 impl PostgresStore {
-    /// Puts a message into the inbox of a session, in one statement. Whoever holds the session stores it between two
-    /// turns; if no process does, the session is offered.
+    /// Puts a message into the inbox of a session, in one statement. The holder of the session stores it
+    /// between two turns; if there is no holder, the session is offered.
     pub async fn say(&self, session: SessionId, message: &NewMessage) -> Result<(), StoreError> {
         let said = row(message).to_string();
         let added: Option<(i64,)> = sqlx::query_as(
@@ -45,7 +45,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Returns the messages in the inbox of a session, in order. A commit takes each out.
+    /// Returns the messages in the inbox of a session, in order. A commit that stores a message removes it.
     pub async fn inbox(
         &self,
         session: SessionId,
@@ -81,7 +81,7 @@ fn message_of_row(mut row: Value) -> serde_json::Result<NewMessage> {
     Ok(message)
 }
 
-/// Takes a message out of the inbox of a session. Returns whether it was there.
+/// Removes a message from the inbox of a session. Returns whether it was there.
 pub(super) async fn take_message(
     connection: &mut Connection,
     session: SessionId,
@@ -92,7 +92,7 @@ pub(super) async fn take_message(
     Ok(taken.rows_affected() == 1)
 }
 
-/// Removes what processes on several machines share of a session.
+/// Removes the rows that processes share about a session.
 pub(super) async fn remove_shared(
     connection: &mut Connection,
     session: &str,

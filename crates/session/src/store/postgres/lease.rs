@@ -1,8 +1,8 @@
-//! Session leases: one process at a time writes a session, for as long as the database's clock says.
+//! Session leases: one process at a time can write a session, by the database's clock.
 //!
-//! A lease has an epoch, which rises with each claim. Every transaction that writes a session checks that its lease has
-//! this epoch and is not over, and locks its row until it ends, so that a process whose lease is over can write nothing
-//! more, however late it notices.
+//! A lease has an epoch, which rises with each claim. Every transaction that writes a session checks that the
+//! lease has the process's own epoch and has not expired, and locks the lease's row until the transaction ends.
+//! A process whose lease has expired can therefore write nothing, however late it notices.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,17 +30,17 @@ struct Leases {
     pool: PgPool,
     /// The duration of a lease without a heartbeat.
     duration: Duration,
-    epochs: Mutex<HashMap<SessionId, Held>>,
+    epochs: Mutex<HashMap<SessionId, LeaseState>>,
     /// Releases that have not reached the database yet.
     releases: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// The local state of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
-    /// The lease of this epoch, until it is over.
+enum LeaseState {
+    /// The lease with this epoch, until it expires.
     Epoch(i64),
-    /// The lease was lost. Nothing of what was begun with it may be written any more.
+    /// The lease was lost. Nothing that was started under it may be written.
     Lost,
 }
 
@@ -52,9 +52,9 @@ pub struct SessionLease {
     leases: Arc<Leases>,
     heartbeat: AbortHandle,
     lost: watch::Receiver<bool>,
-    /// The time until which it lasts without another heartbeat.
+    /// The time at which the lease expires without another heartbeat.
     until: watch::Receiver<Instant>,
-    /// Whether the end of the lease was written to the database.
+    /// Whether the release was written to the database.
     is_released: bool,
     runtime: Handle,
 }
@@ -94,7 +94,7 @@ impl Fence {
         Ok(self.claimed(session, epoch, claimed_at))
     }
 
-    /// Keeps a lease whose claim was sent at a time.
+    /// Registers a lease; `sent` is the time when its claim was sent.
     pub(super) fn claimed(
         &self,
         session: SessionId,
@@ -102,7 +102,7 @@ impl Fence {
         claimed_at: Instant,
     ) -> SessionLease {
         let leases = &self.leases;
-        lock(&leases.epochs).insert(session, Held::Epoch(epoch));
+        lock(&leases.epochs).insert(session, LeaseState::Epoch(epoch));
         let (tell, lost) = watch::channel(false);
         let (extend, until) = watch::channel(claimed_at + leases.duration);
         let heartbeat = tokio::spawn(beat(Arc::clone(leases), session, epoch, extend, tell));
@@ -118,16 +118,16 @@ impl Fence {
         }
     }
 
-    /// Returns how long a lease lasts without a heartbeat.
+    /// Returns the duration of a lease without a heartbeat.
     pub(super) fn duration(&self) -> Duration {
         self.leases.duration
     }
 
-    /// Returns the epoch of the lease that this process has.
+    /// Returns the epoch of this process's lease.
     pub(super) fn epoch(&self, session: SessionId) -> Result<i64, StoreError> {
         match lock(&self.leases.epochs).get(&session) {
-            Some(Held::Epoch(epoch)) => Ok(*epoch),
-            Some(Held::Lost) | None => Err(StoreError::LeaseLost { session }),
+            Some(LeaseState::Epoch(epoch)) => Ok(*epoch),
+            Some(LeaseState::Lost) | None => Err(StoreError::LeaseLost { session }),
         }
     }
 
@@ -154,8 +154,8 @@ impl Fence {
         Ok(held.is_some_and(|(held,)| held))
     }
 
-    /// Refuses to write a session that another process may hold: with a lease of this process the epoch must be its own,
-    /// and not be over. No process can claim the session before the transaction ends.
+    /// Refuses to write a session that another process may hold. A lease of this process must have its own
+    /// epoch and not have expired. No process can claim the session before the transaction ends.
     pub(super) async fn check(
         &self,
         connection: &mut Connection,
@@ -169,7 +169,7 @@ impl Fence {
         .fetch_optional(connection)
         .await?;
         match (own, lease) {
-            (Some(Held::Epoch(own)), Some((epoch, true))) if own == epoch => Ok(()),
+            (Some(LeaseState::Epoch(own)), Some((epoch, true))) if own == epoch => Ok(()),
             (None, None | Some((_, false))) => Ok(()),
             _ => Err(StoreError::LeaseLost { session }),
         }
@@ -180,7 +180,7 @@ impl Fence {
         self.leases.finish_releases().await;
     }
 
-    /// Waits for another task with the releases.
+    /// Adds a task to wait for when releases are finished.
     pub(super) fn finish_with(&self, task: JoinHandle<()>) {
         lock(&self.leases.releases).push(task);
     }
@@ -190,7 +190,7 @@ impl Leases {
     async fn finish_releases(&self) {
         let releases = std::mem::take(&mut *lock(&self.releases));
         for release in releases {
-            // A release that failed ends with its lease.
+            // A failed release ends when its lease expires.
             let _ = release.await;
         }
     }
@@ -207,7 +207,7 @@ impl SessionHold for SessionLease {
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut lost = self.lost.clone();
         async move {
-            // Without a sender the lease was dropped, and its end is no longer awaited.
+            // Without a sender, the lease was dropped.
             if lost.wait_for(|lost| *lost).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -232,11 +232,11 @@ impl SessionHold for SessionLease {
 impl Drop for SessionLease {
     fn drop(&mut self) {
         self.heartbeat.abort();
-        let own = Held::Epoch(self.epoch);
+        let own = LeaseState::Epoch(self.epoch);
         let mut epochs = lock(&self.leases.epochs);
         if epochs.get(&self.session) == Some(&own) {
             if *self.lost.borrow() {
-                epochs.insert(self.session, Held::Lost);
+                epochs.insert(self.session, LeaseState::Lost);
             } else {
                 epochs.remove(&self.session);
             }
@@ -253,8 +253,8 @@ impl Drop for SessionLease {
             );
             match released.bind(session.to_string()).bind(epoch).execute(&pool).await {
                 Ok(released) if released.rows_affected() == 0 => {
-                    // Another process holds the session; nothing that still runs here may write.
-                    lock(&leases.epochs).entry(session).or_insert(Held::Lost);
+                    // Another process holds the session, so nothing that still runs here may write.
+                    lock(&leases.epochs).entry(session).or_insert(LeaseState::Lost);
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -266,8 +266,8 @@ impl Drop for SessionLease {
     }
 }
 
-/// Extends a lease three times in its duration, and reports when that fails for the whole duration. A lease that is over
-/// is not revived.
+/// Extends a lease three times per duration, and reports when that failed for the whole duration. An expired
+/// lease is not extended.
 async fn beat(
     leases: Arc<Leases>,
     session: SessionId,

@@ -49,7 +49,7 @@ use crate::id::{Head, Millis, SessionId};
 /// The duration of a lease without a heartbeat.
 const LEASE: Duration = Duration::from_secs(15);
 
-/// The longest time to connect at first, and later.
+/// The time limit for the first connection, and for later ones.
 const FIRST_CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
@@ -60,7 +60,7 @@ pub struct PostgresStore {
     announcements: Announcements,
 }
 
-/// The data that every writing transaction needs.
+/// What every writing transaction needs.
 #[derive(Debug, Clone)]
 struct Writer {
     pool: PgPool,
@@ -69,11 +69,11 @@ struct Writer {
 }
 
 impl PostgresStore {
-    /// Opens the store at a URL, such as `postgres://user@host/database`. The tables are created if necessary; those of
-    /// another version are refused.
+    /// Opens the store at a URL such as `postgres://user@host/database`. Creates the tables if necessary;
+    /// tables of another version are refused.
     ///
-    /// Without a password, that of the URL, of `PGPASSWORD` or of `~/.pgpass` is used. Connections to other
-    /// machines are encrypted, and the certificate is verified, unless the URL says `sslmode`.
+    /// Without a password, the one in the URL, `PGPASSWORD` or `~/.pgpass` is used. Connections to other
+    /// machines are encrypted, and the certificate is verified, unless the URL sets `sslmode`.
     pub async fn open(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
         Self::open_with_lease(url, password, LEASE).await
     }
@@ -94,7 +94,7 @@ impl PostgresStore {
         failpoint: Failpoint,
     ) -> Result<Self, StoreError> {
         let options = options.application_name("convoke");
-        // A pool would ask again and again, and then say nothing but that its time is over.
+        // A pool would retry repeatedly, and then report only a timeout.
         let connecting = tokio::time::timeout(FIRST_CONNECT_LIMIT, options.connect());
         connecting.await.map_err(|_| StoreError::unanswered())??.close().await?;
         let pool = writing_pool(lease).connect_with(options).await?;
@@ -109,14 +109,14 @@ impl PostgresStore {
         self.writer.fence.is_held(session).await
     }
 
-    /// Releases what was held and closes the connections.
+    /// Releases all leases and closes the connections.
     pub async fn close(&self) {
         self.writer.fence.finish_releases().await;
         self.announcements.close();
         self.writer.pool.close().await;
     }
 
-    /// Listens to the commits of all processes. Everybody who listens in this process shares a connection.
+    /// Listens to the commits of all processes. All listeners in this process share a connection.
     pub async fn listen(&self) -> Result<Commits, StoreError> {
         self.announcements.listen(&self.writer.pool).await
     }
@@ -139,13 +139,13 @@ impl PostgresStore {
         Some(self)
     }
 
-    /// Returns how long a lease lasts without a heartbeat.
+    /// Returns the duration of a lease without a heartbeat.
     pub fn lease_duration(&self) -> Duration {
         self.writer.fence.duration()
     }
 
-    /// Writes a commit even if the connection fails in the middle of it, for as long as the lease lasts. Only the
-    /// holder of a session moves its head, so that the head says whether the commit was written.
+    /// Writes a commit even if the connection fails in the middle, as long as the lease lasts. Only the holder
+    /// of a session advances its head, so the head tells whether the commit was written.
     pub(crate) async fn commit_surely(
         &self,
         session: SessionId,
@@ -199,15 +199,15 @@ impl PostgresStore {
         Ok(Self { writer: Writer { pool, ..self.writer.clone() }, announcements })
     }
 
-    /// Does nothing: PostgreSQL reuses the space of removed rows.
+    /// Does nothing, because PostgreSQL reuses the space of removed rows.
     #[expect(clippy::unused_self, reason = "other databases need it")]
     fn give_back_pages(&self) -> std::future::Ready<()> {
         std::future::ready(())
     }
 }
 
-/// Returns the options of the pool for writes. A process that is stopped in the middle of a transaction keeps the row of
-/// its lease locked, so that the server ends the transaction when the lease is over.
+/// Returns the options of the pool for writes. A process that is stopped in the middle of a transaction keeps
+/// the row of its lease locked, so the server aborts the transaction when the lease expires.
 fn writing_pool(lease: Duration) -> PgPoolOptions {
     let before = Liveness::new(lease / 3);
     let after = before.clone();
@@ -218,7 +218,7 @@ fn writing_pool(lease: Duration) -> PgPoolOptions {
                 sqlx::raw_sql(sqlx::AssertSqlSafe(limit)).execute(connection).await.map(drop)
             })
         })
-        // Both without a limit of their own would wait for a connection that carries nothing any more.
+        // Without a time limit, both would wait for a dead connection.
         .test_before_acquire(false)
         .before_acquire(move |connection, meta| {
             let liveness = before.clone();
@@ -230,13 +230,12 @@ fn writing_pool(lease: Duration) -> PgPoolOptions {
         })
 }
 
-/// Finds connections that carry nothing any more, although nobody has closed them: the network has lost them, or the
-/// server is stopped.
+/// Finds dead connections that were never closed, because the network dropped them or the server is stopped.
 #[derive(Debug, Clone)]
 struct Liveness {
-    /// The time in which a server answers.
+    /// The time limit for a response.
     limit: Duration,
-    /// The last time at which one did not.
+    /// The last time at which a connection did not respond.
     silent: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -245,7 +244,8 @@ impl Liveness {
         Self { limit: limit.max(Duration::from_secs(1)), silent: Arc::default() }
     }
 
-    /// Asks the server for an answer. A connection that is as old as one that gave none is not asked.
+    /// Checks whether the server responds. A connection at least as old as one that did not respond is not
+    /// checked again.
     async fn check(&self, connection: &mut PgConnection, idle: Duration) -> sqlx::Result<bool> {
         let silent = || self.silent.lock().unwrap_or_else(PoisonError::into_inner);
         let silence = || sqlx::Error::Io(ErrorKind::TimedOut.into());

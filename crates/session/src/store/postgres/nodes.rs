@@ -1,4 +1,4 @@
-//! The nodes that take turns: a row for each, which lasts as long as its heartbeats.
+//! Registered nodes: one row each, valid as long as its heartbeats arrive.
 
 use std::collections::HashMap;
 
@@ -22,8 +22,8 @@ pub struct NodeRegistration {
 }
 
 impl PostgresStore {
-    /// Registers a node, in one statement, and removes those that were lost a day ago. A name that another living process
-    /// has is refused.
+    /// Registers a node, in one statement, and removes nodes that were lost a day ago. Fails if another living
+    /// process has the name.
     pub async fn register_node(
         &self,
         name: &str,
@@ -58,7 +58,7 @@ impl PostgresStore {
         Ok(NodeRegistration { name: name.to_owned(), epoch })
     }
 
-    /// Extends a registration. Returns false if another process has the name.
+    /// Extends a registration. Returns `false` if another process has the name.
     pub async fn beat_node(
         &self,
         node: &NodeRegistration,
@@ -77,7 +77,7 @@ impl PostgresStore {
         Ok(extended.rows_affected() == 1)
     }
 
-    /// Removes a node that has ended.
+    /// Removes a node that has stopped.
     pub async fn remove_node(&self, node: &NodeRegistration) -> Result<(), StoreError> {
         sqlx::query("DELETE FROM node WHERE name = $1 AND epoch = $2")
             .bind(node.name.as_bytes())

@@ -10,7 +10,7 @@ use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
 use crate::shared::{NodeOffer, ProjectOrigin, SharedState, TurnOffer, TurnRequirements};
 use crate::store::{Holder, StoreError};
 
-/// The row of an offer. One of the same turn keeps its place.
+/// Writes the row of an offer. A repeated offer of the same turn keeps its position.
 const SET_OFFER: &str = "INSERT INTO offer (session, since, turn, member, agent, node, guard) \
      VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6) ON CONFLICT (session) DO UPDATE SET \
      since = CASE WHEN offer.turn = excluded.turn THEN offer.since ELSE excluded.since END, \
@@ -18,12 +18,12 @@ const SET_OFFER: &str = "INSERT INTO offer (session, since, turn, member, agent,
      guard = excluded.guard";
 
 impl PostgresStore {
-    /// Claims the session whose offer is the oldest of those that a node can take, in one statement. The claim has the
-    /// time of the database, not that of the holder.
+    /// Claims the session with the oldest offer that a node can take, in one statement. The claim uses the
+    /// database's time, not the holder's.
     ///
-    /// The excluded sessions are left alone for as long as the same turn is offered.
-    /// It waits for no other process: writers lock the lease before the offer, and would wait for it in turn. A session
-    /// whose offer or lease is locked is skipped.
+    /// Excluded sessions are skipped as long as the same turn is offered. The statement waits for no other
+    /// process: writers lock the lease before the offer, so waiting could deadlock. A session whose offer or
+    /// lease is locked is skipped.
     pub async fn claim_offered(
         &self,
         node: &str,
@@ -70,7 +70,7 @@ impl PostgresStore {
         Ok(Some((session, fence.claimed(session, epoch, claimed_at))))
     }
 
-    /// Returns the standing of a session between the processes that share it.
+    /// Returns the state of a session between the processes that share it.
     pub async fn shared_state(&self, session: SessionId) -> Result<SharedState, StoreError> {
         let row = sqlx::query(
             "SELECT lease.until > clock_timestamp() AS is_held, pid, host, lease.since AS since, stopped, \
@@ -96,7 +96,8 @@ impl PostgresStore {
         })
     }
 
-    /// Releases a session whose conversation has stopped. Returns false, and releases nothing, if messages wait.
+    /// Releases a session whose conversation has stopped. Returns `false`, and releases nothing, if the inbox
+    /// has messages.
     pub(crate) async fn stop(
         &self,
         session: SessionId,
@@ -106,7 +107,7 @@ impl PostgresStore {
         let id = session.to_string();
         let mut transaction = self.writer.pool.begin().await?;
         self.end_lease(&mut transaction, session, head, Some(write::json(stop)?)).await?;
-        // A message that is being put in has locked the row, or adds one after it.
+        // A message that is being added either has locked this row, or adds a row after it.
         sqlx::query("DELETE FROM offer WHERE session = $1")
             .bind(&id)
             .execute(&mut *transaction)
@@ -133,7 +134,7 @@ impl PostgresStore {
         Ok(transaction.commit().await?)
     }
 
-    /// Ends the own lease of a session, and tells other processes.
+    /// Ends this process's lease of a session, and notifies other processes.
     async fn end_lease(
         &self,
         connection: &mut Connection,

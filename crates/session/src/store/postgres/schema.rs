@@ -1,13 +1,13 @@
-//! The tables: created once, and checked before anything else is read.
+//! The tables: created once, and checked before anything is read.
 
 use sqlx::postgres::{PgConnection, PgPool};
 
 use crate::store::StoreError;
 
-/// The format of the tables. A change of `schema.sql` is a new format, with a migration to it.
+/// The format of the tables. Changing `schema.sql` requires a new format and a migration.
 const FORMAT: i64 = 4;
 const SCHEMA: &str = include_str!("schema.sql");
-/// The migrations: the format that each begins with, and its statements.
+/// The migrations: the format that each applies to, and its statements.
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("to-format-2.sql")),
     (2, include_str!("to-format-3.sql")),
@@ -16,7 +16,8 @@ const MIGRATIONS: &[(i64, &str)] = &[
 /// The key of the lock under which the tables are created: `Conv`.
 const LOCK: i64 = 0x436F_6E76;
 
-/// Creates the tables, or migrates those of an older format. A second process waits and finds them.
+/// Creates the tables, or migrates those of an older format. A second process waits and then finds them up to
+/// date.
 pub(super) async fn prepare(pool: &PgPool) -> Result<(), StoreError> {
     let mut transaction = pool.begin().await?;
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *transaction).await?;

@@ -1,6 +1,6 @@
 //! Full-text search of messages.
 //!
-//! Words are taken from a text here and not by PostgreSQL, whose parser keeps paths and addresses whole.
+//! Texts are split into words here and not by PostgreSQL, whose parser keeps paths and addresses whole.
 
 use std::collections::BTreeSet;
 
@@ -15,9 +15,10 @@ use crate::session::{FoundMessage, NumberedMessage};
 use crate::store::StoreError;
 use crate::store::excerpt::{excerpt, is_written_without_spaces};
 
-/// The maximum number of words in a row. With the length of a word it keeps a row below the limit of a TSVECTOR.
+/// The maximum number of words per row. Together with the length of a word, it keeps a row below the limit of a
+/// TSVECTOR.
 const ROW_WORDS: usize = 4096;
-/// The characters of a word that are compared.
+/// The number of characters of a word that are compared.
 const WORD_CHARS: usize = 48;
 
 /// Adds messages to the index.
@@ -57,7 +58,7 @@ pub(super) async fn remove_from_index(
     Ok(())
 }
 
-/// Finds messages through the index; words of scripts that are written without spaces are looked for in the text.
+/// Finds messages through the index. Words of scripts without spaces are searched for in the text.
 pub(super) async fn messages(
     pool: &Pool,
     wanted: &[String],
@@ -100,7 +101,7 @@ pub(super) async fn messages(
     rows.iter().map(found).collect()
 }
 
-/// Returns the words of a text: runs of letters and digits, in small letters and without accents.
+/// Returns the words of a text: runs of letters and digits, in lower case and without accents.
 fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     let words = text.split(|c: char| !c.is_alphanumeric() && !is_combining_mark(c));
     words.filter(|word| !word.is_empty()).map(|word| {

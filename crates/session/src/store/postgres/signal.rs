@@ -15,8 +15,8 @@ use crate::store::StoreError;
 use crate::turn::Turn;
 
 impl PostgresStore {
-    /// Asks for the running turns of a session to be cancelled, in one statement. Returns how many were running. Waits
-    /// for a turn that is ending, which then does not count.
+    /// Asks for the running turns of a session to be cancelled, in one statement. Returns the number of running
+    /// turns. Waits for a turn that is ending, which then is not counted.
     pub async fn cancel_turns(&self, session: SessionId) -> Result<usize, StoreError> {
         let asked = sqlx::query(
             "WITH running AS (SELECT number FROM turn WHERE session = $1 AND state = 'running' FOR SHARE), \
@@ -30,8 +30,8 @@ impl PostgresStore {
         Ok(asked.fetch_all(&self.writer.pool).await?.len())
     }
 
-    /// Answers a question of the agent of a running turn, in one statement. Returns false if it was answered already,
-    /// or its attempt has ended.
+    /// Answers a question of a running turn's agent, in one statement. Returns `false` if the question was
+    /// already answered or its attempt has ended.
     pub async fn answer_question(
         &self,
         session: SessionId,
@@ -57,7 +57,8 @@ impl PostgresStore {
         Ok(added.is_some())
     }
 
-    /// Returns the signals for the turns of a session that this process holds; none once another process may hold it.
+    /// Returns the signals for the turns of a session that this process holds; none if another process may hold
+    /// it.
     pub async fn signals(&self, session: SessionId) -> Result<Vec<TurnSignal>, StoreError> {
         let rows = sqlx::query(
             "SELECT turn, attempt, question, answer FROM signal \
@@ -91,7 +92,7 @@ impl PostgresStore {
         let beats = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(duration / 3).await;
-                // An unreachable server is asked again.
+                // The next heartbeat tries again.
                 let _ = extend(&store, session, &name, duration).await;
             }
         });

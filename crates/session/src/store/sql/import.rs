@@ -1,4 +1,4 @@
-//! Writing a whole session in one transaction, page by page.
+//! Imports a whole session in one transaction, page by page.
 
 use convoke_agent::thread::{RequestRecord, ThreadLine, ThreadStoreError};
 use sqlx::{QueryBuilder, Transaction};
@@ -13,7 +13,7 @@ use crate::session::{NewSession, State};
 use crate::store::failpoint::Failpoint;
 use crate::store::{Page, SessionImport, StoreError};
 
-/// A session that is being written whole.
+/// A whole session that is being imported.
 pub struct OpenImport {
     transaction: Transaction<'static, Database>,
     failpoint: Failpoint,
@@ -38,7 +38,7 @@ impl OpenImport {
         Ok(Self { transaction, failpoint, session, thread: None })
     }
 
-    /// Returns the thread, and begins it if it differs from that of the row before.
+    /// Returns the thread, and starts it if the previous row was of another thread.
     async fn open(&mut self, id: &ThreadId) -> Result<&mut OpenThread, StoreError> {
         match &mut self.thread {
             Some(open) if open.id == *id => {}

@@ -6,14 +6,14 @@ use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use crate::content::ContentHash;
 use crate::store::StoreError;
 
-/// Fast rather than small: a prompt is compressed before its turn starts.
+/// Fast rather than small, because a prompt is compressed before its turn starts.
 const LEVEL: u8 = 1;
 
 pub(super) fn pack(text: &str) -> Vec<u8> {
     pack_bytes(text.as_bytes())
 }
 
-/// Compresses a piece of a text, which may begin or end within a character.
+/// Compresses a piece of text, which may begin or end within a character.
 pub(super) fn pack_bytes(bytes: &[u8]) -> Vec<u8> {
     compress_to_vec(bytes, LEVEL)
 }

@@ -48,7 +48,7 @@ pub(super) async fn session(pool: &Pool, id: SessionId) -> Result<Session, Store
     })
 }
 
-/// A list of sessions up to the text of the first message, and the rest of it.
+/// The query for a list of sessions, before and after the text of the first message.
 const SUMMARY: &str = "SELECT id, created_at, updated_at, name, directory, rehearsal, messages, turns, removed_at, \
      (SELECT COUNT(*) FROM turn WHERE turn.session = session.id \
       AND turn.state IN ('queued', 'running')) AS waiting, (SELECT ";
@@ -84,7 +84,7 @@ fn rehearsal(row: &DatabaseRow) -> Result<Option<Rehearsal>, StoreError> {
     let word: Option<&str> = row.try_get("rehearsal")?;
     let Some(word) = word else { return Ok(None) };
     let known = Rehearsal::ALL.into_iter().find(|known| known.as_str() == word);
-    let unknown = || StoreError::Damaged(format!("a session is rehearsed with `{word}`"));
+    let unknown = || StoreError::Damaged(format!("unknown kind of rehearsal `{word}`"));
     known.map(Some).ok_or_else(unknown)
 }
 
@@ -159,13 +159,13 @@ pub(super) async fn window(
     Ok(found)
 }
 
-/// Returns the other answers to the message that is answered, newest first.
+/// Returns the other answers to the same message, newest first.
 async fn siblings(
     pool: &Pool,
     session: SessionId,
     window: &Window,
 ) -> Result<Vec<NumberedMessage>, StoreError> {
-    // Read in pages, because messages that a member does not see are skipped.
+    // Read in pages, because messages that the member does not see are skipped.
     let mut found = Vec::new();
     let mut below = window.as_of.next();
     loop {
@@ -220,7 +220,7 @@ async fn before(
     rows.iter().map(|row| numbered(session, row)).collect()
 }
 
-/// Merges messages to everyone with messages to each name: one short index scan for each.
+/// Merges messages to everyone with messages to each name, with one short index scan per name.
 async fn visible_before(
     pool: &Pool,
     session: SessionId,

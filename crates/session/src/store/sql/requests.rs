@@ -1,4 +1,4 @@
-//! The requests of each thread, in order, as deltas.
+//! The requests of each thread, in order, stored as deltas.
 
 use convoke_agent::thread::{
     RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStoreError,
@@ -19,7 +19,7 @@ use crate::thread::ThreadOwner;
 /// The maximum length of a chain of deltas, which bounds the cost of reading a text.
 const MAX_DEPTH: i64 = 63;
 
-/// Stores a request in a transaction of its own.
+/// Stores a request in its own transaction.
 pub(super) async fn add(
     writer: &Writer,
     record: &RequestRecord,
@@ -39,7 +39,7 @@ pub(super) async fn add(
     }
     lock_thread(&mut transaction, thread).await?;
     let number = last_number(&mut transaction, thread).await? + 1;
-    // A member's first turn has no thread line before its end, so this creates the thread.
+    // A member's first turn adds no thread line before its end, so the thread is created here.
     threads::name(&mut transaction, thread, session).await?;
     // If another process has added a request meanwhile, this one is stored whole.
     let before = before.filter(|_| record.number == number);
@@ -57,8 +57,8 @@ pub(super) async fn add(
     Ok(number)
 }
 
-/// Adds a request of a whole session. `last` is the request before it in its thread, and becomes this one.
-/// Its hashes are not checked: they are when it is read.
+/// Adds a request of an imported session. `last` is the previous request of the thread, and becomes this one.
+/// Hashes are checked only when the request is read.
 pub(super) async fn import(
     connection: &mut Connection,
     session: SessionId,
@@ -131,8 +131,8 @@ pub(super) async fn after(
     rows.iter().map(|row| record(thread, row)).collect()
 }
 
-/// Returns at most `limit` requests after one, each against its predecessor. Costs one pass over the
-/// texts of these requests; holds one request and what each of them added.
+/// Returns at most `limit` requests after one, each as a delta from its predecessor. Makes one pass over the
+/// texts of these requests; holds one request and the additions of each.
 pub(super) async fn deltas_after(
     connection: &mut Connection,
     thread: &ThreadId,
@@ -144,9 +144,9 @@ pub(super) async fn deltas_after(
         0 => RequestTexts::default(),
         number => texts(connection, thread, number).await?,
     };
-    let body = Place { thread, text: Text::Body, number };
+    let body = TextKey { thread, text: TextKind::Body, number };
     let bodies = body.deltas(connection, before.body, limit).await?;
-    let ledger = Place { thread, text: Text::Ledger, number };
+    let ledger = TextKey { thread, text: TextKind::Ledger, number };
     let ledgers = ledger.deltas(connection, before.ledger, limit).await?;
     if bodies.len() != records.len() || ledgers.len() != records.len() {
         return Err(StoreError::Damaged(format!("a request of the thread {thread} has no text")));
@@ -169,21 +169,21 @@ pub(super) async fn last(
     Ok(Some(record.with_texts(texts)))
 }
 
-/// Returns the texts of a request. Costs at most 64 deltas, of which none but the first is more than
-/// half of its text.
+/// Returns the texts of a request. Applies at most 64 deltas, each but the first at most half the size of its
+/// text.
 pub(super) async fn texts(
     connection: &mut Connection,
     thread: &ThreadId,
     number: u64,
 ) -> Result<RequestTexts, StoreError> {
-    let place = |text| Place { thread, text, number };
+    let place = |text| TextKey { thread, text, number };
     Ok(RequestTexts {
-        body: place(Text::Body).read(connection).await?,
-        ledger: place(Text::Ledger).read(connection).await?,
+        body: place(TextKind::Body).read(connection).await?,
+        ledger: place(TextKind::Ledger).read(connection).await?,
     })
 }
 
-/// Returns the number of a thread's last request; 0 when it has none.
+/// Returns the number of a thread's last request; 0 if it has none.
 async fn last_number(connection: &mut Connection, thread: &ThreadId) -> Result<u64, StoreError> {
     let last = "SELECT COALESCE(MAX(number), 0) AS number FROM request WHERE thread = $1";
     let row = sqlx::query(last).bind(thread.as_str()).fetch_one(connection).await?;
@@ -211,8 +211,8 @@ async fn write<T>(
     .bind(outcome)
     .execute(&mut *connection)
     .await?;
-    for (text, delta) in [(Text::Body, texts.body), (Text::Ledger, texts.ledger)] {
-        let place = Place { thread, text, number };
+    for (text, delta) in [(TextKind::Body, texts.body), (TextKind::Ledger, texts.ledger)] {
+        let place = TextKey { thread, text, number };
         place.write(connection, has_predecessor, delta.0, delta.1).await?;
     }
     Ok(())
@@ -220,12 +220,12 @@ async fn write<T>(
 
 /// A text of a request.
 #[derive(Debug, Clone, Copy)]
-enum Text {
+enum TextKind {
     Body,
     Ledger,
 }
 
-impl Text {
+impl TextKind {
     const fn name(self) -> &'static str {
         match self {
             Self::Body => "body",
@@ -236,13 +236,13 @@ impl Text {
 
 /// The place of a text in the table.
 #[derive(Debug, Clone, Copy)]
-struct Place<'p> {
+struct TextKey<'p> {
     thread: &'p ThreadId,
-    text: Text,
+    text: TextKind,
     number: u64,
 }
 
-impl Place<'_> {
+impl TextKey<'_> {
     /// Writes a text as its delta, or whole if the delta saves less than half or the chain is long.
     async fn write(
         self,
@@ -300,7 +300,7 @@ impl Place<'_> {
         let mut text = Vec::new();
         let mut last = None;
         for row in &rows {
-            let step = Step::read(row)?;
+            let step = StoredDelta::read(row)?;
             step.apply(&mut text)?;
             last = Some(step.hash);
         }
@@ -309,7 +309,7 @@ impl Place<'_> {
         request::checked(text, hash).map_err(|error| damaged(hash, &error))
     }
 
-    /// Returns the deltas of at most `limit` texts after this one, which is `before`.
+    /// Returns the deltas of at most `limit` texts after this one, whose text is `before`.
     async fn deltas(
         self,
         connection: &mut Connection,
@@ -329,9 +329,9 @@ impl Place<'_> {
         let mut before = before;
         let mut deltas = Vec::with_capacity(rows.len());
         for row in &rows {
-            let Step { depth, from_start, from_end, between, hash, .. } = Step::read(row)?;
-            // A text that is stored whole, and one that an early version took apart within a character,
-            // are compared again.
+            let StoredDelta { depth, from_start, from_end, between, hash, .. } =
+                StoredDelta::read(row)?;
+            // Texts stored whole, and texts that an early version split within a character, are compared again.
             let between = String::from_utf8(between).ok().filter(|_| {
                 depth > 0
                     && before.is_char_boundary(from_start)
@@ -344,7 +344,7 @@ impl Place<'_> {
                 TextDelta { from_start, from_end, between, hash }
             } else {
                 let mut text = if depth == 0 { Vec::new() } else { before.clone().into_bytes() };
-                Step::read(row)?.apply(&mut text)?;
+                StoredDelta::read(row)?.apply(&mut text)?;
                 let text = String::from_utf8(text).map_err(|error| damaged(hash, &error))?;
                 TextDelta { hash, ..TextDelta::between(&before, &text) }
             };
@@ -355,17 +355,17 @@ impl Place<'_> {
     }
 }
 
-/// A row of a text: how it comes from the one before.
-struct Step {
+/// A row of a text: its delta from the previous text.
+struct StoredDelta {
     depth: i64,
     from_start: usize,
     from_end: usize,
-    /// May begin or end within a character in rows of early versions.
+    /// Rows of early versions may begin or end within a character.
     between: Vec<u8>,
     hash: ContentHash,
 }
 
-impl Step {
+impl StoredDelta {
     fn read(row: &DatabaseRow) -> Result<Self, StoreError> {
         let hash: Vec<u8> = row.try_get("hash")?;
         let hash: [u8; 32] =

@@ -1,4 +1,4 @@
-//! The threads of models: logs of lines that only grow.
+//! The threads of models: append-only logs of lines.
 
 use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStoreError};
 use sqlx::Row as _;
@@ -101,7 +101,7 @@ pub(super) async fn remove_lone(writer: &Writer, thread: &ThreadId) -> Result<bo
     Ok(true)
 }
 
-/// Appends lines as a part of a session's commit; a new thread belongs to the session.
+/// Appends lines as part of a session's commit. A new thread belongs to the session.
 pub(super) async fn append(
     connection: &mut Connection,
     failpoint: &Failpoint,
@@ -116,7 +116,7 @@ pub(super) async fn append(
     insert(connection, append, Some(sql(as_of.0))).await
 }
 
-/// Appends lines in a transaction of their own; a new thread belongs to no session.
+/// Appends lines in their own transaction. A new thread belongs to no session.
 pub(super) async fn extend(writer: &Writer, append: &ThreadAppend) -> Result<(), StoreError> {
     let Writer { pool, failpoint, fence } = writer;
     failpoint.reach();
@@ -138,7 +138,7 @@ pub(super) async fn extend(writer: &Writer, append: &ThreadAppend) -> Result<(),
     Ok(())
 }
 
-/// Refuses a thread that has another number of lines than the append expects.
+/// Fails if a thread does not have the number of lines that the append expects.
 async fn expect_lines(
     connection: &mut Connection,
     append: &ThreadAppend,
@@ -152,7 +152,7 @@ async fn expect_lines(
     Err(ThreadStoreError::Changed(append.thread.clone()).into())
 }
 
-/// Records the owner of a thread that has none yet. Returns whether it had none.
+/// Records the owner of a thread without one. Returns whether it had none.
 pub(super) async fn name(
     connection: &mut Connection,
     thread: &ThreadId,

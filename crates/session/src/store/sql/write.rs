@@ -1,4 +1,4 @@
-//! Writes: every change of a session is one transaction.
+//! Writes: every change to a session is one transaction.
 
 use std::collections::HashSet;
 
@@ -131,7 +131,7 @@ pub(super) async fn commit(
     Ok(on.next())
 }
 
-/// Writes the contents of a session. One that is there already is not sent again.
+/// Writes the contents of a session, except those that are stored already.
 pub(super) async fn write_contents(
     connection: &mut Connection,
     failpoint: &Failpoint,
@@ -168,7 +168,7 @@ pub(super) async fn write_contents(
     Ok(())
 }
 
-/// Records that a session has contents.
+/// Records that a session uses contents.
 pub(super) async fn share(
     connection: &mut Connection,
     session: &str,
@@ -183,7 +183,7 @@ pub(super) async fn share(
     Ok(())
 }
 
-/// Inserts at most [`ROWS`] messages and their readers. Returns the number of new ones.
+/// Inserts at most [`ROWS`] messages and their readers. Returns the number of new messages.
 pub(super) async fn insert_messages(
     connection: &mut Connection,
     session: &str,
@@ -216,7 +216,7 @@ pub(super) async fn insert_messages(
     Ok(inserted)
 }
 
-/// Returns the names that see a message with `visibility = "addressed"`; '' is everyone.
+/// Returns the names that see a message with `visibility = "addressed"`; `''` means everyone.
 fn readers(message: &ConversationMessage) -> Vec<String> {
     if message.is_to_everyone() {
         return vec![String::new()];
@@ -227,7 +227,7 @@ fn readers(message: &ConversationMessage) -> Vec<String> {
     names.map(|name| NameKey::new(name).as_str().to_owned()).collect()
 }
 
-/// Writes at most [`ROWS`] turns. Returns the number of those that were not done before.
+/// Writes at most [`ROWS`] turns. Returns the number of turns that were not done before.
 pub(super) async fn write_turns(
     connection: &mut Connection,
     session: &str,
@@ -257,7 +257,7 @@ pub(super) async fn write_turns(
     Ok(write.build().execute(connection).await?.rows_affected())
 }
 
-/// Writes at most [`ROWS`] attempts. Returns the number of those that had not ended before.
+/// Writes at most [`ROWS`] attempts. Returns the number of attempts that had not ended before.
 pub(super) async fn write_attempts(
     connection: &mut Connection,
     session: &str,
@@ -291,7 +291,7 @@ async fn remove_progress(
     Ok(())
 }
 
-/// Adds a batch of progress; returns false if the attempt is not running.
+/// Adds a batch of progress. Returns `false` if the attempt is not running.
 async fn write_progress(
     connection: &mut Connection,
     session: &str,

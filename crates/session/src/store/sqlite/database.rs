@@ -19,10 +19,10 @@ pub(super) type QueryResult = sqlx::sqlite::SqliteQueryResult;
 /// The result of a step that SQLite does not need.
 type Nothing = Ready<Result<(), StoreError>>;
 
-/// Takes the write lock at once: a transaction that reads first may not get it later.
+/// Takes the write lock immediately; a transaction that reads first may fail to get it later.
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 pub(super) const BEGIN_IMPORT: &str = BEGIN;
-/// Moves the head of a session.
+/// Advances the head of a session.
 pub(super) const MOVE_HEAD: &str = "UPDATE session SET head = head + 1, updated_at = $1, state = $2, \
          messages = $3, turns = $4 WHERE id = $5 AND head = $6";
 /// The beginning of a message's text.
@@ -44,12 +44,12 @@ pub(super) fn sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Converts a text of any characters for SQL.
+/// Converts a text, which may contain any characters, for SQL.
 pub(super) const fn text_value(text: &str) -> &str {
     text
 }
 
-/// Converts a text of any characters for SQL.
+/// Converts a text, which may contain any characters, for SQL.
 pub(super) fn owned_text(text: String) -> String {
     text
 }
@@ -66,8 +66,8 @@ pub(super) fn beginning(row: &DatabaseRow) -> Result<Option<String>, StoreError>
     optional_text(row, "beginning")
 }
 
-/// The check that this process may write a session. A file lock is kept for as long as the process lives, so
-/// there is nothing to check.
+/// The check that this process may write a session. A file lock lasts as long as the process, so there is
+/// nothing to check.
 #[derive(Debug, Clone)]
 pub(super) struct Fence;
 
@@ -78,27 +78,27 @@ impl Fence {
     }
 }
 
-/// Does nothing: every writing transaction of SQLite excludes other writers.
+/// Does nothing, because every writing transaction of SQLite excludes other writers.
 pub(super) fn lock_thread(_: &mut Connection, _: &ThreadId) -> Nothing {
     ready(Ok(()))
 }
 
-/// Does nothing: every writing transaction of SQLite excludes other writers.
+/// Does nothing, because every writing transaction of SQLite excludes other writers.
 pub(super) fn lock_contents(_: &mut Connection) -> Nothing {
     ready(Ok(()))
 }
 
-/// Adds messages to the search index. A trigger does so.
+/// Does nothing, because a trigger adds messages to the search index.
 pub(super) fn index_messages(_: &mut Connection, _: &str, _: &[NumberedMessage]) -> Nothing {
     ready(Ok(()))
 }
 
-/// Removes a session from the search index. A trigger does so.
+/// Does nothing, because a trigger removes sessions from the search index.
 pub(super) fn remove_from_index(_: &mut Connection, _: &str) -> Nothing {
     ready(Ok(()))
 }
 
-/// Takes a message out of the inbox of a session, which no session of SQLite has.
+/// Removes a message from the inbox of a session. Sessions in SQLite have no inbox.
 pub(super) fn take_message(
     _: &mut Connection,
     _: SessionId,
@@ -107,22 +107,22 @@ pub(super) fn take_message(
     ready(Ok(false))
 }
 
-/// Offers a turn to other processes. Does nothing with SQLite, where the lock ends with the process.
+/// Does nothing, because turns in SQLite are not offered: the lock ends with the process.
 pub(super) fn set_offer(_: &mut Connection, _: SessionId, _: &TurnOffer) -> Nothing {
     ready(Ok(()))
 }
 
-/// Removes what other processes ask of turns that have ended. Those of SQLite ask nothing.
+/// Does nothing, because there are no signals in SQLite.
 pub(super) fn remove_signals(_: &mut Connection, _: SessionId, _: &[Turn]) -> Nothing {
     ready(Ok(()))
 }
 
-/// Removes what processes on several machines share of a session.
+/// Does nothing, because processes share no rows in SQLite.
 pub(super) fn remove_shared(_: &mut Connection, _: &str) -> Nothing {
     ready(Ok(()))
 }
 
-/// Announces a new session to other processes. With SQLite they poll the file.
+/// Does nothing, because other processes poll the file.
 pub(super) fn notify(_: &mut Connection, _: SessionId, _: Head) -> Nothing {
     ready(Ok(()))
 }

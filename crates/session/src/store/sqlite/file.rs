@@ -16,7 +16,7 @@ use crate::store::StoreError;
 
 /// The application id in the file's header: `Conv`.
 const APPLICATION: u32 = 0x436F_6E76;
-/// The format of the tables. A change of `schema.sql` is a new format, with a migration to it.
+/// The format of the tables. Changing `schema.sql` requires a new format and a migration.
 const FORMAT: u32 = 5;
 /// The oldest format that can be migrated.
 const OLDEST: u32 = 1;
@@ -28,7 +28,7 @@ const MIGRATIONS: [(u32, &str); 4] = [
     (4, include_str!("to-format-4.sql")),
     (5, include_str!("to-format-5.sql")),
 ];
-/// The header of a new file. Must agree with the constants above.
+/// The header of a new file. Must match the constants above.
 const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 5;";
 /// The header after a migration.
 const VERSION: &str = "PRAGMA user_version = 5;";
@@ -53,8 +53,8 @@ pub(super) fn make_private_directory(directory: &Path) -> Result<(), StoreError>
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at(directory))
 }
 
-/// Creates the file under a temporary name and renames it when it is complete. Of two processes that do so at the
-/// same time, one wins.
+/// Creates the file under a temporary name and renames it when it is complete. If two processes do so at the
+/// same time, one succeeds.
 async fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
     let draft = directory.join(format!(".draft-{}.db", uuid::Uuid::now_v7().simple()));
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft);
@@ -77,12 +77,12 @@ async fn fill(draft: &Path) -> Result<(), StoreError> {
     let mut connection = options.connect().await?;
     sqlx::raw_sql(SCHEMA).execute(&mut connection).await?;
     sqlx::raw_sql(HEADER).execute(&mut connection).await?;
-    // Moves everything from the log into the file.
+    // Closing moves everything from the log into the file.
     connection.close().await?;
     File::open(draft).and_then(|file| file.sync_all()).map_err(at(draft))
 }
 
-/// Checks the header of the file without SQLite, which would repair what it finds.
+/// Checks the header of the file without SQLite, which could modify the file.
 fn check_header(path: &Path) -> Result<(), StoreError> {
     let foreign = || StoreError::Foreign { path: path.to_owned() };
     let mut header = [0; 100];
@@ -105,7 +105,7 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
     check_version(path, number(60))
 }
 
-/// Migrates an older file in one transaction. A process that does so at the same time finds it done.
+/// Migrates an older file in one transaction. Does nothing if another process has migrated it meanwhile.
 pub(super) async fn migrate(pool: &SqlitePool, found: u32) -> Result<(), StoreError> {
     if found == FORMAT {
         return Ok(());
@@ -119,10 +119,10 @@ pub(super) async fn migrate(pool: &SqlitePool, found: u32) -> Result<(), StoreEr
     Ok(transaction.commit().await?)
 }
 
-/// The number of free pages (a mebibyte) from which they are returned to the file system.
+/// The number of free pages (1 MiB) at which they are returned to the file system.
 const FREE_PAGES: i64 = 256;
 
-/// Returns free pages to the file system. A failure is ignored until the next time.
+/// Returns free pages to the file system. Failures are ignored and retried next time.
 pub(super) async fn give_back_pages(pool: &SqlitePool) {
     if let Err(error) = try_give_back_pages(pool).await {
         tracing::debug!("free pages were not released: {error}");
@@ -136,9 +136,9 @@ async fn try_give_back_pages(pool: &SqlitePool) -> Result<(), sqlx::Error> {
     }
     let mut connection = pool.acquire().await?;
     let (mode,): (i64,) = sqlx::query_as("PRAGMA auto_vacuum").fetch_one(&mut *connection).await?;
-    // The file of an early version has to be rewritten once.
+    // A file of an early version must be rewritten once.
     let give_back = match mode {
-        // It also renumbers the rows of `message`, to which the search index refers.
+        // `VACUUM` also renumbers the rows of `message`, which the search index refers to.
         0 => {
             "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; \
              INSERT INTO message_search (message_search) VALUES ('rebuild');"
@@ -150,7 +150,7 @@ async fn try_give_back_pages(pool: &SqlitePool) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Reads the format from the tables: the header in the file may be older than what the log holds.
+/// Reads the format from the tables, because the header in the file may be older than the log.
 pub(super) async fn version(connection: impl SqliteExecutor<'_>) -> Result<u32, StoreError> {
     let (version,): (i64,) = sqlx::query_as("PRAGMA user_version").fetch_one(connection).await?;
     Ok(u32::try_from(version).unwrap_or(u32::MAX))

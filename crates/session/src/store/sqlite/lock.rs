@@ -1,6 +1,7 @@
 //! Session locks: one process at a time writes a session.
 //!
-//! They are file locks of the operating system, which end with their process. The file contains the holder.
+//! The locks are file locks of the operating system, released when their process ends. The file names the
+//! holder.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -32,7 +33,7 @@ impl SessionLock {
 }
 
 impl SessionHold for SessionLock {
-    /// Never returns: the operating system keeps the lock for as long as the process lives.
+    /// Never returns, because the operating system keeps the lock as long as the process lives.
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         std::future::pending()
     }
@@ -78,7 +79,7 @@ pub(super) fn is_held(directory: &Path, session: SessionId) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Parses the holder of a session; it may not be written yet.
+/// Parses the holder of a session, which may not be written yet.
 fn read_holder(text: &str) -> Holder {
     let mut lines = text.lines();
     let pid = lines.next().and_then(|line| line.parse().ok()).unwrap_or_default();

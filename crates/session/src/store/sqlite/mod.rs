@@ -1,4 +1,4 @@
-//! A store in one SQLite file, in a directory of the user's own.
+//! A store in one SQLite file, in a directory that only the user can read.
 
 #[path = "../sql/costs.rs"]
 mod costs;
@@ -45,7 +45,7 @@ pub struct SqliteStore {
     directory: PathBuf,
 }
 
-/// The data that every writing transaction needs.
+/// What every writing transaction needs.
 #[derive(Debug, Clone)]
 struct Writer {
     pool: SqlitePool,
@@ -60,14 +60,14 @@ pub enum Durability {
     /// Survives a power cut.
     #[default]
     PowerCut,
-    /// Survives the end of the process only: for tests with many commits.
+    /// Survives the end of the process only, for tests with many commits.
     Process,
 }
 
 impl SqliteStore {
-    /// Opens the store in a directory, which is created for this user alone if necessary.
+    /// Opens the store in a directory, which is created for this user only if it does not exist.
     ///
-    /// A foreign file, or one of an unsupported version, is rejected unchanged.
+    /// A file of another program, or of an unsupported version, is refused and left unchanged.
     pub async fn open(directory: &Path) -> Result<Self, StoreError> {
         Self::open_with(directory, Durability::default(), Failpoint::default()).await
     }
@@ -89,7 +89,7 @@ impl SqliteStore {
             })
             // Writes are short, but the disk may be slow.
             .busy_timeout(Duration::from_mins(1))
-            // The write-ahead log shrinks again after a large commit.
+            // Shrink the write-ahead log after a large commit.
             .pragma("journal_size_limit", "4194304");
         let pool = pool(2).connect_with(options).await?;
         let version = file::version(&pool).await?;

@@ -10,8 +10,8 @@ use crate::session::FoundMessage;
 use crate::store::StoreError;
 use crate::store::excerpt::{excerpt, is_written_without_spaces};
 
-/// Finds messages through the index; words of scripts that are written without spaces, which the index cannot
-/// separate, are looked for in the text.
+/// Finds messages through the index. Words of scripts without spaces, which the index cannot separate, are
+/// searched for in the text.
 pub(super) async fn messages(
     pool: &SqlitePool,
     words: &[String],

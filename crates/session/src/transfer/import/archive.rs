@@ -1,4 +1,4 @@
-//! The lines of an archive, checked one after another.
+//! Checks the lines of an archive, one after another.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,11 +16,11 @@ use crate::session::{NumberedMessage, State};
 use crate::store::Page;
 use crate::turn::{Attempt, Turn};
 
-/// The largest number of a message, its id or a turn: beyond it other readers of JSON lose digits.
+/// The largest number of a message, its id or a turn. Other JSON parsers lose digits beyond it.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 /// The last millisecond of the year 9999.
 const MAX_TIME: Millis = Millis(253_402_300_799_999);
-/// The rows and bytes after which a page is written.
+/// The number of rows or bytes at which a page is written.
 const PAGE: (usize, usize) = (512, 4 << 20);
 
 /// A problem with the number of its line.
@@ -34,14 +34,14 @@ pub(super) struct ArchiveReader<'c> {
     ids: HashSet<MessageId>,
     messages: u64,
     largest_id: u64,
-    /// The turns, and how many attempts each announces.
+    /// The turns, with the number of attempts that each announces.
     turns: Vec<(TurnId, u32)>,
-    /// The attempts of the last turn.
+    /// The number of attempts read for the last turn.
     attempts: u32,
-    /// A turn that answers a message which has not been read.
+    /// A turn that answers a message that has not been read yet.
     ahead: Option<(TurnId, MessageNumber)>,
     contents: HashSet<ContentHash>,
-    /// The contents that have not been read, and the turn that names each.
+    /// The contents that have not been read yet, with the turn that refers to each.
     missing: HashMap<ContentHash, TurnId>,
     /// The threads that have ended.
     threads: HashSet<String>,
@@ -75,7 +75,7 @@ impl<'c> ArchiveReader<'c> {
         }
     }
 
-    /// Reads a line. Returns the bytes that it expands to beyond its own.
+    /// Reads a line. Returns the size that it expands to beyond its own.
     pub(super) fn add(&mut self, line: &str, number: usize) -> Result<u64, LineProblem> {
         self.last_line = number;
         self.rows += 1;
@@ -119,7 +119,7 @@ impl<'c> ArchiveReader<'c> {
         Ok(0)
     }
 
-    /// Returns the rows so far, if they are enough for a page.
+    /// Returns the rows so far if they fill a page.
     pub(super) fn full_page(&mut self) -> Option<Page> {
         if self.rows < PAGE.0 && self.bytes < PAGE.1 {
             return None;
@@ -167,7 +167,7 @@ impl<'c> ArchiveReader<'c> {
         }
         if id.0 > MAX_NUMBER {
             return broken(format!(
-                "turn {id} is beyond turn {MAX_NUMBER}, the last that there can be"
+                "turn {id} is beyond {MAX_NUMBER}, the largest number of a turn"
             ));
         }
         self.end_turn()?;
@@ -203,14 +203,14 @@ impl<'c> ArchiveReader<'c> {
     fn end_turn(&self) -> Result<(), ArchiveProblem> {
         match self.turns.last() {
             Some((turn, announced)) if *announced != self.attempts => broken(format!(
-                "turn {turn} has {announced} attempts by its field `attempts`, and {} attempts follow",
+                "turn {turn} announces {announced} attempts in its field `attempts`, but {} follow",
                 self.attempts
             )),
             _ => Ok(()),
         }
     }
 
-    /// Returns how many attempts a turn has; `None` when there is no such turn.
+    /// Returns the number of attempts of a turn; `None` if there is no such turn.
     fn attempts_of(&self, turn: TurnId) -> Option<u32> {
         let index = self.turns.binary_search_by_key(&turn, |(id, _)| *id).ok()?;
         self.turns.get(index).map(|(_, attempts)| *attempts)
@@ -245,18 +245,18 @@ impl<'c> ArchiveReader<'c> {
         let (count, state) = (self.messages, &mut self.state);
         if state.last_message.0 != count {
             let announced = state.last_message;
-            return broken(format!("there are {count} messages, and {announced} are announced"));
+            return broken(format!("there are {count} messages, but {announced} are announced"));
         }
         if let Some((hash, turn)) = self.missing.iter().min_by_key(|(_, turn)| **turn) {
             return broken(format!("the text {hash} of turn {turn} is missing"));
         }
         if let Some((turn, _)) = self.ahead.filter(|(_, place)| place.0 == 0 || place.0 > count) {
-            return broken(format!("turn {turn} is about a message that is missing"));
+            return broken(format!("turn {turn} answers a message that is missing"));
         }
         let last_turn = self.turns.last().map_or(TurnId(0), |(id, _)| *id);
         if last_turn != state.last_turn {
             let announced = state.last_turn;
-            return broken(format!("the last turn is {last_turn}, not {announced} as it says"));
+            return broken(format!("the last turn is {last_turn}, but {announced} is announced"));
         }
         let next = state.next_message_id.max(self.largest_id.saturating_add(1));
         if next > MAX_NUMBER {

@@ -1,4 +1,4 @@
-//! A request of an archive.
+//! Checks a request of an archive.
 
 use convoke_agent::thread::{RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use convoke_core::ledger::Target;
@@ -10,7 +10,7 @@ use super::thread::OpenThread;
 use crate::id::{AttemptRef, SessionId, TurnId};
 use crate::request::{self, RequestDelta};
 
-/// A field of a request that cannot be right.
+/// An invalid field of a request.
 struct BadField {
     field: &'static str,
     reason: String,
@@ -25,7 +25,7 @@ fn unreadable(field: &'static str) -> impl Fn(serde_json::Error) -> BadField {
 }
 
 impl OpenThread {
-    /// Adds a request, of a turn that has so many attempts. Returns it with the bytes of its whole texts.
+    /// Adds a request of a turn with this many attempts. Returns it with the size of its whole texts.
     pub(super) fn add_request(
         &mut self,
         line: RequestLine,
@@ -41,7 +41,7 @@ impl OpenThread {
             return Err(problem("the field `number` is out of order"));
         }
         if line.turn.is_some() != line.attempt.is_some() {
-            return Err(problem("of the fields `turn` and `attempt` one is missing"));
+            return Err(problem("one of the fields `turn` and `attempt` is missing"));
         }
         let in_field = |BadField { field, reason }: BadField| {
             problem(&format!("the field `{field}`: {reason}"))
@@ -99,7 +99,7 @@ impl OpenThread {
     }
 }
 
-/// Refuses a request whose parts contradict each other.
+/// Checks that the parts of a request agree with each other.
 fn check(meta: &RequestMeta, texts: &RequestTexts) -> Result<(), BadField> {
     super::archive::check_time("at", meta.at)
         .or_else(|problem| bad("about", problem.to_string()))?;
@@ -107,10 +107,10 @@ fn check(meta: &RequestMeta, texts: &RequestTexts) -> Result<(), BadField> {
     let stored = texts.body.len() as u64;
     if !meta.redacted && meta.bytes != stored {
         let bytes = meta.bytes;
-        return bad("about", format!("it says {bytes} bytes were sent, and these are {stored}"));
+        return bad("about", format!("it records {bytes} bytes, but {stored} are stored"));
     }
     if meta.unchanged_bytes > stored {
-        return bad("about", "it says that more bytes are unchanged than there are".to_owned());
+        return bad("about", "more bytes are unchanged than there are".to_owned());
     }
     let ledger = texts.parse_ledger(meta).map_err(unreadable("ledger"))?;
     if !ledger.covers(Target::Prompt, meta.bytes) {

@@ -7,7 +7,7 @@ use super::super::lines::ThreadLineLine;
 use super::archive::LineProblem;
 use crate::id::{MessageNumber, SessionId, ThreadId};
 
-/// A line that a thread cannot have.
+/// An invalid line of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadThread {
     /// The line of the thread, from 0.
@@ -28,7 +28,7 @@ pub(super) struct OpenThread {
     lines: Vec<String>,
     /// The archive line of each thread line.
     places: Vec<usize>,
-    /// The number of its requests, and the texts of the last.
+    /// The number of requests, and the texts of the last one.
     pub(super) requests: u64,
     pub(super) last: RequestTexts,
 }
@@ -60,7 +60,7 @@ impl OpenThread {
             return Err(ArchiveProblem::Broken(what));
         }
         if as_of.is_some_and(|as_of| as_of > last_message) {
-            let what = format!("the thread `{name}`: it refers to a missing message");
+            let what = format!("the thread `{name}` refers to a missing message");
             return Err(ArchiveProblem::Broken(what));
         }
         self.as_of = as_of;
@@ -69,7 +69,7 @@ impl OpenThread {
         Ok((self.id.clone(), ThreadLine { as_of, text }))
     }
 
-    /// Checks the whole thread. One whose first turn failed has requests and no lines.
+    /// Checks the whole thread. A thread whose first turn failed has requests but no lines.
     pub(super) fn check(&self, check: ThreadCheck<'_>) -> Result<(), LineProblem> {
         if self.lines.is_empty() {
             return Ok(());

@@ -9,20 +9,20 @@ use super::{Log, LogError};
 
 /// A thread loaded for a turn.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct LoadedThread {
     /// The id.
     pub id: ThreadId,
     /// The log; `None` for a new thread.
     pub log: Option<Log>,
     /// The number of lines.
     pub known: usize,
-    /// The first line of an earlier attempt at this turn, which is withdrawn.
+    /// The first line of an earlier attempt at this turn, which is to be withdrawn.
     pub withdraws: Option<usize>,
 }
 
-impl Found {
-    /// Loads a thread for a turn. If it ends with an attempt at the same turn, that attempt is skipped: a retried
-    /// turn starts as if for the first time. An attempt with other lines after it stays.
+impl LoadedThread {
+    /// Loads a thread for a turn. If the thread ends with an attempt at the same turn, that attempt is skipped,
+    /// so that a retried turn starts as it did the first time. An attempt with other lines after it is kept.
     pub async fn load(
         store: &dyn ThreadStore,
         id: ThreadId,
@@ -40,7 +40,7 @@ impl Found {
         Self { id: ThreadId::generate(), log: None, known: 0, withdraws: None }
     }
 
-    /// Returns the heading of an attempt: its turn, and the attempt that it replaces.
+    /// Returns the header lines of an attempt: its turn, and the attempt that it replaces.
     pub fn heading(&self, turn: Option<&str>, lines: &[String]) -> Vec<String> {
         let withdrawn = self.withdraws.map(|line| json!({"takenBack": line}).to_string());
         let attempt = turn.map(|turn| {
@@ -51,7 +51,7 @@ impl Found {
     }
 }
 
-/// Returns the first line of the attempt that a thread ends with, if it is one at this turn.
+/// Returns the first line of the last attempt in a thread, if it is an attempt at this turn.
 fn last_attempt_at(turn: &str, lines: &[String]) -> Option<usize> {
     let is_attempt = |line: &String| line.starts_with("{\"attempt\":");
     let index = lines.iter().rposition(is_attempt)?;

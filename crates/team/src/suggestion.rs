@@ -1,12 +1,12 @@
-//! Other words for settings, which similar spelling does not find.
+//! Finds the setting that a wrong word means when the spelling is not similar.
 
 use convoke_core::name::nearest;
 use toml::de::DeValue;
 
-/// A setting that a wrong word probably means.
-pub(crate) struct Meant {
+/// The setting that a wrong word probably means.
+pub(crate) struct SuggestedSetting {
     pub(crate) setting: &'static str,
-    /// The fix, where it is more than the name of the setting.
+    /// The fix, if it is more than the name of the setting.
     pub(crate) fix: Option<String>,
 }
 
@@ -82,34 +82,38 @@ const ABSENT: &[(&[&str], &str)] = &[
     ),
     (
         &["mcp", "mcp-servers", "mcpservers", "skills", "plugins"],
-        "each agent loads its own, as `convoke explain` and its program's configuration say",
+        "each agent loads its own; `convoke explain` and its program's configuration show them",
     ),
 ];
 
-/// Returns the setting of another table that a word means. Short names are excluded: they are similar to too many
-/// others.
+/// Returns the setting of another table that a word means. Short names are excluded, because they resemble too
+/// many others.
 pub(crate) fn meant_elsewhere(
     written: &str,
     value: &DeValue<'_>,
     known: &[&'static str],
-) -> Option<Meant> {
+) -> Option<SuggestedSetting> {
     let word = normalized(written);
     let is_synonym = MEANT.iter().any(|(_, words)| words.contains(&&*word));
     (is_synonym || word.len() > 4).then(|| meant(written, value, known)).flatten()
 }
 
-/// Returns the setting that a word means: one that is spelt like it, or another word for it.
-pub(crate) fn meant(written: &str, value: &DeValue<'_>, known: &[&'static str]) -> Option<Meant> {
+/// Returns the setting that a word means: one with a similar spelling, or a synonym.
+pub(crate) fn meant(
+    written: &str,
+    value: &DeValue<'_>,
+    known: &[&'static str],
+) -> Option<SuggestedSetting> {
     let word = normalized(written);
     let near = nearest(written, known.iter().copied());
     let setting = near.or_else(|| {
         let mut found = MEANT.iter().filter(|(setting, _)| known.contains(setting));
         found.find(|(_, words)| words.contains(&&*word)).map(|(setting, _)| *setting)
     })?;
-    Some(Meant { setting, fix: fix(&word, setting, value) })
+    Some(SuggestedSetting { setting, fix: fix(&word, setting, value) })
 }
 
-/// Returns why a setting does not exist, for settings that other programs have.
+/// Returns the reason why a setting of other programs does not exist.
 pub(crate) fn absent(written: &str) -> Option<&'static str> {
     let word = normalized(written);
     ABSENT.iter().find(|(words, _)| words.contains(&&*word)).map(|(_, why)| *why)
@@ -119,7 +123,7 @@ fn normalized(written: &str) -> String {
     written.to_ascii_lowercase().replace('_', "-")
 }
 
-/// Returns the fix where the value has to change with the name.
+/// Returns the fix if the value must change with the name.
 fn fix(word: &str, setting: &str, value: &DeValue<'_>) -> Option<String> {
     let text = value.as_str().filter(|text| is_plain(text));
     match setting {
