@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
-use convoke_session::conformance::{message, new_session};
+use convoke_conformance_store::{message, new_session};
 use convoke_session::prompt::PromptRecord;
 use convoke_session::{
     Commit, Coordinator, Head, MemberAgent, MessageNumber, Millis, NewMessage, SessionId,

@@ -6,7 +6,6 @@
 
 pub mod attachment;
 pub mod clock;
-pub mod conformance;
 pub mod content;
 pub mod coordinator;
 pub mod diagnostics;

@@ -48,22 +48,32 @@ use crate::turn::{Turn, TurnState};
 /// use std::sync::Arc;
 ///
 /// use convoke_agent::adapter::{Script, StandIn};
-/// use convoke_session::conformance::new_session;
 /// use convoke_session::{
-/// Coordinator, MemberAgent, NewMessage, SessionEvent, SqliteStore, StopReason, TeamAgents,
+/// Coordinator, MemberAgent, NewMessage, NewSession, SessionEvent, SessionId, SqliteStore, StopReason,
+/// TeamAgents,
 /// };
 /// use convoke_team::Team;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = tempfile::tempdir()?;
-/// let team = Team::parse("[[member]]\nname = \"max\"\nagent = \"claude\"\n")?;
+/// let file = "[[member]]\nname = \"max\"\nagent = \"claude\"\n";
+/// let team = Team::parse(file)?;
 /// let max = StandIn::new(Script::replies(["Looks good to me."]));
 /// let agents = HashMap::from([("max".into(), MemberAgent::new(Arc::new(max), directory.path()))]);
 /// let store = SqliteStore::open(directory.path()).await?;
 ///
 /// let team_agents = TeamAgents::new(team, agents);
 /// let observer = Box::new(|event: SessionEvent| println!("{event:?}"));
-/// let mut coordinator = Coordinator::create(store, new_session(), team_agents, observer).await?;
+/// let session = NewSession {
+///     id: SessionId::generate(),
+///     created_at: convoke_session::id::now(),
+///     name: None,
+///     directory: "/project".to_owned(),
+///     team: file.to_owned(),
+///     task: None,
+///     rehearsal: None,
+/// };
+/// let mut coordinator = Coordinator::create(store, session, team_agents, observer).await?;
 /// coordinator.accept(NewMessage::from_person("user", "What do you think? [NEXT: max]")).await?;
 /// assert_eq!(coordinator.run().await?, StopReason::Idle { person: "user".into() });
 /// # Ok(())

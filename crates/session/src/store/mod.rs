@@ -2,7 +2,7 @@
 //!
 //! A store only reads and writes rows. A running session is written by [`Store::commit`], its requests and lone threads
 //! through [`ThreadStore`], and a whole session by [`Store::import`]. The meaning of the rows is decided elsewhere, so
-//! that another database can implement it. Every implementation of [`Store`] must pass [`crate::conformance`].
+//! that another database can implement it. Every implementation of [`Store`] must pass the suite in `conformance/store`.
 
 mod any;
 mod excerpt;

@@ -5,11 +5,11 @@ use convoke_core::marker::Intent;
 use convoke_core::{MessageId, NewMessage, Speaker, SpeakerType};
 use serde_json::json;
 
-use crate::content::Content;
-use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
-use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
-use crate::store::Commit;
-use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
+use convoke_session::content::Content;
+use convoke_session::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use convoke_session::session::{NewSession, NumberedMessage, Rehearsal, State};
+use convoke_session::store::Commit;
+use convoke_session::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// Creates a session with a new id.
 pub fn new_session() -> NewSession {
