@@ -19,6 +19,7 @@ pub mod prompt;
 pub mod replay;
 pub mod request;
 pub mod routing;
+pub mod rows;
 pub mod sent_turn;
 pub mod session;
 pub mod shared;

@@ -32,6 +32,7 @@ use crate::progress::interrupt;
 use crate::routing::conversation::Conversation;
 use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
+use crate::rows::find_turn;
 use crate::session::{NewSession, State};
 use crate::shared::{QuestionId, TurnOffer};
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError};
@@ -382,9 +383,7 @@ impl<S: Store> Coordinator<S> {
         self.claim().await?;
         self.refresh().await?;
         let no = |why| CoordinatorError::NoRetry { turn, why };
-        let before = TurnId(turn.0.saturating_sub(1));
-        let found = self.store.turns_after(self.session, before, 1).await?.pop();
-        let found = found.filter(|found| found.id == turn);
+        let found = find_turn(&self.store, self.session, turn).await?;
         let mut found = found.ok_or_else(|| no("there is no such turn"))?;
         match found.state {
             TurnState::Failed | TurnState::Cancelled => {}
