@@ -67,15 +67,8 @@ pub fn commit(on: Head) -> Commit {
     Commit {
         on,
         at: Millis(1_700_000_000_001),
-        contents: Vec::new(),
-        messages: Vec::new(),
-        turns: Vec::new(),
-        attempts: Vec::new(),
-        progress: Vec::new(),
-        taken: None,
-        offer: None,
-        threads: Vec::new(),
         state: State { next_message_id: 9, ..State::default() },
+        ..Commit::default()
     }
 }
 

@@ -123,19 +123,13 @@ async fn fill(store: &SqliteStore, messages: u64) -> SessionId {
         let commit = Commit {
             on: head,
             at: Millis(0),
-            contents: Vec::new(),
             messages: (first..=last).map(message).collect(),
-            turns: Vec::new(),
-            attempts: Vec::new(),
-            progress: Vec::new(),
-            taken: None,
-            offer: None,
-            threads: Vec::new(),
             state: State {
                 last_message: MessageNumber(last),
                 next_message_id: last + 1,
                 ..State::default()
             },
+            ..Commit::default()
         };
         head = store.commit(id, commit).await.unwrap();
     }

@@ -487,15 +487,8 @@ impl<S: Store> Coordinator<S> {
         Commit {
             on: self.head,
             at: self.team_agents.now(),
-            contents: Vec::new(),
-            messages: Vec::new(),
-            turns: Vec::new(),
-            attempts: Vec::new(),
-            progress: Vec::new(),
-            threads: Vec::new(),
             state: conversation.state(),
-            taken: None,
-            offer: None,
+            ..Commit::default()
         }
     }
 

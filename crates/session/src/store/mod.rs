@@ -258,7 +258,7 @@ pub struct Page {
 }
 
 /// Rows that are written atomically.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Commit {
     /// The head that it builds on; on any other it is refused.
     pub on: Head,
