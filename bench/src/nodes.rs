@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
-use convoke_session::conformance::new_session;
+use convoke_conformance_store::new_session;
 use convoke_session::event_queue::EventQueue;
 use convoke_session::shared::NodeOffer;
 use convoke_session::store::Holder;

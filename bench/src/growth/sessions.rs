@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on ends")]
 
 use convoke_agent::thread::{RequestTexts, ThreadStore as _};
-use convoke_session::conformance::{message, new_session, request};
+use convoke_conformance_store::{message, new_session, request};
 use convoke_session::store::{Page, SessionImport as _};
 use convoke_session::transfer::{export, fork, import};
 use convoke_session::{

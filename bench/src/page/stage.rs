@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use convoke_agent::adapter::{Script, StandIn};
+use convoke_conformance_store::{attempt, message, new_session, turn};
 use convoke_explain::DirectoryReport;
 use convoke_server::{
     CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges,
 };
-use convoke_session::conformance::{attempt, message, new_session, turn};
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
 use convoke_session::store::{Page, SessionImport as _};

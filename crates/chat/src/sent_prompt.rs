@@ -1,11 +1,8 @@
 //! A stored prompt with its ledger.
 
 use convoke_core::ledger::{Style, Table};
-use convoke_session::sent_turn::find_turn;
-use convoke_session::{MemberName, SentTurn, SessionId, Store, StoreError, Turn, TurnId};
-
-/// The number of turns that are read at a time.
-const TURNS_AT_ONCE: usize = 256;
+use convoke_session::rows::{each_turn, find_turn};
+use convoke_session::{MemberName, SentTurn, SessionId, Store, StoreError, TurnId};
 
 /// The prompt of one turn, as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,15 +62,14 @@ pub async fn read_last(
     session: SessionId,
     member: Option<&MemberName>,
 ) -> Result<Option<SentPrompt>, StoreError> {
-    let (mut after, mut last) = (TurnId::default(), None);
-    loop {
-        let turns = store.turns_after(session, after, TURNS_AT_ONCE).await?;
-        let Some(end) = turns.last() else { break };
-        after = end.id;
-        let is_meant =
-            |turn: &&Turn| turn.attempts > 0 && member.is_none_or(|member| *member == turn.member);
-        last = turns.iter().rev().find(is_meant).map(|turn| turn.id).or(last);
-    }
+    let mut last = None;
+    each_turn(store, session, |turn| {
+        if turn.attempts > 0 && member.is_none_or(|member| *member == turn.member) {
+            last = Some(turn.id);
+        }
+        Ok::<_, StoreError>(())
+    })
+    .await?;
     match last {
         Some(turn) => read(store, session, turn).await,
         None => Ok(None),

@@ -5,8 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::json::{InvalidField, take_string};
@@ -57,7 +56,8 @@ impl fmt::Display for MessageId {
 }
 
 /// The kind of a speaker.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum SpeakerType {
     /// A person.
@@ -67,18 +67,8 @@ pub enum SpeakerType {
     /// Convoke itself, or another program.
     System,
     /// An unknown kind, as it was written.
+    #[serde(untagged)]
     Other(String),
-}
-
-impl SpeakerType {
-    fn name(&self) -> &str {
-        match self {
-            Self::Human => "human",
-            Self::Ai => "ai",
-            Self::System => "system",
-            Self::Other(name) => name,
-        }
-    }
 }
 
 impl From<String> for SpeakerType {
@@ -93,15 +83,19 @@ impl From<String> for SpeakerType {
 }
 
 /// The author of a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Speaker {
     /// The member's id.
     pub role_id: String,
     /// The member's name, as other members see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub role_name: Option<String>,
     /// The kind of speaker.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<SpeakerType>,
     /// Unknown fields.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
@@ -132,18 +126,23 @@ impl Speaker {
 }
 
 /// The routing of a message.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Routing {
     /// The `[NEXT: …]` markers as written.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_next_markers: Option<Value>,
     /// The recipients that the markers name; none means everyone.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_addressees: Option<Vec<String>>,
     /// Unknown fields.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// A message of a conversation, with its id. A message without an id is a [`NewMessage`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ConversationMessage<Id = MessageId> {
     /// The id.
     pub id: Id,
@@ -152,12 +151,16 @@ pub struct ConversationMessage<Id = MessageId> {
     /// The author.
     pub speaker: Speaker,
     /// The time, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
     /// The routing.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<Routing>,
     /// The message that this one answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub in_reply_to: Option<MessageId>,
     /// Unknown fields.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
@@ -326,73 +329,12 @@ fn read_routing(value: Option<Value>) -> Result<Option<Routing>, InvalidMessage>
     };
     let resolved_addressees = match object.shift_remove("resolvedAddressees") {
         None | Some(Value::Null) => None,
-        Some(list) => Some(read_names(list).ok_or_else(|| {
+        Some(list) => Some(serde_json::from_value(list).map_err(|_| {
             InvalidField::must_be("routing.resolvedAddressees", "a list of strings")
         })?),
     };
     let raw_next_markers = object.shift_remove("rawNextMarkers");
     Ok(Some(Routing { raw_next_markers, resolved_addressees, extra: object }))
-}
-
-fn read_names(list: Value) -> Option<Vec<String>> {
-    let Value::Array(list) = list else {
-        return None;
-    };
-    let name = |value| match value {
-        Value::String(name) => Some(name),
-        _ => None,
-    };
-    list.into_iter().map(name).collect()
-}
-
-impl Serialize for ConversationMessage {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", &self.id)?;
-        map.serialize_entry("content", &self.content)?;
-        map.serialize_entry("speaker", &self.speaker)?;
-        serialize_some(&mut map, "timestamp", self.timestamp.as_ref())?;
-        serialize_some(&mut map, "routing", self.routing.as_ref())?;
-        serialize_some(&mut map, "inReplyTo", self.in_reply_to.as_ref())?;
-        serialize_all(&mut map, &self.extra)?;
-        map.end()
-    }
-}
-
-impl Serialize for Speaker {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("roleId", &self.role_id)?;
-        serialize_some(&mut map, "roleName", self.role_name.as_ref())?;
-        serialize_some(&mut map, "type", self.kind.as_ref().map(SpeakerType::name))?;
-        serialize_all(&mut map, &self.extra)?;
-        map.end()
-    }
-}
-
-impl Serialize for Routing {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        serialize_some(&mut map, "rawNextMarkers", self.raw_next_markers.as_ref())?;
-        serialize_some(&mut map, "resolvedAddressees", self.resolved_addressees.as_ref())?;
-        serialize_all(&mut map, &self.extra)?;
-        map.end()
-    }
-}
-
-fn serialize_some<M: SerializeMap, T: Serialize>(
-    map: &mut M,
-    key: &str,
-    value: Option<T>,
-) -> Result<(), M::Error> {
-    match value {
-        Some(value) => map.serialize_entry(key, &value),
-        None => Ok(()),
-    }
-}
-
-fn serialize_all<M: SerializeMap>(map: &mut M, extra: &Map<String, Value>) -> Result<(), M::Error> {
-    extra.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))
 }
 
 #[cfg(test)]

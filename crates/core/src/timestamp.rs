@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 /// A point in time, in milliseconds since 1970.
@@ -26,7 +26,8 @@ impl fmt::Display for Millis {
 }
 
 /// The time of a message, as given: milliseconds since 1970, or an ISO 8601 text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 #[non_exhaustive]
 pub enum Timestamp {
     /// Milliseconds since 1970.
@@ -51,15 +52,6 @@ impl Timestamp {
                 whole.map(Millis)
             }
             Self::Text(text) => parse(text).map(Millis),
-        }
-    }
-}
-
-impl Serialize for Timestamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Millis(millis) => millis.serialize(serializer),
-            Self::Text(text) => text.serialize(serializer),
         }
     }
 }

@@ -114,45 +114,6 @@ pub trait Files {
     }
 }
 
-impl<F: Files + ?Sized> Files for &F {
-    fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
-        (**self).entry_kind(path)
-    }
-
-    fn kind(&self, path: &Path) -> io::Result<EntryKind> {
-        (**self).kind(path)
-    }
-
-    fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
-        (**self).read_head(path, limit)
-    }
-
-    fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        (**self).names(directory)
-    }
-
-    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
-        (**self).canonicalize(path)
-    }
-
-    fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
-        (**self).entries(directory)
-    }
-
-    fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        (**self).listing(directory)
-    }
-
-    fn look_into(
-        &self,
-        directories: &[PathBuf],
-        name: &str,
-        limit: u64,
-    ) -> Vec<Option<LookedInto>> {
-        (**self).look_into(directories, name, limit)
-    }
-}
-
 /// Joins a path to a base and removes `.` and `..` by their spelling alone.
 pub fn absolute(base: &Path, path: &Path) -> PathBuf {
     use std::path::Component;

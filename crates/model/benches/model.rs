@@ -15,10 +15,10 @@ use convoke_agent::config::Api;
 use convoke_agent::id::ThreadId;
 use convoke_agent::thread::{MemoryThreadStore, RequestTexts, ThreadStore};
 use convoke_agent::{Agent, TurnInput};
+use convoke_conformance_store::request;
 use convoke_model::{CallEvent, CallLimits, Client, Endpoint, Host, ModelAgent, Proxies, Settings};
 use convoke_rehearsal::{Script, start};
 use convoke_session::SqliteStore;
-use convoke_session::conformance::request;
 use convoke_thread::config::{Machine, Wire};
 
 const STREAM_BYTES: usize = 100 << 20;

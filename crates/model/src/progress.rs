@@ -17,7 +17,7 @@ use crate::secret::Key;
 use crate::wire::FinishReason;
 
 /// The progress of a turn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub usage: Option<Usage>,
     pub model: Option<String>,
@@ -59,20 +59,9 @@ impl Progress {
             None => vec![record::write_start(&thread.record_start())],
         };
         Self {
-            usage: None,
-            model: None,
-            reply: String::new(),
-            summary: String::new(),
-            diagnostics: Vec::new(),
             lines: start,
             last_situation: log.map(|log| log.last_situation.clone()).unwrap_or_default(),
-            stopped: None,
-            compaction: Compactions::default(),
-            unreported: None,
-            leaving: Arc::default(),
-            was_sent: false,
-            thread_append: None,
-            stored: false,
+            ..Self::default()
         }
     }
 

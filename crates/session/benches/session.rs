@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
-use convoke_session::conformance::{message, new_session};
+use convoke_conformance_store::{message, new_session};
 use convoke_session::prompt::PromptRecord;
 use convoke_session::{
     Commit, Coordinator, Head, MemberAgent, MessageNumber, Millis, NewMessage, SessionId,
@@ -123,19 +123,13 @@ async fn fill(store: &SqliteStore, messages: u64) -> SessionId {
         let commit = Commit {
             on: head,
             at: Millis(0),
-            contents: Vec::new(),
             messages: (first..=last).map(message).collect(),
-            turns: Vec::new(),
-            attempts: Vec::new(),
-            progress: Vec::new(),
-            taken: None,
-            offer: None,
-            threads: Vec::new(),
             state: State {
                 last_message: MessageNumber(last),
                 next_message_id: last + 1,
                 ..State::default()
             },
+            ..Commit::default()
         };
         head = store.commit(id, commit).await.unwrap();
     }

@@ -7,6 +7,7 @@ use convoke_diff::LineDiff;
 use serde::Serialize;
 
 use crate::id::{MemberName, SessionId, TurnId};
+use crate::rows::find_turn;
 use crate::store::{Store, StoreError};
 use crate::turn::{Attempt, Turn};
 
@@ -115,9 +116,7 @@ async fn sent(
     session: SessionId,
     id: TurnId,
 ) -> Result<(Turn, Attempt), DiffError> {
-    let before = TurnId(id.0.saturating_sub(1));
-    let turn = store.turns_after(session, before, 1).await?.pop().filter(|turn| turn.id == id);
-    let turn = turn.ok_or(DiffError::NoTurn(id))?;
+    let turn = find_turn(store, session, id).await?.ok_or(DiffError::NoTurn(id))?;
     let attempt = store.attempts(session, id).await?.pop().ok_or(DiffError::NotSent(id))?;
     Ok((turn, attempt))
 }

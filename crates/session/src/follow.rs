@@ -17,6 +17,7 @@ use crate::event::{SessionEvent, SessionEventKind, ShownMessage};
 use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 use crate::prompt::PromptRecord;
 use crate::routing::route;
+use crate::rows::find_turn;
 use crate::session::{NumberedMessage, State};
 use crate::store::{Store, StoreError};
 use crate::turn::{Attempt, Turn, TurnState};
@@ -214,9 +215,8 @@ impl Follower {
         }
         for id in self.open.keys() {
             if !turns.contains_key(id) {
-                let before = TurnId(id.0.saturating_sub(1));
-                let found = store.turns_after(self.session, before, 1).await?;
-                turns.extend(found.into_iter().map(|turn| (turn.id, turn)));
+                let found = find_turn(store, self.session, *id).await?;
+                turns.extend(found.map(|turn| (turn.id, turn)));
             }
         }
         let mut after = self.last_turn;

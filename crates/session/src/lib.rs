@@ -6,7 +6,6 @@
 
 pub mod attachment;
 pub mod clock;
-pub mod conformance;
 pub mod content;
 pub mod coordinator;
 pub mod diagnostics;
@@ -20,6 +19,7 @@ pub mod prompt;
 pub mod replay;
 pub mod request;
 pub mod routing;
+pub mod rows;
 pub mod sent_turn;
 pub mod session;
 pub mod shared;

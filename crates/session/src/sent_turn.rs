@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::progress::AttemptProgress;
 use crate::store::{AnyStore, Store, StoreError};
-use crate::{Attempt, ContentRef, SessionId, ThreadId, Turn, TurnId};
+use crate::{Attempt, ContentRef, SessionId, ThreadId, Turn};
 
 /// A turn with the texts of one attempt.
 #[derive(Debug, Clone)]
@@ -79,17 +79,6 @@ impl SentTurn {
         };
         Ok(AttemptProgress { reply: text(ended.partial).await?, events: text(ended.events).await? })
     }
-}
-
-/// Reads a turn of a session; `None` if the session has no such turn.
-pub async fn find_turn(
-    store: &impl Store,
-    session: SessionId,
-    id: TurnId,
-) -> Result<Option<Turn>, StoreError> {
-    let before = TurnId(id.0.saturating_sub(1));
-    let turn = store.turns_after(session, before, 1).await?.pop();
-    Ok(turn.filter(|turn| turn.id == id))
 }
 
 /// Reads the requests of an attempt, by default those of the last attempt with requests.

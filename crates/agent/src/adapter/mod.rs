@@ -41,7 +41,6 @@ use crate::config::{AgentKind, Definition, Protocol, is_option};
 use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, HostAccess, Launch, PrivateDir};
-use crate::sandbox::stopped::RefusalWatcher;
 use crate::sandbox::variables::OwnVariables;
 use crate::sandbox::{Enforcer, ProgramState, Sandbox, SandboxSettings, secrets};
 use crate::stream::{is_signed_out, is_unconnected};
@@ -406,12 +405,8 @@ impl CliAgent {
         let (policy, reach) = sandbox
             .prepare()
             .map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
-        let is_plain = self.definition.kind == AgentKind::Plain;
         let sign_in = sandbox.sign_in().filter(|_| policy.is_some());
-        if policy.is_some() {
-            call.dialogue =
-                Box::new(RefusalWatcher::new(call.dialogue, sandbox.permissions, is_plain));
-        }
+        let stopped_by = policy.is_some().then_some(sandbox.permissions);
         drop(sandbox);
         call.diagnostics.splice(..0, partial.into_iter().chain(missing));
         for diagnostic in &call.diagnostics {
@@ -426,6 +421,7 @@ impl CliAgent {
             cwd: turn_input.cwd.clone(),
             private_dir: private.path().to_owned(),
             policy,
+            stopped_by,
         };
         let access = HostAccess { launch: &launch, guardian: &self.host.guardian, reach: &reach };
         let equipped = call.dialogue.equip(access);

@@ -65,6 +65,7 @@ pub async fn trial(
         cwd: turn_input.cwd.clone(),
         private_dir: private.path().to_owned(),
         policy,
+        stopped_by: None,
     };
     let mut witness = EventRecorder {
         dialogue: call.dialogue,

@@ -28,6 +28,7 @@ pub(crate) use self::terminal::{OutputBounds, Terminal};
 use crate::sandbox::Reach;
 use crate::stream::{Reader, Sink};
 use crate::turn::TurnResult;
+use crate::turn_input::Permissions;
 use crate::verdict::Ending;
 
 /// A program to start.
@@ -45,6 +46,8 @@ pub struct Launch {
     pub private_dir: PathBuf,
     /// The file with the program's policy, for the confine step; `None` if nothing is enforced.
     pub policy: Option<PathBuf>,
+    /// The permissions whose refusals are reported; `None` if they are not looked for.
+    pub stopped_by: Option<Permissions>,
 }
 
 /// Access to the host, for reading files and running commands on behalf of an agent.

@@ -28,10 +28,11 @@ use crate::event::{Event, EventKind};
 use crate::id::now;
 use crate::permission::{AnsweredBy, Approvals, PermissionAnswer, PermissionQuestion};
 use crate::redaction::redact_notice;
+use crate::sandbox::stopped::StoppedTools;
 use crate::stream::lines::{Line, Lines, MAX_VALUES};
 use crate::stream::{Sink, TurnPhase, is_unconnected, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
-use crate::turn_input::{Lease, Limits};
+use crate::turn_input::{Lease, Limits, Permissions};
 use crate::verdict::{Ending, Exit, FailureReason, TerminationCause, Verdict};
 
 /// The size of the kept tail of the error output.
@@ -69,6 +70,7 @@ pub async fn supervise(
     let Pipes { stdin, mut stdout, mut stderr } = pipes;
     let mut supervisor = Supervisor::new(held, stdin, dialogue, side.redactor(), *limits);
     supervisor.approvals = approvals.clone();
+    supervisor.stopped_by = launch.stopped_by;
     let (mut lease, held_lease) = (lease.clone(), lease);
     if let Some(lease) = &mut lease {
         supervisor.held.allow(lease.left()).await;
@@ -187,6 +189,8 @@ struct Supervisor<'d> {
     lines: Lines,
     error_lines: Lines,
     tools: OpenTools,
+    stopped: StoppedTools,
+    stopped_by: Option<Permissions>,
     events: EventBudget,
     waiting: VecDeque<Event<'static>>,
     stderr: VecDeque<u8>,
@@ -231,6 +235,8 @@ impl<'d> Supervisor<'d> {
             lines,
             error_lines: Lines::json(ERROR_LINE),
             tools: OpenTools::default(),
+            stopped: StoppedTools::default(),
+            stopped_by: None,
             events: EventBudget::new(&limits),
             waiting: VecDeque::new(),
             stderr: VecDeque::new(),
@@ -296,6 +302,11 @@ impl<'d> Supervisor<'d> {
         let retries = u64::from(self.limits.retries);
         let left = self.turn_end.saturating_duration_since(Instant::now());
         read(self.dialogue, &mut |mut event| {
+            if let (Some(_), EventKind::ToolFinished { output, .. }) =
+                (self.stopped_by, &event.kind)
+            {
+                self.stopped.look_at(output);
+            }
             if !self.tools.note(&event) {
                 return;
             }
@@ -499,6 +510,13 @@ impl<'d> Supervisor<'d> {
         let mut result = self.read(|dialogue, sink| dialogue.finish(&ending, sink));
         self.waiting.extend(self.tools.end());
         let mut notes = Vec::new();
+        if let Some(permissions) = self.stopped_by {
+            if self.dialogue.reader().is_text() {
+                // The program writes no events.
+                self.stopped.look_at(&stderr);
+            }
+            notes.extend(self.stopped.diagnostic(permissions));
+        }
         if report.left > 0 {
             let message =
                 format!("terminated processes that the agent left running: {}", report.left);
@@ -527,7 +545,8 @@ impl<'d> Supervisor<'d> {
             );
         }
         for note in notes {
-            self.waiting.push_back(Event::own(EventKind::Warning(note.clone())));
+            let event = Event::own(EventKind::Warning(note.clone()));
+            self.waiting.push_back(redact_notice(event, self.redactor));
             result.diagnostics.push(note);
         }
         for event in self.waiting {

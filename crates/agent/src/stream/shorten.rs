@@ -14,7 +14,7 @@ const TAIL: usize = 64 << 10;
 const SHORT: usize = 1 << 10;
 
 /// Shortens one line while its bytes arrive.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shortener {
     kept: Vec<u8>,
     limit: usize,
@@ -55,17 +55,7 @@ impl Shortener {
     }
 
     fn new(limit: usize, is_json: bool, beginning: &[u8]) -> Self {
-        let mut shortener = Self {
-            kept: Vec::new(),
-            limit,
-            left_out: 0,
-            is_json,
-            values: 0,
-            open: Vec::new(),
-            string: None,
-            whole: None,
-            closed: false,
-        };
+        let mut shortener = Self { limit, is_json, ..Self::default() };
         shortener.push(beginning);
         shortener
     }

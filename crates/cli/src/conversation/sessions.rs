@@ -5,15 +5,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use convoke_inspect::HostEnvironment;
-use convoke_session::{MemberName, SessionId, Store, Summary, TurnId, TurnState};
+use convoke_session::rows::each_turn;
+use convoke_session::{MemberName, SessionId, Store, Summary, TurnState};
 
 pub use super::store::open_store;
 use crate::host_environment;
 use crate::outcome::UsageError;
 use crate::terminal::stderr;
-
-/// The number of turns per read.
-const PAGE: usize = 256;
 
 /// The directory in which the command runs, and the sessions that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,13 +108,12 @@ pub async fn turns_done(
     session: SessionId,
 ) -> anyhow::Result<HashMap<MemberName, usize>> {
     let mut done = HashMap::new();
-    let mut after = TurnId::default();
-    loop {
-        let turns = store.turns_after(session, after, PAGE).await?;
-        let Some(last) = turns.last() else { return Ok(done) };
-        after = last.id;
-        for turn in turns.into_iter().filter(|turn| turn.state == TurnState::Done) {
+    each_turn(store, session, |turn| {
+        if turn.state == TurnState::Done {
             *done.entry(turn.member).or_insert(0) += 1;
         }
-    }
+        anyhow::Ok(())
+    })
+    .await?;
+    Ok(done)
 }

@@ -71,15 +71,17 @@ fn parse_code(name: &str) -> Result<Code, String> {
     })
 }
 
-/// Writes each diagnostic with its fix.
-pub fn show(diagnostics: &[Diagnostic], paint: Paint, out: &mut impl Write) -> io::Result<()> {
+/// Writes each diagnostic with its fix to standard error.
+pub fn show(diagnostics: &[Diagnostic]) -> io::Result<()> {
+    let mut err = stderr();
+    let paint = Paint::for_stream(&err);
     let is_shown =
         |diagnostic: &&Diagnostic| !is_quiet() || diagnostic.code.severity() != Severity::Note;
     for diagnostic in diagnostics.iter().filter(is_shown) {
         let (code, fix) = (diagnostic.code, diagnostic.code.fix());
         let message = convoke_chat::printable(&diagnostic.message);
-        writeln!(out, "{}: {message}", paint.warning(code.name()))?;
-        writeln!(out, "  {}", paint.faint(fix))?;
+        writeln!(err, "{}: {message}", paint.warning(code.name()))?;
+        writeln!(err, "  {}", paint.faint(fix))?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthChar as _;
 
 /// Breaks the lines of a text that arrives in pieces. A continued line is indented as its beginning is; a word
 /// that is wider than the terminal stays whole.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LineWrap {
     columns: usize,
     /// The column of the next character.
@@ -24,16 +24,7 @@ pub(super) struct LineWrap {
 
 impl LineWrap {
     pub(super) fn new(columns: usize) -> Self {
-        Self {
-            columns: columns.max(20),
-            column: 0,
-            indent: 0,
-            is_json: false,
-            spaces: 0,
-            word: String::new(),
-            word_width: 0,
-            is_control: false,
-        }
+        Self { columns: columns.max(20), ..Self::default() }
     }
 
     /// Returns the part of the text that can be written now. O(piece).

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use convoke_agent::id::now;
+use convoke_conformance_store::{commit, message};
 use convoke_core::marker::{TextPolicy, strip_all_markers};
-use convoke_session::conformance::{commit, message};
 use convoke_session::follow::Follower;
 use convoke_session::progress::Progress;
 use convoke_session::store::Holder;

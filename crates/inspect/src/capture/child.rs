@@ -111,6 +111,7 @@ fn start(child: &Child<'_>, mut dialogue: Box<dyn Dialogue>, guardian: &Guardian
         private_dir: PathBuf::new(),
         // It is the user's own command, and runs as if the user had started it.
         policy: None,
+        stopped_by: None,
     };
     tokio::spawn(async move {
         let failed = |error: String| TurnResult::failed(Failure::new(FailureReason::Start, error));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use convoke_session::sent_turn::find_turn;
+use convoke_session::rows::find_turn;
 use convoke_session::{SentTurn, Session, SessionId, Store as _, Turn, TurnId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -32,6 +32,7 @@ use crate::progress::interrupt;
 use crate::routing::conversation::Conversation;
 use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
+use crate::rows::find_turn;
 use crate::session::{NewSession, State};
 use crate::shared::{QuestionId, TurnOffer};
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError};
@@ -48,22 +49,32 @@ use crate::turn::{Turn, TurnState};
 /// use std::sync::Arc;
 ///
 /// use convoke_agent::adapter::{Script, StandIn};
-/// use convoke_session::conformance::new_session;
 /// use convoke_session::{
-/// Coordinator, MemberAgent, NewMessage, SessionEvent, SqliteStore, StopReason, TeamAgents,
+/// Coordinator, MemberAgent, NewMessage, NewSession, SessionEvent, SessionId, SqliteStore, StopReason,
+/// TeamAgents,
 /// };
 /// use convoke_team::Team;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = tempfile::tempdir()?;
-/// let team = Team::parse("[[member]]\nname = \"max\"\nagent = \"claude\"\n")?;
+/// let file = "[[member]]\nname = \"max\"\nagent = \"claude\"\n";
+/// let team = Team::parse(file)?;
 /// let max = StandIn::new(Script::replies(["Looks good to me."]));
 /// let agents = HashMap::from([("max".into(), MemberAgent::new(Arc::new(max), directory.path()))]);
 /// let store = SqliteStore::open(directory.path()).await?;
 ///
 /// let team_agents = TeamAgents::new(team, agents);
 /// let observer = Box::new(|event: SessionEvent| println!("{event:?}"));
-/// let mut coordinator = Coordinator::create(store, new_session(), team_agents, observer).await?;
+/// let session = NewSession {
+///     id: SessionId::generate(),
+///     created_at: convoke_session::id::now(),
+///     name: None,
+///     directory: "/project".to_owned(),
+///     team: file.to_owned(),
+///     task: None,
+///     rehearsal: None,
+/// };
+/// let mut coordinator = Coordinator::create(store, session, team_agents, observer).await?;
 /// coordinator.accept(NewMessage::from_person("user", "What do you think? [NEXT: max]")).await?;
 /// assert_eq!(coordinator.run().await?, StopReason::Idle { person: "user".into() });
 /// # Ok(())
@@ -372,9 +383,7 @@ impl<S: Store> Coordinator<S> {
         self.claim().await?;
         self.refresh().await?;
         let no = |why| CoordinatorError::NoRetry { turn, why };
-        let before = TurnId(turn.0.saturating_sub(1));
-        let found = self.store.turns_after(self.session, before, 1).await?.pop();
-        let found = found.filter(|found| found.id == turn);
+        let found = find_turn(&self.store, self.session, turn).await?;
         let mut found = found.ok_or_else(|| no("there is no such turn"))?;
         match found.state {
             TurnState::Failed | TurnState::Cancelled => {}
@@ -478,15 +487,8 @@ impl<S: Store> Coordinator<S> {
         Commit {
             on: self.head,
             at: self.team_agents.now(),
-            contents: Vec::new(),
-            messages: Vec::new(),
-            turns: Vec::new(),
-            attempts: Vec::new(),
-            progress: Vec::new(),
-            threads: Vec::new(),
             state: conversation.state(),
-            taken: None,
-            offer: None,
+            ..Commit::default()
         }
     }
 

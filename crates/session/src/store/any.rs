@@ -80,6 +80,15 @@ impl From<PostgresStore> for AnyStore {
     }
 }
 
+/// Implements methods of the store by those of the store in either database.
+macro_rules! by_either {
+    ($(async fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)+) => {$(
+        async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
+            either!(self, store => store.$name($($argument),*).await)
+        }
+    )+};
+}
+
 impl Store for AnyStore {
     type Hold = AnyHold;
     type Import = AnyImport;
@@ -89,14 +98,6 @@ impl Store for AnyStore {
             Self::Sqlite(store) => store.hold(session, holder).await.map(AnyHold::Sqlite),
             Self::Postgres(store) => store.hold(session, holder).await.map(AnyHold::Postgres),
         }
-    }
-
-    async fn create(&self, session: NewSession) -> Result<(), StoreError> {
-        either!(self, store => store.create(session).await)
-    }
-
-    async fn commit(&self, session: SessionId, commit: Commit) -> Result<Head, StoreError> {
-        either!(self, store => store.commit(session, commit).await)
     }
 
     async fn import(&self, session: NewSession) -> Result<AnyImport, StoreError> {
@@ -113,121 +114,30 @@ impl Store for AnyStore {
         }
     }
 
-    async fn session(&self, session: SessionId) -> Result<Session, StoreError> {
-        either!(self, store => store.session(session).await)
-    }
-
-    async fn sessions(&self) -> Result<Vec<Summary>, StoreError> {
-        either!(self, store => store.sessions().await)
-    }
-
-    async fn removed_sessions(&self) -> Result<Vec<RemovedSession>, StoreError> {
-        either!(self, store => store.removed_sessions().await)
-    }
-
-    async fn set_removed(&self, session: SessionId, at: Option<Millis>) -> Result<(), StoreError> {
-        either!(self, store => store.set_removed(session, at).await)
-    }
-
-    async fn rename(&self, session: SessionId, name: &str) -> Result<(), StoreError> {
-        either!(self, store => store.rename(session, name).await)
-    }
-
-    async fn search(
-        &self,
-        words: &[String],
-        within: Option<&[SessionId]>,
-        limit: usize,
-    ) -> Result<Vec<FoundMessage>, StoreError> {
-        either!(self, store => store.search(words, within, limit).await)
-    }
-
-    async fn costs(&self, session: SessionId) -> Result<Vec<MemberCost>, StoreError> {
-        either!(self, store => store.costs(session).await)
-    }
-
-    async fn message(
-        &self,
-        session: SessionId,
-        number: MessageNumber,
-    ) -> Result<NumberedMessage, StoreError> {
-        either!(self, store => store.message(session, number).await)
-    }
-
-    async fn messages_after(
-        &self,
-        session: SessionId,
-        after: MessageNumber,
-        limit: usize,
-    ) -> Result<Vec<NumberedMessage>, StoreError> {
-        either!(self, store => store.messages_after(session, after, limit).await)
-    }
-
-    async fn window(
-        &self,
-        session: SessionId,
-        window: Window,
-    ) -> Result<Vec<NumberedMessage>, StoreError> {
-        either!(self, store => store.window(session, window).await)
-    }
-
-    async fn open_turns(&self, session: SessionId) -> Result<Vec<Turn>, StoreError> {
-        either!(self, store => store.open_turns(session).await)
-    }
-
-    async fn turns_after(
-        &self,
-        session: SessionId,
-        after: TurnId,
-        limit: usize,
-    ) -> Result<Vec<Turn>, StoreError> {
-        either!(self, store => store.turns_after(session, after, limit).await)
-    }
-
-    async fn attempts(&self, session: SessionId, turn: TurnId) -> Result<Vec<Attempt>, StoreError> {
-        either!(self, store => store.attempts(session, turn).await)
-    }
-
-    async fn progress(
-        &self,
-        session: SessionId,
-        turn: TurnId,
-        attempt: u32,
-    ) -> Result<String, StoreError> {
-        either!(self, store => store.progress(session, turn, attempt).await)
-    }
-
-    async fn content(&self, hash: ContentHash) -> Result<String, StoreError> {
-        either!(self, store => store.content(hash).await)
-    }
-
-    async fn threads(&self, session: SessionId) -> Result<Vec<ThreadId>, StoreError> {
-        either!(self, store => store.threads(session).await)
-    }
-
-    async fn thread_owner(&self, thread: &ThreadId) -> Result<Option<ThreadOwner>, StoreError> {
-        either!(self, store => store.thread_owner(thread).await)
-    }
-
-    async fn lone_threads(&self) -> Result<Vec<LoneThread>, StoreError> {
-        either!(self, store => store.lone_threads().await)
-    }
-
-    async fn remove_lone_thread(&self, thread: &ThreadId) -> Result<bool, StoreError> {
-        either!(self, store => store.remove_lone_thread(thread).await)
-    }
-
-    async fn request_deltas(
-        &self,
-        thread: &ThreadId,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<RequestRecord<RequestDelta>>, StoreError> {
-        either!(self, store => store.request_deltas(thread, after, limit).await)
-    }
-
-    async fn remove(&self, session: SessionId) -> Result<(), StoreError> {
-        either!(self, store => store.remove(session).await)
+    by_either! {
+        async fn create(session: NewSession) -> ();
+        async fn commit(session: SessionId, commit: Commit) -> Head;
+        async fn session(session: SessionId) -> Session;
+        async fn sessions() -> Vec<Summary>;
+        async fn removed_sessions() -> Vec<RemovedSession>;
+        async fn set_removed(session: SessionId, at: Option<Millis>) -> ();
+        async fn rename(session: SessionId, name: &str) -> ();
+        async fn search(words: &[String], within: Option<&[SessionId]>, limit: usize) -> Vec<FoundMessage>;
+        async fn costs(session: SessionId) -> Vec<MemberCost>;
+        async fn message(session: SessionId, number: MessageNumber) -> NumberedMessage;
+        async fn messages_after(session: SessionId, after: MessageNumber, limit: usize) -> Vec<NumberedMessage>;
+        async fn window(session: SessionId, window: Window) -> Vec<NumberedMessage>;
+        async fn open_turns(session: SessionId) -> Vec<Turn>;
+        async fn turns_after(session: SessionId, after: TurnId, limit: usize) -> Vec<Turn>;
+        async fn attempts(session: SessionId, turn: TurnId) -> Vec<Attempt>;
+        async fn progress(session: SessionId, turn: TurnId, attempt: u32) -> String;
+        async fn content(hash: ContentHash) -> String;
+        async fn threads(session: SessionId) -> Vec<ThreadId>;
+        async fn thread_owner(thread: &ThreadId) -> Option<ThreadOwner>;
+        async fn lone_threads() -> Vec<LoneThread>;
+        async fn remove_lone_thread(thread: &ThreadId) -> bool;
+        async fn request_deltas(thread: &ThreadId, after: u64, limit: usize) -> Vec<RequestRecord<RequestDelta>>;
+        async fn remove(session: SessionId) -> ();
     }
 
     fn shared(&self) -> Option<&PostgresStore> {

@@ -2,8 +2,8 @@
 //!
 //! A store only reads and writes rows. A running session is written by [`Store::commit`], its requests and lone
 //! threads through [`ThreadStore`], and a whole session by [`Store::import`]. It does not interpret the rows,
-//! so that another database can implement it. Every implementation of [`Store`] must pass
-//! [`crate::conformance`].
+//! so that another database can implement it. Every implementation of [`Store`] must pass the suite in
+//! `conformance/store`.
 
 mod any;
 mod excerpt;
@@ -259,7 +259,7 @@ pub struct Page {
 }
 
 /// Rows that are written atomically.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Commit {
     /// The head that the commit builds on. With any other head it is refused.
     pub on: Head,

@@ -8,11 +8,9 @@ use serde_json::Value;
 
 use super::{ArchiveProblem, TransferError};
 use crate::id::{MessageNumber, Millis, SessionId};
+use crate::rows::each_message;
 use crate::session::{NewSession, NumberedMessage, State};
 use crate::store::Store;
-
-/// The number of messages per read.
-const PAGE: usize = 512;
 
 pub(super) async fn write(
     store: &impl Store,
@@ -23,20 +21,14 @@ pub(super) async fn write(
     let store = store.snapshot().await?;
     let stored = store.session(session).await?;
     out.write_all(b"{\"messages\":[")?;
-    let mut after = MessageNumber::default();
-    loop {
-        let page = store.messages_after(session, after, PAGE).await?;
-        for message in &page {
-            if message.number.0 > 1 {
-                out.write_all(b",")?;
-            }
-            serde_json::to_writer(&mut *out, &message.message).map_err(std::io::Error::from)?;
+    each_message(&store, session, MessageNumber::default(), |message| {
+        if message.number.0 > 1 {
+            out.write_all(b",")?;
         }
-        match page.last() {
-            Some(last) => after = last.number,
-            None => break,
-        }
-    }
+        serde_json::to_writer(&mut *out, &message.message).map_err(std::io::Error::from)?;
+        Ok::<_, TransferError>(())
+    })
+    .await?;
     let task = serde_json::to_string(&stored.state.task).map_err(std::io::Error::from)?;
     writeln!(out, "],\"teamTask\":{task},\"timestamp\":{at},\"version\":1}}")?;
     Ok(())

@@ -1,15 +1,18 @@
 //! The cost of copying whole sessions, counted in hashed bytes.
 
-use convoke_agent::thread::{RequestTexts, ThreadStore as _};
+use convoke_agent::event::RequestPurpose;
+use convoke_agent::thread::{
+    RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStore as _,
+};
+use convoke_core::{MessageId, NewMessage};
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::pages::Pages;
 use super::{ArchiveSource, ImportLimits, TransferError, export, fork, import};
-use crate::conformance::{message, new_session, request};
 use crate::content::tests::HASHED;
 use crate::id::{AttemptRef, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-use crate::session::State;
+use crate::session::{NewSession, NumberedMessage, State};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Page, SessionImport, Store};
 
@@ -19,13 +22,31 @@ async fn store() -> (TempDir, SqliteStore) {
     (directory, store)
 }
 
+fn new_session() -> NewSession {
+    NewSession {
+        id: SessionId::generate(),
+        created_at: Millis(1),
+        name: None,
+        directory: "/project".to_owned(),
+        team: "[[member]]\nname = \"max\"\nagent = \"claude\"\n".to_owned(),
+        task: None,
+        rehearsal: None,
+    }
+}
+
+fn message(number: u64) -> NumberedMessage {
+    let said = NewMessage::from_person("kailai", "text");
+    let message = said.with_id(MessageId::numbered(number));
+    NumberedMessage { number: MessageNumber(number), answers: None, message }
+}
+
 /// Creates a session with one message and a thread of `count` requests, each containing the previous one.
 /// Returns it with the total size of the texts.
 async fn with_requests(store: &SqliteStore, count: u64) -> (SessionId, usize) {
     let new = new_session();
     let session = new.id;
     let mut import = store.import(new).await.unwrap();
-    let messages = vec![message(1, None, "kailai", &[], "hello")];
+    let messages = vec![message(1)];
     import.write(Page { messages, ..Page::default() }).await.unwrap();
     let (last_message, next_message_id) = (MessageNumber(1), 2);
     import.finish(State { last_message, next_message_id, ..State::default() }).await.unwrap();
@@ -47,8 +68,14 @@ async fn with_requests(store: &SqliteStore, count: u64) -> (SessionId, usize) {
         let ledger = format!("{ledger}{}\n", entry(body.len() - accounted));
         bytes += body.len() + ledger.len();
         let texts = RequestTexts { body, ledger };
-        let attempt = AttemptRef { session, turn: TurnId(1), attempt: 1 };
-        let record = request(&thread, number, Some(attempt), texts);
+        let record = RequestRecord {
+            thread: thread.clone(),
+            number,
+            attempt: Some(AttemptRef { session, turn: TurnId(1), attempt: 1 }),
+            meta: RequestMeta::new("/path", RequestPurpose::Answer, texts.body.len() as u64),
+            outcome: RequestOutcome::default(),
+            texts,
+        };
         store.add_request(&record, before.as_ref()).await.unwrap();
         before = Some(record.texts);
     }
@@ -138,7 +165,7 @@ async fn a_session_is_read_and_copied_in_pages_of_bounded_size() {
     let session = new.id;
     let mut whole = store.import(new).await.unwrap();
     let count = 1500;
-    let messages = (1..=count).map(|number| message(number, None, "max", &["all"], "text"));
+    let messages = (1..=count).map(message);
     whole.write(Page { messages: messages.collect(), ..Page::default() }).await.unwrap();
     let last_message = MessageNumber(count);
     let state = State { last_message, next_message_id: count + 1, ..State::default() };

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
+use convoke_conformance_store::new_session;
 use convoke_redact::Redactor;
-use convoke_session::conformance::new_session;
 use convoke_session::event_queue::{EVENT_LIMIT, EventQueue, EventReceiver, merge_text};
 use convoke_session::{
     Coordinator, MemberAgent, NewMessage, SessionEvent, SessionEventKind, SqliteStore, StopReason,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::event::{Event as AgentEvent, EventKind, TextPart};
 use convoke_agent::verdict::{Failure, FailureReason};
+use convoke_conformance_store::new_session;
 use convoke_redact::Redactor;
-use convoke_session::conformance::new_session;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{
     Coordinator, MemberAgent, MessageNumber, NewMessage, SessionEvent, SessionEventKind,

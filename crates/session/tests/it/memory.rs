@@ -138,7 +138,7 @@ async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and
 async fn a_thread_that_is_not_named_after_its_session_is_copied_too() {
     let room = Room::talked().await;
     let head = room.store.session(room.session).await.unwrap().head;
-    let mut commit = convoke_session::conformance::commit(head);
+    let mut commit = convoke_conformance_store::commit(head);
     commit.state = room.store.session(room.session).await.unwrap().state;
     let thread = ThreadId::parse("a-b_c").unwrap();
     commit.threads = vec![ThreadAppend { thread, known: 0, lines: vec!["odd".to_owned()] }];

@@ -78,7 +78,7 @@ async fn copies_of_an_interrupted_session_hold_what_had_come_too() {
     fork(&test.store, test.session, None, copy, Millis(7)).await.unwrap();
     let mut text = Vec::new();
     export(&test.store, test.session, &mut text).await.unwrap();
-    let new = convoke_session::conformance::new_session();
+    let new = convoke_conformance_store::new_session();
     let text = String::from_utf8(text).unwrap();
     let imported = import(&test.store, text.as_bytes(), new, unchecked()).await.unwrap().session;
     for session in [copy, imported] {

@@ -1,7 +1,7 @@
 //! Stored requests in the SQLite store.
 
 use convoke_agent::thread::{RequestEnd, RequestOutcome, RequestTexts, ThreadStore as _};
-use convoke_session::conformance::request;
+use convoke_conformance_store::request;
 use convoke_session::{AttemptRef, SessionId, SqliteStore, ThreadId, TurnId};
 use sqlx::{ConnectOptions, Connection};
 

@@ -9,8 +9,8 @@ use convoke_agent::thread::{
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
+use convoke_conformance_store::request;
 use convoke_redact::Redactor;
-use convoke_session::conformance::request;
 use convoke_session::transfer::{export, fork};
 use convoke_session::{
     AttemptRef, Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewMessage,

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use convoke_session::conformance::{self, new_session};
+use convoke_conformance_store::{self as conformance, new_session};
 use convoke_session::progress::Progress;
 use convoke_session::{Content, Head, Millis, NewMessage, SqliteStore, Store, StoreError, TurnId};
 use sqlx::sqlite::SqliteConnectOptions;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStore as _};
-use convoke_session::conformance::{commit, message, new_session};
+use convoke_conformance_store::{commit, message, new_session};
 use convoke_session::{Head, NewSession, SqliteStore, Store, ThreadId};
 use sqlx::{ConnectOptions, Connection};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use convoke_agent::thread::{
     RequestOutcome, RequestTexts, ThreadAppend, ThreadStore as _, ThreadStoreError,
 };
-use convoke_session::conformance::{attempt, commit, message, request, turn};
+use convoke_conformance_store::{attempt, commit, message, request, turn};
 use convoke_session::progress::Progress;
 use convoke_session::shared::{TurnOffer, TurnRequirements};
 use convoke_session::store::SessionHold as _;

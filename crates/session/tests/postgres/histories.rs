@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use convoke_session::conformance::{commit, new_session};
+use convoke_conformance_store::{commit, new_session};
 use convoke_session::shared::NodeOffer;
 use convoke_session::store::postgres::{PostgresStore, SessionLease};
 use convoke_session::store::{Holder, SessionHold as _};

@@ -14,7 +14,7 @@ mod statements;
 
 use std::time::Duration;
 
-use convoke_session::conformance::{self, attempt, commit, message, new_session, turn};
+use convoke_conformance_store::{self as conformance, attempt, commit, message, new_session, turn};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::store::{Holder, SessionHold as _};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use convoke_session::conformance::new_session;
+use convoke_conformance_store::new_session;
 use convoke_session::shared::{NodeOffer, ProjectOrigin};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::PostgresStore;

@@ -16,7 +16,7 @@ use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
 use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::Permissions;
-use convoke_session::conformance::new_session;
+use convoke_conformance_store::new_session;
 use convoke_session::{
     Coordinator, MemberAgent, MessageNumber, NewMessage, SessionEvent, SessionEventKind,
     SqliteStore, StopReason, Store, TeamAgents, TurnId,

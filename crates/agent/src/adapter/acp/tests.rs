@@ -50,6 +50,7 @@ impl SimulatedAgent {
             cwd: cwd.clone(),
             private_dir: dir.path().join("private"),
             policy: None,
+            stopped_by: None,
         };
         let real = cwd.canonicalize().unwrap();
         let (hidden, shown) = (vec![real.join(".ssh")], vec![real.clone()]);

@@ -215,7 +215,6 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
         writeln!(stdout(), "{text}")?;
     }
     let mut err = stderr();
-    let paint = Paint::for_stream(&err);
     if arguments.explain {
         for (request, texts) in &account.requests {
             writeln!(err, "POST {}", request.meta.path)?;
@@ -238,9 +237,10 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
                 format!("{what}: {program} ask --thread {name} --request")
             }
         };
+        let paint = Paint::for_stream(&err);
         writeln!(err, "{}", paint.faint(&hint))?;
     }
-    diagnostics::show(&account.ended.diagnostics, paint, &mut err)
+    diagnostics::show(&account.ended.diagnostics)
 }
 
 /// Writes the report of an undone compaction.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use convoke_explain::{AgentReport, DirectoryReport, SkillRule, SkillSource};
 use unicode_width::UnicodeWidthStr;
 
-use super::view::{COLUMN, SIZE_COLUMN, View, bytes, padded, push_line, shortened, wrapped};
-use crate::figures::number;
+use super::view::{COLUMN, SIZE_COLUMN, View, bytes, push_line, wrapped};
+use crate::figures::{number, padded, shortened};
 use crate::terminal::Tone;
 
 /// The maximum number of rows.

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use convoke_core::ledger::estimate_tokens;
 use convoke_explain::{AgentReport, DirectoryReport, Edition, Limit, LoadReason, Rule};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use super::findings::{Finding, Findings};
 use super::installed::Installed;
 use super::table::{self, Cell, Row};
-use crate::figures::number;
+use crate::figures::{begun, number, padded, shortened};
 use crate::terminal::{Paint, Tone};
 
 const MIN_WIDTH: usize = 40;
@@ -478,38 +478,6 @@ pub(super) fn bytes(count: u64) -> String {
         10_000..MIB => format!("{} KiB", tenths(KIB)),
         _ => format!("{} MiB", tenths(MIB)),
     }
-}
-
-pub(super) fn padded(text: &str, width: usize) -> String {
-    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
-}
-
-/// Shortens a text at its start: the end of a path is the most useful part.
-pub(super) fn shortened(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut used = 1;
-    let kept = text.char_indices().rev().take_while(|(_, character)| {
-        used += character.width().unwrap_or_default();
-        used <= width
-    });
-    let start = kept.last().map_or(text.len(), |(at, _)| at);
-    format!("…{}", &text[start..])
-}
-
-/// Shortens a text at its end.
-fn begun(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut used = 1;
-    let kept = text.char_indices().take_while(|(_, character)| {
-        used += character.width().unwrap_or_default();
-        used <= width
-    });
-    let end = kept.last().map_or(0, |(at, character)| at + character.len_utf8());
-    format!("{}…", &text[..end])
 }
 
 /// Wraps a text at spaces; a word wider than a line stays whole.

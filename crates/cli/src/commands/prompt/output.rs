@@ -38,7 +38,6 @@ pub(super) fn write(
         Shown::Prompt => write_text(&prompt.prompt)?,
         Shown::System => write_text(prompt.system_flag.as_deref().unwrap_or_default())?,
     }
-    let paint = Paint::for_stream(&err);
     if arguments.explain {
         let style = ledger_style(&err);
         write!(err, "{}", Table { ledger: &prompt.ledger, style })?;
@@ -54,7 +53,7 @@ pub(super) fn write(
             )?;
         }
     }
-    diagnostics::show(&prompt.diagnostics, paint, &mut err)
+    diagnostics::show(&prompt.diagnostics)
 }
 
 /// Writes the system text and the prompt for a person, each under a heading.

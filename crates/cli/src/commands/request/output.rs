@@ -91,7 +91,6 @@ pub(super) fn write_measured(measured: &Measured, arguments: &Arguments) -> io::
 fn write(shown: &Shown<'_>, arguments: &Arguments) -> io::Result<()> {
     let mut out = stdout();
     let mut err = stderr();
-    let paint = Paint::for_stream(&err);
     if out.is_terminal() {
         write_parts(shown, &mut out)?;
     } else {
@@ -103,7 +102,7 @@ fn write(shown: &Shown<'_>, arguments: &Arguments) -> io::Result<()> {
         let style = ledger_style(&err);
         write!(err, "{}", Table { ledger: shown.ledger, style })?;
     }
-    diagnostics::show(shown.diagnostics, paint, &mut err)
+    diagnostics::show(shown.diagnostics)
 }
 
 /// Writes each part under a heading with its position, size and sources; of a tool only the heading.

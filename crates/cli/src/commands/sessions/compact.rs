@@ -77,7 +77,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
                 return Ok(Outcome::Failed);
             }
             verdict => {
-                show_diagnostics(&diagnostics)?;
+                diagnostics::show(&diagnostics)?;
                 return Err(failure(verdict));
             }
         }
@@ -86,7 +86,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
         write_value(value, &thread, &diagnostics)?;
     } else {
         writeln!(stdout(), "{text}")?;
-        show_diagnostics(&diagnostics)?;
+        diagnostics::show(&diagnostics)?;
     }
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
@@ -97,12 +97,6 @@ fn failure(verdict: Verdict) -> anyhow::Error {
         Verdict::TimedOut => anyhow::anyhow!("the summary timed out"),
         Verdict::Cancelled | Verdict::Withdrawn | Verdict::Done => anyhow::anyhow!("cancelled"),
     }
-}
-
-fn show_diagnostics(diagnostics: &[Diagnostic]) -> io::Result<()> {
-    let mut err = stderr();
-    let paint = Paint::for_stream(&err);
-    diagnostics::show(diagnostics, paint, &mut err)
 }
 
 fn write_value(mut value: Value, thread: &ThreadId, diagnostics: &[Diagnostic]) -> io::Result<()> {

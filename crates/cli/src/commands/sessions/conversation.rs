@@ -3,9 +3,10 @@
 use std::io::{self, BufWriter, Write};
 
 use convoke_core::ConversationMessage;
+use convoke_session::rows::{each_message, each_turn};
 use convoke_session::{
     AnyStore, MessageNumber, NumberedMessage, Session, SessionId, ShownAttachment, Store as _,
-    Turn, TurnId, TurnState,
+    TurnId, TurnState,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -15,39 +16,6 @@ use super::short;
 use crate::figures::dollars;
 use crate::program;
 use crate::terminal::{Paint, printable, stdout};
-
-/// The number of rows per read.
-const PAGE: usize = 256;
-
-/// Calls a function with every turn of a session, read page by page.
-pub(super) async fn each_turn(
-    store: &AnyStore,
-    session: SessionId,
-    mut show: impl FnMut(Turn) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut after = TurnId::default();
-    loop {
-        let page = store.turns_after(session, after, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = last.id;
-        page.into_iter().try_for_each(&mut show)?;
-    }
-}
-
-/// Calls a function with every message of a session, read page by page.
-pub(super) async fn each_message(
-    store: &AnyStore,
-    session: SessionId,
-    mut show: impl FnMut(NumberedMessage) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut after = MessageNumber::default();
-    loop {
-        let page = store.messages_after(session, after, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = last.number;
-        page.into_iter().try_for_each(&mut show)?;
-    }
-}
 
 /// Writes a session as one JSON object.
 pub(super) async fn write_json(store: &AnyStore, id: SessionId) -> anyhow::Result<()> {
@@ -63,14 +31,19 @@ pub(super) async fn write_json(store: &AnyStore, id: SessionId) -> anyhow::Resul
     let head = head.to_string();
     write!(out, "{},\"messages\":[", head.trim_end_matches('}'))?;
     let mut list = JsonList::default();
-    each_message(store, id, |NumberedMessage { number, answers, message }| {
-        let message = json!({"number": number, "answers": answers, "message": message});
-        Ok(list.push(&mut out, &message)?)
-    })
+    each_message(
+        store,
+        id,
+        MessageNumber::default(),
+        |NumberedMessage { number, answers, message }| {
+            let message = json!({"number": number, "answers": answers, "message": message});
+            anyhow::Ok(list.push(&mut out, &message)?)
+        },
+    )
     .await?;
     out.write_all(b"],\"turns\":[")?;
     let mut list = JsonList::default();
-    each_turn(store, id, |turn| Ok(list.push(&mut out, &turn)?)).await?;
+    each_turn(store, id, |turn| anyhow::Ok(list.push(&mut out, &turn)?)).await?;
     out.write_all(b"]}\n")?;
     Ok(out.flush()?)
 }
@@ -104,20 +77,25 @@ pub(super) async fn write_text(store: &AnyStore, id: SessionId) -> anyhow::Resul
     }
     let replies = replies(store, id).await?;
     let text = Team::parse(&session.began.team).map(|team| team.context.text).unwrap_or_default();
-    each_message(store, id, |NumberedMessage { number, message, .. }| {
-        let to = recipients(&message);
-        let turn = replies.binary_search_by_key(&number, |(reply, _)| *reply).ok();
-        let turn = turn.map_or(String::new(), |index| format!(", turn {}", replies[index].1));
-        let name = paint.strong(&printable(message.speaker.name()));
-        writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
-        for line in message.text(text).lines() {
-            writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
-        }
-        for file in ShownAttachment::from_message(&message) {
-            writeln!(out, "{}", paint.faint(&format!("  + {}", printable(&file.to_string()))))?;
-        }
-        Ok(())
-    })
+    each_message(
+        store,
+        id,
+        MessageNumber::default(),
+        |NumberedMessage { number, message, .. }| {
+            let to = recipients(&message);
+            let turn = replies.binary_search_by_key(&number, |(reply, _)| *reply).ok();
+            let turn = turn.map_or(String::new(), |index| format!(", turn {}", replies[index].1));
+            let name = paint.strong(&printable(message.speaker.name()));
+            writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
+            for line in message.text(text).lines() {
+                writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
+            }
+            for file in ShownAttachment::from_message(&message) {
+                writeln!(out, "{}", paint.faint(&format!("  + {}", printable(&file.to_string()))))?;
+            }
+            anyhow::Ok(())
+        },
+    )
     .await?;
     write_unanswered(&mut out, store, id).await?;
     write_costs(&mut out, store, id).await?;
@@ -150,7 +128,7 @@ async fn replies(store: &AnyStore, id: SessionId) -> anyhow::Result<Vec<(Message
     let mut replies = Vec::new();
     each_turn(store, id, |turn| {
         replies.extend(turn.reply.map(|reply| (reply, turn.id)));
-        Ok(())
+        anyhow::Ok(())
     })
     .await?;
     replies.sort_unstable();
@@ -183,7 +161,7 @@ async fn write_unanswered(
             Some(problem) => format!("{state}: {problem}"),
         };
         writeln!(out, "turn {}, {}: {became}", turn.id, turn.member)?;
-        Ok(())
+        anyhow::Ok(())
     })
     .await
 }

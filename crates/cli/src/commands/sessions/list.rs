@@ -8,11 +8,11 @@ use convoke_agent::id::now;
 use convoke_session::{AnyStore, MemberCost, Millis, Store as _, Summary};
 use convoke_team::Team;
 use serde_json::{Value, json};
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::{short, write_json};
 use crate::conversation::sessions::Here;
-use crate::figures::{count, dollars, number};
+use crate::figures::{begun, count, dollars, number, padded, shortened};
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::terminal::{Paint, printable, stdout, width};
@@ -124,8 +124,8 @@ impl Row {
         [
             short(*id),
             age(now.since(*updated_at)),
-            shorten_front(&printable(&here.shown(Path::new(directory))), COLUMN),
-            shorten(&printable(&who), COLUMN),
+            shortened(&printable(&here.shown(Path::new(directory))), COLUMN),
+            begun(&printable(&who), COLUMN),
             turns,
             cost,
         ]
@@ -148,17 +148,18 @@ fn table(rows: &[Row], here: &Here, columns: usize, paint: Paint) -> Vec<String>
         if columns < total {
             lines.push(format!("{}  {age}  {directory}", paint.strong(id)));
             let rest = format!("  {who}  {turns}  {cost}");
-            lines.push(paint.faint(&shorten(&rest, columns)));
+            lines.push(paint.faint(&begun(&rest, columns)));
             continue;
         }
+        let gap = |text: &str, width: usize| " ".repeat(width - text.width());
         let mut line = format!(
-            "{}  {}  {}  {}  {}  {}",
+            "{}  {}{age}  {}  {}  {}  {}{cost}",
             paint.strong(id),
-            pad_left(age, widths[1]),
-            pad(directory, widths[2]),
-            pad(who, widths[3]),
-            paint.faint(&pad(turns, widths[4])),
-            pad_left(cost, widths[5]),
+            gap(age, widths[1]),
+            padded(directory, widths[2]),
+            padded(who, widths[3]),
+            paint.faint(&padded(turns, widths[4])),
+            gap(cost, widths[5]),
         );
         if columns - total >= BEGINNING {
             line += "  ";
@@ -169,44 +170,10 @@ fn table(rows: &[Row], here: &Here, columns: usize, paint: Paint) -> Vec<String>
     lines
 }
 
-fn pad(text: &str, width: usize) -> String {
-    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
-}
-
-fn pad_left(text: &str, width: usize) -> String {
-    format!("{}{text}", " ".repeat(width.saturating_sub(text.width())))
-}
-
 /// Returns the beginning of a text on one line, at most `width` columns of it.
 pub(in crate::commands) fn one_line(text: &str, width: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    shorten(&printable(&words.join(" ")), width)
-}
-
-/// Cuts a text at its end to `width` columns, with a mark.
-fn shorten(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut cut = String::new();
-    let mut used = 1;
-    for c in text.chars() {
-        used += c.width().unwrap_or(0);
-        if used > width {
-            break;
-        }
-        cut.push(c);
-    }
-    cut + "…"
-}
-
-/// Cuts a text at its front to `width` columns, with a mark.
-fn shorten_front(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let reversed: String = text.chars().rev().collect();
-    shorten(&reversed, width).chars().rev().collect()
+    begun(&printable(&words.join(" ")), width)
 }
 
 /// Returns a number of milliseconds as the age of something.
@@ -234,10 +201,10 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_to_their_columns() {
-        assert_eq!(shorten("short", 5), "short");
-        assert_eq!(shorten("longer", 5), "long…");
-        assert_eq!(shorten("漢字漢字", 5), "漢字…");
-        assert_eq!(shorten_front("/home/kim/project", 9), "…/project");
+        assert_eq!(begun("short", 5), "short");
+        assert_eq!(begun("longer", 5), "long…");
+        assert_eq!(begun("漢字漢字", 5), "漢字…");
+        assert_eq!(shortened("/home/kim/project", 9), "…/project");
         assert_eq!(one_line("two\n  lines", 80), "two lines");
     }
 }

@@ -3,10 +3,13 @@
 use std::io::Write;
 
 use convoke_session::clock::utc;
-use convoke_session::{AnyStore, NumberedMessage, SessionId, ShownAttachment, Store as _};
+use convoke_session::rows::each_message;
+use convoke_session::{
+    AnyStore, MessageNumber, NumberedMessage, SessionId, ShownAttachment, Store as _,
+};
 use convoke_team::Team;
 
-use super::conversation::{each_message, recipients};
+use super::conversation::recipients;
 use crate::figures::dollars;
 use crate::terminal::printable;
 
@@ -32,17 +35,23 @@ pub(super) async fn write(
         }
     }
     let policy = Team::parse(&session.began.team).map(|team| team.context.text).unwrap_or_default();
-    each_message(store, id, |NumberedMessage { number, message, .. }| {
-        let who = format!("{}{}", message.speaker.name(), recipients(&message));
-        writeln!(out, "\n## {} ({number})\n", escape(&who))?;
-        writeln!(out, "{}", close_fence(&message.text(policy)))?;
-        let files = ShownAttachment::from_message(&message);
-        if !files.is_empty() {
-            let files: Vec<String> = files.iter().map(|file| escape(&file.to_string())).collect();
-            writeln!(out, "\nAttached: {}", files.join("; "))?;
-        }
-        Ok(())
-    })
+    each_message(
+        store,
+        id,
+        MessageNumber::default(),
+        |NumberedMessage { number, message, .. }| {
+            let who = format!("{}{}", message.speaker.name(), recipients(&message));
+            writeln!(out, "\n## {} ({number})\n", escape(&who))?;
+            writeln!(out, "{}", close_fence(&message.text(policy)))?;
+            let files = ShownAttachment::from_message(&message);
+            if !files.is_empty() {
+                let files: Vec<String> =
+                    files.iter().map(|file| escape(&file.to_string())).collect();
+                writeln!(out, "\nAttached: {}", files.join("; "))?;
+            }
+            anyhow::Ok(())
+        },
+    )
     .await
 }
 

@@ -5,11 +5,11 @@ use std::io::Write;
 
 use convoke_agent::id::{AttemptRef, ThreadId};
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
+use convoke_session::rows::each_turn;
 use convoke_session::sent_turn::requests_of;
 use convoke_session::{AnyStore, SessionId, Store as _, Turn};
 use convoke_team::Team;
 
-use super::conversation::each_turn;
 use super::heading;
 use super::show::write_exactly;
 use super::write_json;
@@ -89,7 +89,7 @@ pub(super) async fn requests_by_member(
     let mut members: BTreeSet<String> = named.collect();
     each_turn(store, session, |turn| {
         members.insert(turn.member.as_str().to_owned());
-        Ok(())
+        anyhow::Ok(())
     })
     .await?;
     let mut all = Vec::new();

@@ -7,11 +7,12 @@ use clap::Args;
 use convoke_agent::thread::RequestRecord;
 use convoke_changes::Author;
 use convoke_session::progress::AttemptProgress;
+use convoke_session::rows::each_turn;
 use convoke_session::sent_turn::requests_of;
 use convoke_session::{AnyStore, Attempt, SentTurn, SessionId, Turn, TurnId};
 
 use super::cache;
-use super::conversation::{self, each_turn};
+use super::conversation;
 use super::sent::{self, Showing};
 use super::turn::{self, find_turn, read_sent};
 use super::{Which, heading, parse_turn, write_json};
@@ -224,7 +225,7 @@ async fn show_all_prompts(
     let mut turns = Vec::new();
     each_turn(store, session, |turn| {
         turns.extend(Some(turn).filter(|turn| turn.attempts > 0));
-        Ok(())
+        anyhow::Ok(())
     })
     .await?;
     for turn in &turns {

@@ -11,8 +11,9 @@ use clap::Args;
 use convoke_agent::id::now;
 use convoke_core::Diagnostic;
 use convoke_server::{ExportForm, document};
+use convoke_session::rows::each_turn;
 use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
-use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId, Store as _, TurnId};
+use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId, StoreError};
 use serde_json::json;
 
 use super::{Which, markdown, write_json};
@@ -23,11 +24,8 @@ use crate::conversation::team_redaction::without_secrets;
 use crate::diagnostics::{self, Deny};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::{Paint, stderr, stdout};
+use crate::terminal::stdout;
 use crate::threads;
-
-/// The number of turns per read.
-const TURNS: usize = 256;
 
 #[derive(Debug, Args)]
 pub(super) struct Fork {
@@ -53,8 +51,7 @@ pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<O
         write_json(&json!({"session": copy, "from": session, "diagnostics": told}))?;
     } else {
         writeln!(stdout(), "{copy}")?;
-        let mut err = stderr();
-        diagnostics::show(&told, Paint::for_stream(&err), &mut err)?;
+        diagnostics::show(&told)?;
     }
     Ok(arguments.deny.outcome(told.iter().map(|diagnostic| diagnostic.code)))
 }
@@ -66,13 +63,11 @@ async fn fork_changes(
     copy: SessionId,
 ) -> anyhow::Result<Option<Diagnostic>> {
     let mut turns = HashSet::new();
-    let mut after = TurnId::default();
-    loop {
-        let page = store.turns_after(copy, after, TURNS).await?;
-        let Some(last) = page.last() else { break };
-        after = last.id;
-        turns.extend(page.iter().map(|turn| turn.id.0));
-    }
+    each_turn(store, copy, |turn| {
+        turns.insert(turn.id.0);
+        Ok::<_, StoreError>(())
+    })
+    .await?;
     let changes = changes_of(&host_environment::of_process()?);
     let (from, to) = (session.to_string(), copy.to_string());
     changes
@@ -133,8 +128,7 @@ pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Resu
     if arguments.all && recorded.iter().any(|record| !record.changes.is_empty()) {
         let message = "the recorded changes of files are not part of the archive";
         let code = convoke_changes::diagnostics::CHANGES_NOT_EXPORTED;
-        let mut err = stderr();
-        diagnostics::show(&[Diagnostic::new(code, message)], Paint::for_stream(&err), &mut err)?;
+        diagnostics::show(&[Diagnostic::new(code, message)])?;
     }
     Ok(Outcome::Done)
 }
@@ -204,8 +198,7 @@ pub(super) async fn import(arguments: &Import, store: &AnyStore) -> anyhow::Resu
         write_json(&json!({"session": imported.session, "diagnostics": imported.diagnostics}))?;
     } else {
         writeln!(stdout(), "{}", imported.session)?;
-        let mut err = stderr();
-        diagnostics::show(&imported.diagnostics, Paint::for_stream(&err), &mut err)?;
+        diagnostics::show(&imported.diagnostics)?;
     }
     Ok(arguments.deny.outcome(imported.diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }

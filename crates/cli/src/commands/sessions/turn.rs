@@ -2,9 +2,7 @@
 
 use convoke_core::ledger::{Style, Table};
 use convoke_session::prompt::PromptRecord;
-use convoke_session::{
-    AnyStore, Content, SentTurn, SessionId, Store as _, Turn, TurnId, sent_turn,
-};
+use convoke_session::{AnyStore, Content, SentTurn, SessionId, Store as _, Turn, TurnId, rows};
 
 use crate::outcome::UsageError;
 
@@ -52,7 +50,7 @@ pub(super) async fn find_turn(
     session: SessionId,
     id: TurnId,
 ) -> anyhow::Result<Turn> {
-    if let Some(turn) = sent_turn::find_turn(store, session, id).await? {
+    if let Some(turn) = rows::find_turn(store, session, id).await? {
         return Ok(turn);
     }
     let last = store.session(session).await?.state.last_turn;

@@ -16,7 +16,7 @@ pub(super) type Sequence = u64;
 
 type Sequences = VecDeque<Sequence>;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Index {
     by_id: HashMap<MessageId, Sequence>,
     by_speaker: HashMap<String, Sequences>,
@@ -27,22 +27,8 @@ pub(super) struct Index {
     to_everyone: Sequences,
     /// The messages that have a time.
     times: VecDeque<(Millis, Sequence)>,
-    /// Whether the times ascend, as is usual, so that ranges can be found by binary search.
-    times_ascend: bool,
-}
-
-impl Default for Index {
-    fn default() -> Self {
-        Self {
-            by_id: HashMap::new(),
-            by_speaker: HashMap::new(),
-            replies: HashMap::new(),
-            addressed: HashMap::new(),
-            to_everyone: Sequences::new(),
-            times: VecDeque::new(),
-            times_ascend: true,
-        }
-    }
+    /// Whether a message is earlier than one before it. Without one, ranges are found by binary search.
+    times_go_back: bool,
 }
 
 impl Index {
@@ -63,7 +49,7 @@ impl Index {
             }
         }
         if let Some(time) = message.timestamp.as_ref().and_then(Timestamp::millis) {
-            self.times_ascend &= self.times.back().is_none_or(|&(last, _)| last <= time);
+            self.times_go_back |= self.times.back().is_some_and(|&(last, _)| last > time);
             self.times.push_back((time, sequence));
         }
     }
@@ -104,7 +90,9 @@ impl Index {
         &self,
         range: impl RangeBounds<Millis>,
     ) -> impl Iterator<Item = Sequence> {
-        let (start, end) = if self.times_ascend {
+        let (start, end) = if self.times_go_back {
+            (0, self.times.len())
+        } else {
             let is_before = |&(time, _): &(Millis, Sequence)| match range.start_bound() {
                 Bound::Included(&start) => time < start,
                 Bound::Excluded(&start) => time <= start,
@@ -117,8 +105,6 @@ impl Index {
             };
             let start = self.times.partition_point(is_before);
             (start, self.times.partition_point(is_not_after).max(start))
-        } else {
-            (0, self.times.len())
         };
         let found = self.times.range(start..end);
         found.filter(move |(time, _)| range.contains(time)).map(|&(_, sequence)| sequence)

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use super::super::controls::StopRequest;
 use super::super::{Coordinator, CoordinatorError};
-use super::{Batch, PAGE, PostedMessage, SentMessage};
+use super::{Batch, PostedMessage, SentMessage};
 use crate::content::ContentHash;
 use crate::id::MemberName;
 use crate::routing::{Call, DropTurns, Routed, route};
+use crate::rows::each_message;
 use crate::store::{Store, StoreError};
 use crate::team_tools::FIELD;
 use crate::turn::Turn;
@@ -154,25 +155,21 @@ impl<S: Store> Coordinator<S> {
             return Ok(());
         }
         let of_turn = batch.calls.turns.entry(turn.id).or_default();
-        let mut after = turn.answers;
-        loop {
-            let page = self.store.messages_after(self.session, after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = last.number;
-            for found in &page {
-                let call = &found.message.extra.get(FIELD).unwrap_or(&Value::Null);
-                let key = call["key"].as_str().and_then(|key| key.parse::<ContentHash>().ok());
-                let Some(key) = key.filter(|_| call["turn"] == turn.id.0) else { continue };
-                if call["tool"] == "ask" {
-                    of_turn.earlier_asks.insert(key, found.number);
-                } else {
-                    let ConversationMessage { id, content, .. } = &found.message;
-                    let to = found.message.addressees().join(", ");
-                    let content = self::key("say", &[&to, content]);
-                    of_turn.sent.insert(key, SentMessage { id: id.clone(), content });
-                }
+        each_message(&self.store, self.session, turn.answers, |found| {
+            let call = &found.message.extra.get(FIELD).unwrap_or(&Value::Null);
+            let key = call["key"].as_str().and_then(|key| key.parse::<ContentHash>().ok());
+            let Some(key) = key.filter(|_| call["turn"] == turn.id.0) else { return Ok(()) };
+            if call["tool"] == "ask" {
+                of_turn.earlier_asks.insert(key, found.number);
+            } else {
+                let to = found.message.addressees().join(", ");
+                let ConversationMessage { id, content, .. } = found.message;
+                let content = self::key("say", &[&to, &content]);
+                of_turn.sent.insert(key, SentMessage { id, content });
             }
-        }
+            Ok(())
+        })
+        .await
     }
 
     /// Stores a message of a call, with the turns that it queues.

@@ -8,8 +8,8 @@ use convoke_core::{ConversationMessage, Visibility};
 use serde_json::{Value, json};
 
 use super::super::Coordinator;
-use super::PAGE;
 use crate::id::{MemberName, MessageNumber};
+use crate::rows::each_message;
 use crate::session::NumberedMessage;
 use crate::store::{Store, StoreError};
 
@@ -45,28 +45,24 @@ impl<S: Store> Coordinator<S> {
         };
         let policy = self.team_agents.team().context.text;
         let last = self.conversation.last_message().0;
-        let mut after = MessageNumber(last.saturating_sub(SEARCHED));
+        let not_searched = last.saturating_sub(SEARCHED);
         let mut found = VecDeque::with_capacity(window);
-        loop {
-            let page = self.store.messages_after(self.session, after, PAGE).await?;
-            let Some(newest) = page.last() else { break };
-            after = newest.number;
-            for NumberedMessage { message, .. } in &page {
-                if !is_visible(message) {
-                    continue;
-                }
-                let text = message.text(policy);
-                let lower = if search.is_empty() { String::new() } else { text.to_lowercase() };
-                if !search.iter().all(|word| lower.contains(word)) {
-                    continue;
-                }
+        let after = MessageNumber(not_searched);
+        each_message(&self.store, self.session, after, |NumberedMessage { message, .. }| {
+            if !is_visible(&message) {
+                return Ok::<_, StoreError>(());
+            }
+            let text = message.text(policy);
+            let lower = if search.is_empty() { String::new() } else { text.to_lowercase() };
+            if search.iter().all(|word| lower.contains(word)) {
                 if found.len() == window {
                     found.pop_front();
                 }
-                found.push_back(shown(message, &text));
+                found.push_back(shown(&message, &text));
             }
-        }
-        let not_searched = last.saturating_sub(SEARCHED);
+            Ok(())
+        })
+        .await?;
         let mut result = json!({ "messages": found });
         if not_searched > 0 {
             result["notLookedAt"] = not_searched.into();

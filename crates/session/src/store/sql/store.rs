@@ -17,6 +17,15 @@ use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError, Window};
 use crate::thread::{LoneThread, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 
+/// Implements methods of the store by a query each.
+macro_rules! by_query {
+    ($(async fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty = $query:path;)+) => {$(
+        async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
+            $query(&self.writer.pool, $($argument),*).await
+        }
+    )+};
+}
+
 impl Store for SqlStore {
     type Hold = Hold;
     type Import = OpenImport;
@@ -50,18 +59,6 @@ impl Store for SqlStore {
         self.read_only().await
     }
 
-    async fn session(&self, session: SessionId) -> Result<Session, StoreError> {
-        read::session(&self.writer.pool, session).await
-    }
-
-    async fn sessions(&self) -> Result<Vec<Summary>, StoreError> {
-        read::sessions(&self.writer.pool).await
-    }
-
-    async fn removed_sessions(&self) -> Result<Vec<RemovedSession>, StoreError> {
-        read::removed_sessions(&self.writer.pool).await
-    }
-
     async fn set_removed(&self, session: SessionId, at: Option<Millis>) -> Result<(), StoreError> {
         let hold = self.hold_briefly(session).await?;
         let removed = write::set_removed(&self.writer, session, at).await;
@@ -73,34 +70,24 @@ impl Store for SqlStore {
         write::rename(&self.writer, session, name).await
     }
 
-    async fn search(
-        &self,
-        words: &[String],
-        within: Option<&[SessionId]>,
-        limit: usize,
-    ) -> Result<Vec<FoundMessage>, StoreError> {
-        search::messages(&self.writer.pool, words, within, limit).await
-    }
-
-    async fn costs(&self, session: SessionId) -> Result<Vec<MemberCost>, StoreError> {
-        costs::of_session(&self.writer.pool, session).await
-    }
-
-    async fn message(
-        &self,
-        session: SessionId,
-        number: MessageNumber,
-    ) -> Result<NumberedMessage, StoreError> {
-        read::message(&self.writer.pool, session, number).await
-    }
-
-    async fn messages_after(
-        &self,
-        session: SessionId,
-        after: MessageNumber,
-        limit: usize,
-    ) -> Result<Vec<NumberedMessage>, StoreError> {
-        read::messages_after(&self.writer.pool, session, after, limit).await
+    by_query! {
+        async fn session(session: SessionId) -> Session = read::session;
+        async fn sessions() -> Vec<Summary> = read::sessions;
+        async fn removed_sessions() -> Vec<RemovedSession> = read::removed_sessions;
+        async fn search(words: &[String], within: Option<&[SessionId]>, limit: usize) -> Vec<FoundMessage>
+            = search::messages;
+        async fn costs(session: SessionId) -> Vec<MemberCost> = costs::of_session;
+        async fn message(session: SessionId, number: MessageNumber) -> NumberedMessage = read::message;
+        async fn messages_after(session: SessionId, after: MessageNumber, limit: usize) -> Vec<NumberedMessage>
+            = read::messages_after;
+        async fn open_turns(session: SessionId) -> Vec<Turn> = read::open_turns;
+        async fn turns_after(session: SessionId, after: TurnId, limit: usize) -> Vec<Turn> = read::turns_after;
+        async fn attempts(session: SessionId, turn: TurnId) -> Vec<Attempt> = read::attempts;
+        async fn progress(session: SessionId, turn: TurnId, attempt: u32) -> String = read::progress;
+        async fn content(hash: ContentHash) -> String = read::content;
+        async fn threads(session: SessionId) -> Vec<ThreadId> = threads::of_session;
+        async fn thread_owner(thread: &ThreadId) -> Option<ThreadOwner> = threads::owner;
+        async fn lone_threads() -> Vec<LoneThread> = threads::of_nobody;
     }
 
     async fn window(
@@ -109,48 +96,6 @@ impl Store for SqlStore {
         window: Window,
     ) -> Result<Vec<NumberedMessage>, StoreError> {
         read::window(&self.writer.pool, session, &window).await
-    }
-
-    async fn open_turns(&self, session: SessionId) -> Result<Vec<Turn>, StoreError> {
-        read::open_turns(&self.writer.pool, session).await
-    }
-
-    async fn turns_after(
-        &self,
-        session: SessionId,
-        after: TurnId,
-        limit: usize,
-    ) -> Result<Vec<Turn>, StoreError> {
-        read::turns_after(&self.writer.pool, session, after, limit).await
-    }
-
-    async fn attempts(&self, session: SessionId, turn: TurnId) -> Result<Vec<Attempt>, StoreError> {
-        read::attempts(&self.writer.pool, session, turn).await
-    }
-
-    async fn progress(
-        &self,
-        session: SessionId,
-        turn: TurnId,
-        attempt: u32,
-    ) -> Result<String, StoreError> {
-        read::progress(&self.writer.pool, session, turn, attempt).await
-    }
-
-    async fn content(&self, hash: ContentHash) -> Result<String, StoreError> {
-        read::content(&self.writer.pool, hash).await
-    }
-
-    async fn threads(&self, session: SessionId) -> Result<Vec<ThreadId>, StoreError> {
-        threads::of_session(&self.writer.pool, session).await
-    }
-
-    async fn thread_owner(&self, thread: &ThreadId) -> Result<Option<ThreadOwner>, StoreError> {
-        threads::owner(&self.writer.pool, thread).await
-    }
-
-    async fn lone_threads(&self) -> Result<Vec<LoneThread>, StoreError> {
-        threads::of_nobody(&self.writer.pool).await
     }
 
     async fn remove_lone_thread(&self, thread: &ThreadId) -> Result<bool, StoreError> {

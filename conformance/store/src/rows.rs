@@ -5,11 +5,11 @@ use convoke_core::marker::Intent;
 use convoke_core::{MessageId, NewMessage, Speaker, SpeakerType};
 use serde_json::json;
 
-use crate::content::Content;
-use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
-use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
-use crate::store::Commit;
-use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
+use convoke_session::content::Content;
+use convoke_session::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use convoke_session::session::{NewSession, NumberedMessage, Rehearsal, State};
+use convoke_session::store::Commit;
+use convoke_session::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// Creates a session with a new id.
 pub fn new_session() -> NewSession {
@@ -67,15 +67,8 @@ pub fn commit(on: Head) -> Commit {
     Commit {
         on,
         at: Millis(1_700_000_000_001),
-        contents: Vec::new(),
-        messages: Vec::new(),
-        turns: Vec::new(),
-        attempts: Vec::new(),
-        progress: Vec::new(),
-        taken: None,
-        offer: None,
-        threads: Vec::new(),
         state: State { next_message_id: 9, ..State::default() },
+        ..Commit::default()
     }
 }
 

@@ -3,11 +3,11 @@
 use convoke_agent::usage::Usage;
 
 use super::{attempt, commit, message, new_session, turn};
-use crate::content::Content;
-use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId};
-use crate::session::MemberCost;
-use crate::store::{Holder, Store, StoreError};
-use crate::turn::TurnState;
+use convoke_session::content::Content;
+use convoke_session::id::{Head, MemberName, MessageNumber, Millis, SessionId};
+use convoke_session::session::MemberCost;
+use convoke_session::store::{Holder, Store, StoreError};
+use convoke_session::turn::TurnState;
 
 pub(super) async fn removed_sessions_can_be_restored(store: &impl Store) -> Result<(), StoreError> {
     let new = new_session();

@@ -3,9 +3,9 @@
 use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStoreError};
 
 use super::rows::{commit, message, new_session};
-use crate::id::{Head, MessageNumber, SessionId, ThreadId};
-use crate::store::{Commit, Page, SessionImport, Store, StoreError};
-use crate::thread::ThreadOwner;
+use convoke_session::id::{Head, MessageNumber, SessionId, ThreadId};
+use convoke_session::store::{Commit, Page, SessionImport, Store, StoreError};
+use convoke_session::thread::ThreadOwner;
 
 pub(super) async fn are_kept_with_their_session(store: &impl Store) -> Result<(), StoreError> {
     lines_are_part_of_a_commit(store).await?;

@@ -9,11 +9,11 @@ mod rows;
 mod threads;
 mod windows;
 
-use crate::content::{Content, ContentHash};
-use crate::id::{Head, MessageNumber, Millis, SessionId, TurnId};
-use crate::progress::Progress;
-use crate::store::{Holder, Store, StoreError};
-use crate::turn::TurnState;
+use convoke_session::content::{Content, ContentHash};
+use convoke_session::id::{Head, MessageNumber, Millis, SessionId, TurnId};
+use convoke_session::progress::Progress;
+use convoke_session::store::{Holder, Store, StoreError};
+use convoke_session::turn::TurnState;
 
 pub use self::requests::request;
 pub use self::rows::{attempt, commit, message, new_session, turn};

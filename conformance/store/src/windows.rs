@@ -8,9 +8,9 @@ use convoke_core::{
 };
 
 use super::rows::{commit, message, new_session};
-use crate::id::{Head, MessageNumber};
-use crate::session::NumberedMessage;
-use crate::store::{Reader, Store, StoreError, Window};
+use convoke_session::id::{Head, MessageNumber};
+use convoke_session::session::NumberedMessage;
+use convoke_session::store::{Reader, Store, StoreError, Window};
 
 const MEMBERS: [&str; 4] = ["kailai", "max", "Code-Reviewer", "tom"];
 const MESSAGES: u64 = 120;

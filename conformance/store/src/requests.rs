@@ -6,9 +6,9 @@ use convoke_agent::thread::{
 };
 
 use super::rows::{commit, new_session};
-use crate::id::{AttemptRef, Head, Millis, SessionId, ThreadId, TurnId};
-use crate::request::{self, TextDelta};
-use crate::store::{Page, SessionImport, Store, StoreError};
+use convoke_session::id::{AttemptRef, Head, Millis, SessionId, ThreadId, TurnId};
+use convoke_session::request::{self, TextDelta};
+use convoke_session::store::{Page, SessionImport, Store, StoreError};
 
 pub(super) async fn are_kept_to_the_byte(store: &impl Store) -> Result<(), StoreError> {
     requests_come_back_in_order(store).await?;
