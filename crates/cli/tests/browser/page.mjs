@@ -226,7 +226,7 @@ try {
   step("two turns are compared, by a link, and by a number with keys only");
   await first.getByRole("link", { name: "turn 1", exact: true }).focus();
   await first.keyboard.press("Enter");
-  await first.getByRole("heading", { name: "What a cache can reuse" }).waitFor();
+  await first.getByRole("heading", { name: "Reusable by a cache" }).waitFor();
   const difference = terminal("sessions", "diff", session, "1", String(turn));
   assert.match(await first.locator("#reusable").textContent(), new RegExp(`^${grouped(difference.reusableBytes)} bytes`));
   assert.equal(Number(await first.locator("rect.unchanged").getAttribute("data-bytes")), difference.reusableBytes);
@@ -319,7 +319,7 @@ try {
 
   step("explain is a page, with skills");
   await first.getByRole("link", { name: "Explain", exact: true }).click();
-  await first.getByRole("heading", { name: "What agents load here" }).waitFor();
+  await first.getByRole("heading", { name: "Instruction files and skills" }).waitFor();
   assert.ok((await first.getByText("AGENTS.md").count()) > 0);
   assert.ok((await first.getByText("release", { exact: true }).count()) > 0);
   await inspect(first, "explain");

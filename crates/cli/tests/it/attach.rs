@@ -52,7 +52,7 @@ fn a_file_is_attached_with_its_source_in_the_ledger() {
 }
 
 #[test]
-fn those_who_answer_later_see_the_file_in_the_context() {
+fn later_turns_see_the_file_in_their_context() {
     let context = project();
     context.run(&["run", "--rehearse", "Look at @src/main.rs"]);
     context.run(&["run", "--session", "last", "--to", "lin", "And you?"]);
@@ -78,7 +78,7 @@ fn a_member_comes_before_a_file_and_a_dot_makes_it_a_file() {
 }
 
 #[test]
-fn what_cannot_be_attached_is_named_and_nothing_is_said() {
+fn a_file_that_cannot_be_attached_is_named_and_nothing_is_sent() {
     let context = project();
     let outside = context.home().join("secret.txt");
     std::fs::write(&outside, "secret").expect("a file");
@@ -123,7 +123,7 @@ fn a_reply_shows_where_it_goes_and_not_its_marker() {
     assert!(shown.contains("sign_in(users, \"[NEXT: all]\", \"guess\")"), "code stays: {shown}");
 }
 
-/// Whoever wrote a text that comes through a pipe does not choose which files are sent.
+/// Text from a pipe cannot choose which files are sent.
 #[test]
 fn a_text_from_a_pipe_attaches_nothing() {
     let context = project();

@@ -224,7 +224,7 @@ fn chat_undoes_after_it_showed_what_would_change() {
         "{chat}"
     );
     assert!(chat.contains("turn 1 (max) is undone"), "{chat}");
-    assert!(chat.contains("a turn is a number, from 1"), "{chat}");
+    assert!(chat.contains("a turn number is 1 or more"), "{chat}");
     assert!(project.path().join("gone").exists());
 }
 

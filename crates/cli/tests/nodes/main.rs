@@ -52,7 +52,7 @@ async fn create(store: &PostgresStore, team: &str, directory: &str) -> SessionId
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_runs_on_the_machine_that_it_is_pinned_to_and_is_shown_where_it_was_asked_for() {
+async fn a_turn_runs_on_its_node_and_is_shown_where_it_was_requested() {
     let cluster = Cluster::start();
     let laptop = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
     let server = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
@@ -123,14 +123,14 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     assert_eq!(server.log(), "with <> and <>\n");
     let turn = store.turns_after(session, TurnId(0), 1).await.unwrap().pop().unwrap();
     assert_eq!(turn.state, TurnState::Done);
-    // What the user of this machine has allowed counts, in the file that is here.
+    // The grants of this machine's user apply to the file here.
     let server = server.file("convoke.toml", team);
     assert!(server.run(&["trust", "--yes"]).contains("trust"));
     store.say(session, &NewMessage::from_person("ada", "again [NEXT: max]")).await.unwrap();
     wait_until("the turn ends", || node.output().contains("turn 2 of max: done"));
     assert!(server.log().ends_with("with <chosen by the store> and <too>\n"), "{}", server.log());
 
-    // What cannot run without trust is left to others, and said.
+    // A turn that cannot run without trust is left to others, and reported.
     let needy = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"acp\"\n\
                  command = \"/bin/true\"\nnode = \"one\"\n";
     let untrusted = create(&store, needy, &server.path().display().to_string()).await;
@@ -144,7 +144,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     let turn = store.turns_after(untrusted, TurnId(0), 1).await.unwrap().pop().unwrap();
     assert_eq!((turn.state, turn.attempts), (TurnState::Queued, 0));
 
-    // Whoever waits for the turn is told which node has left it, and why.
+    // The waiting person sees which node has left the turn, and why.
     let laptop = Machine::new(&cluster.url()).file("convoke.toml", needy);
     let id = untrusted.to_string();
     let go_on = ["run", "--json", "--session", &id, "--team", "convoke.toml", "--to", "max", "Go"];
@@ -159,7 +159,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     run.signal(nix::sys::signal::Signal::SIGINT);
     run.end();
 
-    // A directory that is not here is left to others, and said.
+    // A turn whose directory is not here is left to others, and reported.
     let elsewhere = create(&store, team, "/no/such/directory").await;
     store.say(elsewhere, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
     wait_until("it is said", || {
@@ -169,7 +169,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_draining_node_ends_its_turns_and_a_second_signal_gives_them_to_others() {
+async fn a_draining_node_finishes_its_turns_and_a_second_signal_offers_them_to_others() {
     let cluster = Cluster::start();
     let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
     let team = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"worker\"\n";

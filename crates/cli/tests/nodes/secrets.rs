@@ -1,4 +1,4 @@
-//! What a node knows stays there: keys, sign-ins and passwords reach neither the database nor an announcement, whatever its
+//! Credentials stay on their node: keys, sign-ins and passwords reach neither the database nor an announcement, whatever its
 //! agents print.
 
 use convoke_session::store::postgres::PostgresStore;
@@ -39,7 +39,7 @@ const FILES: &[(&str, &str, &[&str])] = &[
     (".ssh/id_ed25519", "canary-of-ssh-5678\n", &["canary-of-ssh-5678"]),
 ];
 
-/// A program that speaks as Claude Code does, and prints its environment and what it can read of the sign-ins, in the output
+/// A program that speaks the protocol of Claude Code, and prints its environment and all readable sign-ins, in the output
 /// of a tool and in its reply. The kernel may hide those of other programs from it.
 const AGENT: &str = r#"
 read message

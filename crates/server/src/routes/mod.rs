@@ -72,9 +72,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/sessions/{*view}", get(assets::shell))
         .route("/assets/{version}/{name}", get(assets::asset))
         .fallback(async || ApiError::not_found("there is nothing at this address"))
-        .method_not_allowed_fallback(async || {
-            ApiError::forbidden("this address accepts no actions")
-        })
+        .method_not_allowed_fallback(async || ApiError::forbidden("this path accepts no actions"))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(from_fn_with_state(Arc::clone(app), guard::guard))
         .with_state(Arc::clone(app))
