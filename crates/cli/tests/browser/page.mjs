@@ -86,7 +86,7 @@ try {
     await page.locator("#message-4").waitFor();
     assert.deepEqual(await numbers(page), [1, 2, 3, 4]);
   }
-  assert.equal(await first.locator("#message-3 header").getByText("max").count(), 1, "a message without a name goes to the listener");
+  assert.equal(await first.locator("#message-3 header").getByText("max").count(), 1, "a message without a name goes to the default recipient");
   const { messages } = terminal("sessions", "show", session);
   const texts = await first.locator("li.message > pre.text").allTextContents();
   assert.deepEqual(texts, messages.map(({ message }) => message.content), "the terminal has the same");
@@ -98,14 +98,14 @@ try {
   assert.equal(await attached.locator("pre").textContent(), readFileSync(join(project, "src/parser.rs"), "utf8"));
   await second.locator("#message-6").waitFor();
   await say(first, "@max Look at @src/nothing.rs");
-  await first.locator("#message.shown", { hasText: "there is no such file" }).waitFor();
+  await first.locator("#message.shown", { hasText: "no such file" }).waitFor();
   await field(first).fill("");
 
   step("a question is refused by a key in one tab, and allowed by a click in the other");
   await say(first, "@ask Build it");
   for (const page of [first, second]) await page.locator(".question", { hasText: "make all" }).waitFor();
   await inspect(second, "question");
-  await first.getByRole("button", { name: "Do not allow" }).focus();
+  await first.getByRole("button", { name: "Refuse" }).focus();
   await first.keyboard.press("Enter");
   await reply(second, "I was refused.").waitFor();
   await second.locator(".question").waitFor({ state: "detached" });

@@ -168,7 +168,7 @@ fn content_without_text_is_left_out_and_named() {
         editor.request("session/prompt", &json!({"sessionId": session, "prompt": prompt}));
     assert_eq!(response["result"]["stopReason"], "end_turn");
     let said = words(&before, "agent_message_chunk");
-    assert!(said.contains("members read text only: image"), "{said}");
+    assert!(said.contains("members read only text: image"), "{said}");
     assert!(said.contains("MCP servers of the editor are not passed on: 1"), "{said}");
     assert!(said.contains("**max:** ") && !said.contains("**eva:** "), "{said}");
     editor.close();

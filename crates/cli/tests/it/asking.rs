@@ -102,7 +102,7 @@ fn an_invalid_answer_is_reported_and_the_end_of_input_refuses() {
     assert!(codes.contains(&"run.answer-unread"), "{codes:?}");
     let said: Vec<&str> =
         diagnostics.iter().filter_map(|event| event["diagnostic"]["message"].as_str()).collect();
-    for reason in ["was no answer; write {", "answers a question that is not open"] {
+    for reason in ["is not an answer; write {", "answers a question that is not open"] {
         assert!(said.iter().any(|it| it.contains(reason)), "{said:?}");
     }
 }
@@ -227,7 +227,7 @@ fn a_team_file_needs_trust_to_have_an_agent_ask() {
     context.run(&["trust", "--yes"]);
     let said = context.run(&["run", "Build it"]);
     assert!(
-        !said.contains("needs trust") && said.contains("max asks before it uses Bash"),
+        !said.contains("needs trust") && said.contains("max asks to use Bash"),
         "{said}"
     );
 }

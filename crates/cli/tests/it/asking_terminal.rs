@@ -138,7 +138,7 @@ fn a_card_of_the_chat_is_answered_by_its_keys() {
         terminal.begin("chat");
         // A message is not an answer.
         terminal.enter("1 2 3 once session yes");
-        let card = terminal.wait_for("max asks before it uses Bash");
+        let card = terminal.wait_for("max asks to use Bash");
         assert!(card.contains("make x"), "{card}");
         for key in ["y", "o", "s", "Enter"] {
             terminal.press(key);

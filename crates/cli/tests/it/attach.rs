@@ -89,10 +89,10 @@ fn a_file_that_cannot_be_attached_is_named_and_nothing_is_sent() {
     for (mention, why) in [
         (
             "@gone.rs",
-            "@gone.rs: there is no such file in [DIRECTORY]; correct the path, or write `@gone.rs` in backticks",
+            "@gone.rs: no such file in [DIRECTORY]; correct the path, or write `@gone.rs` in backticks",
         ),
-        ("@src/", "@src/: this is a directory"),
-        ("@image.png", "@image.png: the file is not text"),
+        ("@src/", "@src/: is a directory"),
+        ("@image.png", "@image.png: the file is not UTF-8 text"),
         (
             "@large.txt",
             "@large.txt: too large: 614400 bytes, and the limit for an attached file is 524288",
@@ -109,7 +109,7 @@ fn a_file_that_cannot_be_attached_is_named_and_nothing_is_sent() {
         let chat = context.run_with_input(&["chat", "--rehearse"], mention.as_bytes());
         assert!(chat.contains(why), "{mention}: {chat}");
     }
-    assert!(context.run(&["sessions", "list"]).contains("no sessions"));
+    assert!(context.run(&["sessions", "list"]).contains("No sessions"));
     context.run(&["trust", "--yes"]);
     let shown = context.run(&["run", "--rehearse", "Look at @link.txt"]);
     assert!(shown.contains("+ link.txt, 6 bytes"), "{shown}");
@@ -156,7 +156,7 @@ fn a_file_is_attached_once_and_the_limit_counts_files() {
     let context = (0..21).fold(context, |it, number| it.file(&format!("f{number}.txt"), "x"));
     let shown = context.run(&["run", "--rehearse", &twenty_one.join(" ")]);
     assert!(shown.starts_with("exit code: 2"), "{shown}");
-    assert!(shown.contains("@f20.txt: 20 files are attached, and the limit is 20"), "{shown}");
+    assert!(shown.contains("@f20.txt: too many files; a message can attach 20"), "{shown}");
     let again = [&twenty_one[..20], &twenty_one[..20]].concat();
     let shown = context.run(&["run", "--rehearse", &again.join(" ")]);
     assert!(shown.starts_with("exit code: 0"), "{shown}");

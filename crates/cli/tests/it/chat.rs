@@ -290,7 +290,7 @@ fn a_line_chat_without_messages_is_not_saved() {
     ] {
         let output = context.run_with_input(arguments, lines);
         let sessions = context.run(&["sessions", "list"]);
-        assert!(sessions.contains("There are no sessions yet"), "{output}\n{sessions}");
+        assert!(sessions.contains("No sessions yet"), "{output}\n{sessions}");
     }
 }
 

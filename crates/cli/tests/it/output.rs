@@ -237,7 +237,7 @@ fn the_sample_belongs_to_another_directory() {
     let project = TestContext::new();
     project.run(&["run", "--rehearse"]);
     let listed = project.run(&["sessions", "list"]);
-    assert!(listed.contains("There are no sessions of this directory"), "{listed}");
+    assert!(listed.contains("No sessions of this directory"), "{listed}");
     assert!(listed.contains("1 session of other directories: `--all` lists them"), "{listed}");
     let last = project.output(&["sessions", "show", "last"], b"");
     let said = String::from_utf8_lossy(&last.stderr).into_owned();

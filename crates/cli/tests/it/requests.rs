@@ -187,6 +187,6 @@ fn a_run_distinguishes_the_prompt_of_a_model_from_its_requests() {
     assert!(shown.contains(&format!("2 requests, {grouped} bytes, ")), "{shown}");
     let row = shown.lines().find(|line| line.starts_with("mo      ")).expect("a row");
     assert_eq!(row.split_whitespace().nth(2), Some(&*grouped), "{shown}");
-    assert!(shown.contains("what each model was sent"), "{shown}");
+    assert!(shown.contains("show every request"), "{shown}");
     assert!(shown.contains(" --request\n") && !shown.contains(" --prompt\n"), "{shown}");
 }

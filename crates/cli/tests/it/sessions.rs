@@ -462,5 +462,5 @@ fn a_turn_interrupted_by_a_crash_shows_how_to_continue() {
     let shown = context.run(&["sessions", "show", "last"]);
     assert!(shown.contains("turn 1, ada: interrupted; `convoke run --session "), "{shown}");
     let beyond = context.run(&["sessions", "diff", "last", "1", "99"]);
-    assert!(beyond.contains("there is no turn 99; the last one is turn 1"), "{beyond}");
+    assert!(beyond.contains("no turn 99; the last turn is 1"), "{beyond}");
 }

@@ -78,7 +78,7 @@ fn threads_are_listed_the_newest_first_and_removed_with_what_was_sent() {
         Answer::say("Four."),
     ]);
     let context = repository(&model);
-    assert!(ran(&context, &["ask", "--threads"]).1.contains("There are no threads yet"));
+    assert!(ran(&context, &["ask", "--threads"]).1.contains("No threads yet"));
     let ask = |arguments: &[&str]| {
         answer(&context, arguments)["thread"].as_str().expect("a thread").to_owned()
     };

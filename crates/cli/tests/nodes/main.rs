@@ -67,7 +67,7 @@ async fn a_turn_runs_on_its_node_and_is_shown_where_it_was_requested() {
         "--map",
         &map,
     ]);
-    node.wait_for("takes turns of codex");
+    node.wait_for("runs turns of codex");
     let listed = laptop.run(&["nodes", "--json"]);
     for part in [
         r#""name":"build-server""#,
@@ -94,11 +94,11 @@ async fn a_turn_runs_on_its_node_and_is_shown_where_it_was_requested() {
     assert_eq!(node.end(), Some(0));
     assert!(laptop.run(&["nodes"]).starts_with("no nodes"));
     for (wrong, why) in [
-        (["--name", ""], "a name has a character that is not white space"),
-        (["--label", "gpu, "], "a name has a character that is not white space"),
+        (["--name", ""], "a name must not be blank"),
+        (["--label", "gpu, "], "a name must not be blank"),
         (["--map", "/a=/no/such"], "no directory `/no/such` here"),
         (["--project", "/no/such"], "no directory `/no/such` here"),
-        (["--project", "."], "no session finds --project .: it is no git repository"),
+        (["--project", "."], "--project .: must be a git repository"),
     ] {
         let refused = laptop.run(&[&["node"], &wrong[..]].concat());
         assert!(refused.contains(why), "{wrong:?}: {refused}");
@@ -154,7 +154,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     run.end();
     let mut run = laptop.start(&["run", "--json", "Go"]);
     let directory = laptop.path().canonicalize().unwrap();
-    let missing = format!("it has no directory for {}", directory.display());
+    let missing = format!("no directory here for {}", directory.display());
     run.wait_for(&format!("node `one` cannot run it: {missing}: start it there"));
     run.signal(nix::sys::signal::Signal::SIGINT);
     run.end();
@@ -163,7 +163,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     let elsewhere = create(&store, team, "/no/such/directory").await;
     store.say(elsewhere, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
     wait_until("it is said", || {
-        node.output().contains("it has no directory for /no/such/directory")
+        node.output().contains("no directory here for /no/such/directory")
     });
     assert_eq!(node.end(), Some(0));
 }
@@ -217,7 +217,7 @@ async fn the_agent_of_a_stopped_node_ends_with_its_lease() {
     let server = Machine::new(&cluster.url()).agent(script).env("CONVOKE_STORE_LEASE", "3");
     let before = now();
     let node = server.node(&["--name", "one", "--offer", "worker"]);
-    node.wait_for("takes turns of worker");
+    node.wait_for("runs turns of worker");
     let session = create(&store, team, &server.path().display().to_string()).await;
     let asked = now();
     store.say(session, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();

@@ -38,7 +38,7 @@ async fn questions_of_a_node_are_answered_at_another_machine_or_refused() {
     let (laptop, server, map) = machines(&cluster);
     let server = server.agent_of_kind("claude", "ask", ASKING);
     let node = server.node(&["--name", "server", "--offer", "worker", "--map", &map]);
-    node.wait_for("takes turns of worker");
+    node.wait_for("runs turns of worker");
 
     // A command without input cannot answer, so the question is refused at once.
     let refused = laptop.run(&["run", "--json", "Build it"]);
@@ -119,7 +119,7 @@ async fn a_question_of_a_node_is_answered_on_the_page_of_another_machine() {
     let (laptop, server, map) = machines(&cluster);
     let server = server.agent_of_kind("claude", "ask", ASKING);
     let node = server.node(&["--name", "server", "--offer", "worker", "--map", &map]);
-    node.wait_for("takes turns of worker");
+    node.wait_for("runs turns of worker");
     let id = create(&store, TEAM, &laptop.path().display().to_string()).await.to_string();
     let serve = laptop.start(&["serve", "--port", "0"]);
     let page = Page::of(&serve);
@@ -158,7 +158,7 @@ async fn a_turn_of_a_node_is_cancelled_at_another_machine() {
     let (laptop, server, map) = machines(&cluster);
     let server = server.agent("echo $$ >> \"$LOG\"; sleep 600; echo done");
     let node = server.node(&["--name", "server", "--offer", "worker", "--map", &map]);
-    node.wait_for("takes turns of worker");
+    node.wait_for("runs turns of worker");
     let mut run = laptop.start(&["run", "--json", "Build it"]);
     let started = event(&run.wait_for("turn-started"));
     super::wait_until("the agent runs", || !server.log().is_empty());
@@ -214,7 +214,7 @@ async fn messages_of_others_appear_as_they_arrive() {
     let session = create(&store, TEAM, &server.path().display().to_string()).await;
     let id = session.to_string();
     let node = server.node(&["--name", "server", "--offer", "worker"]);
-    node.wait_for("takes turns of worker");
+    node.wait_for("runs turns of worker");
     // Neither of them does anything.
     let mut chat = server.start(&["chat", "--json", "--session", &id]);
     chat.wait_for("opened");

@@ -91,7 +91,7 @@ async fn credentials_never_leave_their_node() {
     let reading = format!("{team}instructions-file = \".credentials.json\"\n");
     let sneaking = create(&store, &reading, &server.in_home(".claude")).await;
     store.say(sneaking, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
-    wait_until("it is left", || node.output().contains("it has no directory for"));
+    wait_until("it is left", || node.output().contains("no directory here for"));
     let turn = store.turns_after(sneaking, TurnId(0), 1).await.unwrap().pop().unwrap();
     assert_eq!((turn.state, turn.attempts), (TurnState::Queued, 0));
     assert_eq!(node.end(), Some(0));
