@@ -110,7 +110,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for JsonBody<T> {
 
 /// Reads a turn of a session by its number in a path.
 pub(super) async fn read_turn(app: &App, session: SessionId, turn: &str) -> ApiResult<Turn> {
-    let id = turn.parse().map_err(|_| ApiError::not_found("there is no such turn"))?;
+    let id = turn.parse().map_err(|_| ApiError::not_found("no such turn"))?;
     let turn = find_turn(&app.store, session, TurnId(id)).await?;
     turn.ok_or_else(|| ApiError::not_found(format!("no turn {id}")))
 }

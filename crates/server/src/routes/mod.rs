@@ -86,7 +86,7 @@ impl App {
 
     /// Parses the id of a session in a path, and rejects one that the server does not show.
     fn session_id(&self, written: &str) -> ApiResult<SessionId> {
-        let id = written.parse().map_err(|_| ApiError::not_found("there is no such session"))?;
+        let id = written.parse().map_err(|_| ApiError::not_found("no such session"))?;
         match self.scope {
             Scope::One(only) if only != id => {
                 Err(ApiError::not_found("this page shows one session, and not this one"))

@@ -34,7 +34,7 @@ const COMMANDS: [(&str, &str, Option<&str>); 5] = [
     ("who", "show the members and whose turn is next", None),
     ("ledger", "show the ledger of the last prompt", Some("member")),
     ("cancel", "cancel the running turn", None),
-    ("undo", "show what undoing the last turn would do; `yes` does it", Some("[turn] [yes]")),
+    ("undo", "preview undoing the last turn; `yes` undoes it", Some("[turn] [yes]")),
     ("to", "send the next messages to these members, or to all", Some("member …")),
 ];
 

@@ -66,7 +66,7 @@ fn write_parts(prompt: &AssemblerOutput<'_>) -> io::Result<()> {
         let title = format!("──── {name}, {} bytes", number(text.len() as u64));
         writeln!(out, "{}", paint.strong(&heading(&title)))?;
         if text.is_empty() {
-            writeln!(out, "{}", paint.faint("(empty: there are no messages yet)"))?;
+            writeln!(out, "{}", paint.faint("(empty: no messages yet)"))?;
         } else {
             write_text(text)?;
         }
