@@ -334,7 +334,7 @@ mod tests {
         }
         assert!(transcript.entries.len() <= MOST_READ_BACK + usize::try_from(PAGE).unwrap());
         let told =
-            format!("{} earlier messages; `convoke sessions show 0199a1b2` prints all", first - 1);
+            format!("{} earlier messages; `convoke sessions show 0199a1b2` prints them", first - 1);
         assert_eq!(transcript.entries[0].text, told);
         transcript.is_read_back = false;
         say(&mut transcript, 20_002);

@@ -226,8 +226,5 @@ fn a_team_file_needs_trust_to_have_an_agent_ask() {
     assert!(said.contains("`member.max.sandbox` needs trust and was left out"), "{said}");
     context.run(&["trust", "--yes"]);
     let said = context.run(&["run", "Build it"]);
-    assert!(
-        !said.contains("needs trust") && said.contains("max asks to use Bash"),
-        "{said}"
-    );
+    assert!(!said.contains("needs trust") && said.contains("max asks to use Bash"), "{said}");
 }

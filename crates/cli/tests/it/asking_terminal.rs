@@ -109,7 +109,7 @@ fn a_question_without_an_answer_in_time_is_refused() {
     terminal.begin("chat");
     terminal.enter("once");
     let screen = terminal.wait_for("I was-refused-refused.");
-    assert!(screen.contains("max may not: make x (no answer in time)"), "{screen}");
+    assert!(screen.contains("max was refused: make x (no answer in time)"), "{screen}");
 }
 
 /// Presses a key until a text is shown: a card takes no key before it can have been read.

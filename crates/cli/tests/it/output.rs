@@ -105,7 +105,7 @@ fn names_at_the_beginning_of_a_task_address_it() {
     {
         let said = run(task);
         assert!(said.starts_with("exit code: 2"), "{said}");
-        assert!(said.contains("no member has that name") && said.contains(hint), "{said}");
+        assert!(said.contains("no member or file has that name") && said.contains(hint), "{said}");
     }
     for text in ["`@nobody` is no member", "@angular/core fails", "what does @param mean?"] {
         let said = run(text);

@@ -162,9 +162,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     // A turn whose directory is not here is left to others, and reported.
     let elsewhere = create(&store, team, "/no/such/directory").await;
     store.say(elsewhere, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
-    wait_until("it is said", || {
-        node.output().contains("no directory here for /no/such/directory")
-    });
+    wait_until("it is said", || node.output().contains("no directory here for /no/such/directory"));
     assert_eq!(node.end(), Some(0));
 }
 

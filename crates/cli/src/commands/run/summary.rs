@@ -224,8 +224,8 @@ fn table(members: &[MemberTotals]) -> Vec<String> {
     aligned(&rows)
 }
 
-/// Says how many turns are missing in the sums of counted tokens.
-fn uncounted(members: &[MemberTally]) -> Option<String> {
+/// Returns a note about turns without counted tokens.
+fn uncounted(members: &[MemberTotals]) -> Option<String> {
     let counted = members.iter().filter_map(|it| Some(it.turns - it.counted_tokens?.turns));
     match counted.sum() {
         0 => None,

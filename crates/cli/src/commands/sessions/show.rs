@@ -91,7 +91,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
             sent::show_turn(store, id, &turn, which, Showing { json, explain }).await?;
         }
         (None, Some(RequestSelection::All)) => {
-            sent::show_all(store, id, Showing { json, explain }).await?
+            sent::show_all(store, id, Showing { json, explain }).await?;
         }
         (None, Some(RequestSelection::One(_))) => {
             return Err(UsageError("--request=N needs --turn N".to_owned()).into());
