@@ -1,10 +1,11 @@
 //! The cost of recording what turns change, beside `git status` of the same repository in the same run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use convoke_changes::{Changes, Host, Limits, TurnKey, WorkspaceSettings};
+use tempfile::TempDir;
 
 use crate::table::{begin, number, ratio, row, time};
 
@@ -24,11 +25,30 @@ pub fn run() {
         "ratio",
         "ten files changed",
         "ratio",
-        "new workspace",
     ];
     begin("Recording a turn: the state before and after it", &columns);
     for files in [1_000, 10_000, 100_000] {
         match measure(files) {
+            Some(measured) => measured.print(files),
+            None => println!("\nno repository of {files} files could be made"),
+        }
+    }
+    let columns = [
+        "files",
+        "first copy",
+        "new workspace",
+        "git clone",
+        "ratio",
+        "undo of all files",
+        "git checkout of all",
+        "ratio",
+    ];
+    begin(
+        "Changing many files: a new workspace, and the undo of a turn that changed all",
+        &columns,
+    );
+    for files in [1_000, 10_000] {
+        match measure_all(files) {
             Some(measured) => measured.print(files),
             None => println!("\nno repository of {files} files could be made"),
         }
@@ -40,12 +60,10 @@ struct Measured {
     first: Duration,
     unchanged: Duration,
     changed: Duration,
-    workspace: Duration,
 }
 
 impl Measured {
     fn print(&self, files: usize) {
-        let nanos = |time: Duration| time.as_secs_f64() * 1e9;
         let status = nanos(self.status);
         row(&[
             number(files),
@@ -55,35 +73,81 @@ impl Measured {
             ratio(nanos(self.unchanged), status),
             time(nanos(self.changed)),
             ratio(nanos(self.changed), status),
-            time(nanos(self.workspace)),
         ]);
     }
 }
 
-fn measure(files: usize) -> Option<Measured> {
-    let temp = tempfile::tempdir().ok()?;
-    let project = temp.path().join("project");
-    for number in 0..files {
+/// The time of what changes all files.
+struct MeasuredAll {
+    copy: Duration,
+    workspace: Duration,
+    clone: Duration,
+    undo: Duration,
+    checkout: Duration,
+}
+
+impl MeasuredAll {
+    fn print(&self, files: usize) {
+        let (clone, checkout) = (nanos(self.clone), nanos(self.checkout));
+        row(&[
+            number(files),
+            time(nanos(self.copy)),
+            time(nanos(self.workspace)),
+            time(clone),
+            ratio(nanos(self.workspace), clone),
+            time(nanos(self.undo)),
+            time(checkout),
+            ratio(nanos(self.undo), checkout),
+        ]);
+    }
+}
+
+fn nanos(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e9
+}
+
+/// A repository of files, and Convoke's data.
+struct Stage {
+    temp: TempDir,
+    project: PathBuf,
+    changes: Changes,
+}
+
+impl Stage {
+    fn new(files: usize) -> Option<Self> {
+        let temp = tempfile::tempdir().ok()?;
+        let project = temp.path().join("project");
+        write(&project, 0..files, 0)?;
+        git(&project, &["init", "-q"])?;
+        git(&project, &["add", "-A"])?;
+        let name = ["-c", "user.name=u", "-c", "user.email=u@example.org"];
+        git(&project, &[&name[..], &["commit", "-qm", "all"]].concat())?;
+        let home = temp.path().join("home");
+        let host = Host { path: std::env::var_os("PATH")?, config: home.join(".config"), home };
+        // The rows show how long the copy takes, so nothing ends it.
+        let limits = Limits { time: Duration::from_mins(5), ..Limits::default() };
+        let changes = Changes::new(&temp.path().join("data"), host).with_limits(limits);
+        Some(Self { temp, project, changes })
+    }
+}
+
+/// Writes files, each with a text of a round.
+fn write(project: &Path, numbers: impl Iterator<Item = usize>, round: u64) -> Option<()> {
+    for number in numbers {
         let directory = project.join(format!("d{}", number / FILES_IN_DIRECTORY));
         std::fs::create_dir_all(&directory).ok()?;
-        std::fs::write(directory.join(format!("f{number}")), text(number, 0)).ok()?;
+        std::fs::write(directory.join(format!("f{number}")), text(number, round)).ok()?;
     }
-    git(&project, &["init", "-q"])?;
-    git(&project, &["add", "-A"])?;
-    git(
-        &project,
-        &["-c", "user.name=u", "-c", "user.email=u@example.org", "commit", "-qm", "all"],
-    )?;
-    let home = temp.path().join("home");
-    let host = Host { path: std::env::var_os("PATH")?, config: home.join(".config"), home };
-    // The rows show how long the copy takes, so nothing ends it.
-    let limits = Limits { time: Duration::from_mins(5), ..Limits::default() };
-    let changes = Changes::new(&temp.path().join("data"), host).with_limits(limits);
+    Some(())
+}
+
+fn measure(files: usize) -> Option<Measured> {
+    let Stage { temp: _temp, project, changes } = Stage::new(files)?;
     let first = record(&changes, &project, 0, || Some(()))?;
-    let settings = WorkspaceSettings::default();
-    let from = Instant::now();
-    changes.workspace(&project, &key(0), &settings).ok()?;
-    let workspace = from.elapsed();
+    // What is measured does not share the machine with the first copy.
+    while !changes.begin(&project, key(0)).ok()?.is_complete {
+        std::thread::sleep(Duration::from_millis(100));
+    }
     let (mut status, mut unchanged, mut changed) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=ROUNDS {
         // What is written just now is read again by both.
@@ -94,22 +158,36 @@ fn measure(files: usize) -> Option<Measured> {
         status.push(from.elapsed());
         unchanged.push(record(&changes, &project, 2 * round, || Some(()))?);
         changed.push(record(&changes, &project, 2 * round + 1, || {
-            for number in 0..CHANGED {
-                let number = number * files / CHANGED;
-                let directory = project.join(format!("d{}", number / FILES_IN_DIRECTORY));
-                let text = text(number, round);
-                std::fs::write(directory.join(format!("f{number}")), text).ok()?;
-            }
-            Some(())
+            write(&project, (0..CHANGED).map(|number| number * files / CHANGED), round)
         })?);
     }
-    Some(Measured {
-        status: median(status),
-        first,
-        unchanged: median(unchanged),
-        changed: median(changed),
-        workspace,
-    })
+    let (status, unchanged, changed) = (median(status), median(unchanged), median(changed));
+    Some(Measured { status, first, unchanged, changed })
+}
+
+fn measure_all(files: usize) -> Option<MeasuredAll> {
+    let Stage { temp, project, changes } = Stage::new(files)?;
+    let from = Instant::now();
+    while !changes.begin(&project, key(0)).ok()?.is_complete {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let copy = from.elapsed();
+    let settings = WorkspaceSettings::default();
+    let from = Instant::now();
+    changes.workspace(&project, &key(0), &settings).ok()?;
+    let workspace = from.elapsed();
+    let from = Instant::now();
+    git(temp.path(), &["clone", "-q", "--local", "project", "clone"])?;
+    let clone = from.elapsed();
+    record(&changes, &project, 1, || write(&project, 0..files, 1))?;
+    let from = Instant::now();
+    changes.undo(&changes.plan_undo("bench", Some(1)).ok()?).ok()?;
+    let undo = from.elapsed();
+    write(&project, 0..files, 2)?;
+    let from = Instant::now();
+    git(&project, &["checkout", "-q", "."])?;
+    let checkout = from.elapsed();
+    Some(MeasuredAll { copy, workspace, clone, undo, checkout })
 }
 
 /// Returns the time that recording a turn takes, without the turn.

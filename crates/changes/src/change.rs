@@ -146,6 +146,12 @@ pub fn shown(changes: &[Change]) -> impl Iterator<Item = &Change> {
     changes.iter().filter(|change| change.is_shown(changes))
 }
 
+/// Returns the change of a path. Changes are sorted by path.
+pub(crate) fn change_at<'a>(changes: &'a [Change], path: &TreePath) -> Option<&'a Change> {
+    let found = changes.binary_search_by(|change| change.path.cmp(path));
+    found.ok().map(|found| &changes[found])
+}
+
 /// Returns whether there is a change below a directory. Changes are sorted by path.
 fn holds_another(all: &[Change], directory: &TreePath) -> bool {
     let from = all.partition_point(|change| change.path <= *directory);
@@ -161,6 +167,23 @@ impl Node {
         match self {
             Self::File { content, .. } | Self::Link { content } => Some(*content),
             Self::Directory { .. } => None,
+        }
+    }
+
+    /// Returns `file`, `link` or `directory`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::File { .. } => "file",
+            Self::Link { .. } => "link",
+            Self::Directory { .. } => "directory",
+        }
+    }
+
+    /// Returns the permission bits of a file or a directory.
+    pub fn mode(&self) -> Option<FileMode> {
+        match self {
+            Self::File { mode, .. } | Self::Directory { mode } => Some(*mode),
+            Self::Link { .. } => None,
         }
     }
 

@@ -132,11 +132,19 @@ impl ContentWriter {
         Ok(())
     }
 
+    /// Returns an empty set of private copies.
+    pub(crate) fn staged(&self) -> StagedFiles {
+        let thread = std::thread::current().id();
+        let name = format!("copy-{}-{thread:?}", std::process::id());
+        StagedFiles { name: self.scratch.join(name), count: 0 }
+    }
+
     /// Stores the contents of files. `each` is called with what is done so far and returns whether to
     /// continue.
     pub(crate) fn copy(
         &self,
         jobs: &[Job],
+        staged: &mut StagedFiles,
         deadline: Deadline,
         mut each: impl FnMut(Copied) -> bool,
     ) -> Result<(), ChangesError> {
@@ -144,7 +152,8 @@ impl ContentWriter {
         let (large, small): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(is_large);
         for (jobs, is_stored) in [(small, true), (large, false)] {
             for batch in jobs.chunks(BATCH_FILES) {
-                if !each(self.batch(batch, is_stored, deadline)?) {
+                let staged = is_stored.then_some(&mut *staged);
+                if !each(self.batch(batch, staged, deadline)?) {
                     return Ok(());
                 }
             }
@@ -155,13 +164,16 @@ impl ContentWriter {
     fn batch(
         &self,
         jobs: &[&Job],
-        is_stored: bool,
+        mut staged: Option<&mut StagedFiles>,
         deadline: Deadline,
     ) -> Result<Copied, ChangesError> {
         let mut copied = Copied::new();
         let mut left: Vec<Job> = jobs.iter().map(|&job| job.clone()).collect();
         for attempt in 1..=TRIES {
-            let contents = self.hash(&left, is_stored, deadline)?;
+            let contents = match &mut staged {
+                Some(staged) => self.store_all(&left, staged, deadline)?,
+                None => self.hash(&left, deadline)?,
+            };
             let mut again = Vec::new();
             for (job, content) in left.into_iter().zip(contents) {
                 // A file is stored whole or not at all: it must not change while it is read.
@@ -189,21 +201,23 @@ impl ContentWriter {
         Ok(copied)
     }
 
-    /// Returns the contents of files in their order. A file that cannot be read is unreadable; the others
+    /// Returns the hashes of files in their order. A file that cannot be read is unreadable.
+    fn hash(&self, jobs: &[Job], deadline: Deadline) -> Result<Vec<Content>, ChangesError> {
+        let hashed = jobs.iter().map(|job| {
+            deadline.check()?;
+            Ok(self.hash_of(job).map_or(Content::Unreadable, Content::HashOnly))
+        });
+        hashed.collect()
+    }
+
+    /// Stores the contents of files and returns them in their order. A file that cannot be read is unreadable; the others
     /// are stored anyway.
-    fn hash(
+    fn store_all(
         &self,
         jobs: &[Job],
-        is_stored: bool,
+        staged: &mut StagedFiles,
         deadline: Deadline,
     ) -> Result<Vec<Content>, ChangesError> {
-        if !is_stored {
-            let hashed = jobs.iter().map(|job| {
-                deadline.check()?;
-                Ok(self.hash_of(job).map_or(Content::Unreadable, Content::HashOnly))
-            });
-            return hashed.collect();
-        }
         let mut contents = Vec::with_capacity(jobs.len());
         let mut rest = jobs;
         while !rest.is_empty() {
@@ -214,13 +228,8 @@ impl ContentWriter {
             };
             let count = rest.iter().map(is_within).take_while(|within| *within).count().max(1);
             let (some, others) = rest.split_at(count);
-            let mut staged = Vec::with_capacity(count);
-            let stored = self.stage(some, &mut staged, deadline);
-            let stored = stored.and_then(|()| self.store(&staged, deadline));
-            for file in staged.iter().flatten() {
-                let _ = fs::remove_file(file);
-            }
-            contents.extend(stored?);
+            let files = self.stage(some, staged, deadline)?;
+            contents.extend(self.store(&files, deadline)?);
             rest = others;
         }
         Ok(contents)
@@ -264,16 +273,13 @@ impl ContentWriter {
     fn stage(
         &self,
         jobs: &[Job],
-        staged: &mut Vec<Option<PathBuf>>,
+        staged: &mut StagedFiles,
         deadline: Deadline,
-    ) -> Result<(), ChangesError> {
-        let thread = std::thread::current().id();
-        let name = format!("copy-{}-{thread:?}", std::process::id());
+    ) -> Result<Vec<Option<PathBuf>>, ChangesError> {
+        let mut files = Vec::with_capacity(jobs.len());
         for (number, job) in jobs.iter().enumerate() {
             deadline.check()?;
-            let file = self.scratch.join(format!("{name}-{number}"));
-            let mut to = fs::File::create(&file).map_err(ChangesError::io(&file))?;
-            staged.push(Some(file.clone()));
+            let (file, mut to) = staged.create(number)?;
             let from = Entry::open(&self.root, &job.path).and_then(|entry| match job.kind {
                 FileKind::Link => Ok(Opened::Link(entry.link_target()?)),
                 FileKind::Regular => Ok(Opened::File(entry.open_file()?)),
@@ -288,12 +294,9 @@ impl ContentWriter {
                     .map_err(ChangesError::io(&file))?,
                 Err(_) => false,
             };
-            if !is_read {
-                let _ = fs::remove_file(&file);
-                staged[number] = None;
-            }
+            files.push(is_read.then_some(file));
         }
-        Ok(())
+        Ok(files)
     }
 
     /// Stores private copies of files.
@@ -338,17 +341,14 @@ impl ContentWriter {
         contents: &[(Oid, &[u8])],
         deadline: Deadline,
     ) -> Result<(), ChangesError> {
-        let mut staged = Vec::with_capacity(contents.len());
-        let written = contents.iter().try_for_each(|(oid, content)| {
-            let file = self.scratch.join(format!("object-{}-{oid}", std::process::id()));
-            staged.push(Some(file.clone()));
-            fs::write(&file, content).map_err(ChangesError::io(&file))
-        });
-        let stored = written.and_then(|()| self.store(&staged, deadline));
-        for file in staged.iter().flatten() {
-            let _ = fs::remove_file(file);
+        let mut staged = self.staged();
+        let mut files = Vec::with_capacity(contents.len());
+        for (number, (_, content)) in contents.iter().enumerate() {
+            let (file, mut to) = staged.create(number)?;
+            to.write_all(content).map_err(ChangesError::io(&file))?;
+            files.push(Some(file));
         }
-        stored.map(drop)
+        self.store(&files, deadline).map(drop)
     }
 
     /// Returns the hashes of files as they are now, without storing them.
@@ -357,7 +357,37 @@ impl ContentWriter {
         jobs: &[Job],
         deadline: Deadline,
     ) -> Result<Vec<Option<Oid>>, ChangesError> {
-        Ok(self.hash(jobs, false, deadline)?.into_iter().map(Content::oid).collect())
+        Ok(self.hash(jobs, deadline)?.into_iter().map(Content::oid).collect())
+    }
+}
+
+/// Private copies of files. They are written again and again, and removed in the end: a file system may search long for a
+/// free inode after many files were removed.
+pub(crate) struct StagedFiles {
+    /// The path that the number of a copy is added to.
+    name: PathBuf,
+    count: usize,
+}
+
+impl StagedFiles {
+    fn path(&self, number: usize) -> PathBuf {
+        self.name.with_extension(number.to_string())
+    }
+
+    /// Creates a copy, empty.
+    fn create(&mut self, number: usize) -> Result<(PathBuf, fs::File), ChangesError> {
+        let path = self.path(number);
+        self.count = self.count.max(number + 1);
+        let file = fs::File::create(&path).map_err(ChangesError::io(&path))?;
+        Ok((path, file))
+    }
+}
+
+impl Drop for StagedFiles {
+    fn drop(&mut self) {
+        for number in 0..self.count {
+            let _ = fs::remove_file(self.path(number));
+        }
     }
 }
 
@@ -395,6 +425,8 @@ pub(crate) fn quoted(path: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The files that are worth another thread when they are compared with their objects.
+pub(crate) const COMPARED_FILES: usize = 64;
 /// The most threads that work on files.
 const MOST_THREADS: usize = 4;
 
@@ -536,7 +568,7 @@ mod tests {
         symlink(at("outside"), at("project/d")).unwrap();
 
         let writer = project.writer();
-        let contents = writer.hash(&jobs, true, project.deadline()).unwrap();
+        let contents = writer.store_all(&jobs, &mut writer.staged(), project.deadline()).unwrap();
         let plain = blob(b"theirs");
         assert_eq!(contents, [Content::Unreadable, Content::Unreadable, Content::Stored(plain)]);
         let hashes = writer.hashes(&jobs, project.deadline()).unwrap();

@@ -75,6 +75,7 @@ impl Copier {
 }
 
 fn run(writer: &ContentWriter, shared: &Shared) {
+    let mut staged = writer.staged();
     loop {
         let mut state = shared.state();
         let count = state.queue.len().min(BATCH);
@@ -85,7 +86,7 @@ fn run(writer: &ContentWriter, shared: &Shared) {
             return;
         }
         drop(state);
-        let copied = writer.copy(&jobs, Deadline::within(BATCH_TIME), |copied| {
+        let copied = writer.copy(&jobs, &mut staged, Deadline::within(BATCH_TIME), |copied| {
             shared.state().copied.extend(copied);
             true
         });

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use convoke_diff::LineDiff;
 
-use crate::change::{Change, Content, Node, Oid, Status, shown};
+use crate::change::{Change, Content, FileMode, Node, Oid, Status, shown};
 use crate::error::ChangesError;
 use crate::store::Changes;
 use crate::tree_path::TreePath;
@@ -39,6 +39,10 @@ pub struct FileDiff {
     pub bytes: u64,
     /// The counts of lines; `None` for a content that is not text, too large, or not recorded.
     pub lines: Option<LineCounts>,
+    /// The permission bits before and after, if they changed.
+    pub modes: Option<(FileMode, FileMode)>,
+    /// What the path was before and is after, if that changed: `file`, `link` or `directory`.
+    pub kinds: Option<(&'static str, &'static str)>,
     /// The unified diff, with its header.
     pub text: String,
 }
@@ -91,7 +95,13 @@ fn file_diff(change: &Change, contents: &HashMap<Oid, Vec<u8>>) -> FileDiff {
         }
     };
     let size = change.after.as_ref().or(change.before.as_ref()).map_or(0, Node::size);
-    FileDiff { path: change.path.clone(), status: change.status(), bytes: size, lines, text }
+    let nodes = change.before.as_ref().zip(change.after.as_ref());
+    let kinds = nodes.map(|(old, new)| (old.kind(), new.kind())).filter(|(old, new)| old != new);
+    let modes = nodes.filter(|_| kinds.is_none());
+    let modes = modes.and_then(|(old, new)| old.mode().zip(new.mode()));
+    let modes = modes.filter(|(old, new)| old != new);
+    let (path, status) = (change.path.clone(), change.status());
+    FileDiff { path, status, bytes: size, lines, modes, kinds, text }
 }
 
 /// Returns the reason why no lines are shown.

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
+use std::rc::Rc;
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, XattrFlags, chmod, fchmod, fgetxattr, flistxattr,
@@ -28,8 +29,48 @@ pub(crate) const NAMED: OFlags =
 /// A name in an open directory.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    parent: OwnedFd,
+    parent: Rc<OwnedFd>,
     name: OsString,
+}
+
+/// Opens entries below a root, and keeps the directory of the last one open for the next.
+#[derive(Debug)]
+pub(crate) struct Entries<'a> {
+    root: &'a Path,
+    last: Option<(TreePath, Rc<OwnedFd>)>,
+}
+
+impl<'a> Entries<'a> {
+    pub(crate) fn below(root: &'a Path) -> Self {
+        Self { root, last: None }
+    }
+
+    /// Opens the directory of a path as [`Entry::open`] does.
+    pub(crate) fn open(&mut self, path: &TreePath) -> io::Result<Entry> {
+        self.entry(path, Entry::open)
+    }
+
+    /// Opens the directory of a path as [`Entry::create`] does.
+    pub(crate) fn create(&mut self, path: &TreePath) -> io::Result<Entry> {
+        self.entry(path, Entry::create)
+    }
+
+    fn entry(
+        &mut self,
+        path: &TreePath,
+        walk: impl FnOnce(&Path, &TreePath) -> io::Result<Entry>,
+    ) -> io::Result<Entry> {
+        let directory = path.parent().unwrap_or_default();
+        if let Some((last, parent)) = &self.last
+            && *last == directory
+        {
+            let name = OsString::from_vec(path.name().to_vec());
+            return Ok(Entry { parent: parent.clone(), name });
+        }
+        let entry = walk(self.root, path)?;
+        self.last = Some((directory, entry.parent.clone()));
+        Ok(entry)
+    }
 }
 
 /// The entry under a name.
@@ -67,7 +108,7 @@ impl Entry {
             prepare(&parent, name)?;
             parent = openat(&parent, Path::new(name), NAMED | OFlags::NOFOLLOW, Mode::empty())?;
         }
-        Ok(Self { parent, name })
+        Ok(Self { parent: Rc::new(parent), name })
     }
 
     fn name(&self) -> &Path {
@@ -124,10 +165,12 @@ impl Entry {
 
     /// Moves a staged file here, by a copy beside it if the file systems differ.
     pub(crate) fn replace_by(&self, staged: &Path, number: usize) -> io::Result<()> {
-        let replaced = self.open_file();
-        let staged_file = openat(CWD, staged, OFlags::RDONLY | OFlags::NOFOLLOW, Mode::empty());
-        if let (Ok(replaced), Ok(staged)) = (&replaced, staged_file) {
-            keep_attributes(replaced, &File::from(staged));
+        if let Ok(replaced) = self.open_file()
+            && has_attributes(&replaced)
+            && let Ok(staged) =
+                openat(CWD, staged, OFlags::RDONLY | OFlags::NOFOLLOW, Mode::empty())
+        {
+            keep_attributes(&replaced, &File::from(staged));
         }
         match renameat(CWD, staged, &self.parent, self.name()) {
             Err(rustix::io::Errno::XDEV) => {
@@ -157,6 +200,12 @@ impl Entry {
 const KEPT_ATTRIBUTES: [&str; 3] = ["user.", "system.posix_acl_access", "security.selinux"];
 /// The bytes that are read of names, and of a value.
 const ATTRIBUTE_BYTES: usize = 64 << 10;
+
+fn has_attributes(file: &File) -> bool {
+    // A name does not fit into one byte, which is an error.
+    let mut names = [0; 1];
+    flistxattr(file, &mut names) != Ok(0)
+}
 
 /// Copies the extended attributes of a file to the one that takes its place, as far as the file system allows. The mode stays:
 /// an access list has one of its own.

@@ -22,7 +22,7 @@ pub enum ChangesError {
         message: String,
     },
     /// A recording takes too long.
-    #[error("it takes longer than {seconds} s")]
+    #[error("it takes more than {seconds} s")]
     OverTime {
         /// The limit.
         seconds: u64,
@@ -34,13 +34,13 @@ pub enum ChangesError {
         limit: u64,
     },
     /// The files have too many bytes.
-    #[error("the files to copy have more than {}", size(*limit))]
+    #[error("the files to copy are larger than {} together", size(*limit))]
     OverBytes {
         /// The limit.
         limit: u64,
     },
     /// The disk is nearly full.
-    #[error("less than {} are free in {}; free some space there", size(*needed), path.display())]
+    #[error("less than {} is free in {}; free some space there", size(*needed), path.display())]
     DiskFull {
         /// The directory of the store.
         path: PathBuf,
@@ -64,7 +64,7 @@ pub enum ChangesError {
     },
     /// Another turn or a person may have made some of the changes.
     #[error(
-        "another turn, or a person after the turn was interrupted, may have made some of these changes; nothing was taken back"
+        "some of these changes may be another turn's, or yours, made after the turn was interrupted; nothing was undone"
     )]
     Shared,
     /// A turn is running in the directory.
@@ -88,13 +88,13 @@ pub enum ChangesError {
         path: PathBuf,
     },
     /// A recorded directory has been replaced by a link or a file.
-    #[error("{} is not the directory that was recorded any more: something else is in its place", path.display())]
+    #[error("{} is no longer the directory that was recorded: something else has taken its place", path.display())]
     Replaced {
         /// The directory.
         path: PathBuf,
     },
     /// A path of the settings of workspaces leads out of the project.
-    #[error("`{path}` is not a path of files below the project's directory")]
+    #[error("`{path}` is not a path below the project's directory")]
     BadPath {
         /// The path.
         path: String,

@@ -4,10 +4,11 @@
 //! the user or the system, no hook and no file system monitor reaches it. The repository is always our
 //! own; `git` reads the working tree of the user and never the user's repository.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,13 +55,24 @@ const SETTINGS: [&str; 13] = [
 /// Our repository and the working tree that a command reads.
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
-    /// The absolute path of the program; empty if there is none.
-    program: PathBuf,
-    path: OsString,
+    search_path: OsString,
+    /// The directories that agents write to.
+    of_agents: Vec<PathBuf>,
+    /// The program, once it was needed.
+    program: OnceLock<Program>,
     /// The private repository.
     pub(crate) repository: PathBuf,
     /// The file of ignore patterns that lie outside a working tree.
     pub(crate) excludes: PathBuf,
+}
+
+/// Where the program is found.
+#[derive(Debug, Clone)]
+struct Program {
+    /// The absolute path; empty if there is none.
+    file: PathBuf,
+    /// The search path of the program itself.
+    path: OsString,
 }
 
 /// The result of a command.
@@ -105,36 +117,47 @@ impl Deadline {
     }
 }
 
-impl Git {
+impl Program {
     /// Finds the program. Relative entries of the search path do not count, nor do those in a directory that agents write
     /// to: an agent could plant a program there, which would run outside of its sandbox.
-    pub(crate) fn new(host: &Host, repository: PathBuf, store: &Path, of_agents: &[&Path]) -> Self {
+    fn find(search_path: &OsStr, of_agents: &[PathBuf]) -> Self {
+        let real = |path: &Path| Disk.canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let own: Vec<PathBuf> = of_agents.iter().flat_map(|it| [real(it), it.clone()]).collect();
         let is_of_agents = |path: &Path| {
-            let real = Disk.canonicalize(path).unwrap_or_else(|_| path.to_owned());
-            let own = of_agents
-                .iter()
-                .map(|it| Disk.canonicalize(it).unwrap_or_else(|_| (*it).to_owned()));
-            own.chain(of_agents.iter().map(|it| (*it).to_owned()))
-                .any(|own| path.starts_with(&own) || real.starts_with(&own))
+            let real = real(path);
+            own.iter().any(|own| path.starts_with(own) || real.starts_with(own))
         };
-        let entries = std::env::split_paths(&host.path);
+        let entries = std::env::split_paths(search_path);
         let entries: Vec<PathBuf> =
             entries.filter(|entry| entry.is_absolute() && !is_of_agents(entry)).collect();
-        let mut programs = entries.iter().map(|entry| entry.join("git"));
-        let program = programs.find(|program| program.is_file() && !is_of_agents(program));
-        let program = program.unwrap_or_default();
-        let path = std::env::join_paths(entries).unwrap_or_default();
-        Self { program, path, repository, excludes: store.join("excludes") }
+        let mut files = entries.iter().map(|entry| entry.join("git"));
+        let file = files.find(|file| file.is_file() && !is_of_agents(file)).unwrap_or_default();
+        Self { file, path: std::env::join_paths(entries).unwrap_or_default() }
+    }
+}
+
+impl Git {
+    /// Names a repository. The program is looked for when it is needed, and not in the directories of agents.
+    pub(crate) fn new(host: &Host, repository: PathBuf, store: &Path, of_agents: &[&Path]) -> Self {
+        Self {
+            search_path: host.path.clone(),
+            of_agents: of_agents.iter().map(|it| (*it).to_owned()).collect(),
+            program: OnceLock::new(),
+            repository,
+            excludes: store.join("excludes"),
+        }
     }
 
     /// Returns a command with the private environment, for a working tree.
     pub(crate) fn command(&self, work_tree: &Path) -> Command {
-        let mut command = Command::new(&self.program);
+        let find = || Program::find(&self.search_path, &self.of_agents);
+        let Program { file, path } = self.program.get_or_init(find);
+        let mut command = Command::new(file);
         // An empty directory, so that no configuration of a home directory is found.
         let nowhere = self.repository.join("no-home");
         command
             .env_clear()
-            .env("PATH", &self.path)
+            .env("PATH", path)
             .env("HOME", &nowhere)
             .env("XDG_CONFIG_HOME", &nowhere)
             .env("LC_ALL", "C")

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, FileMode, Node, Oid};
 use crate::content::{batches, read};
-use crate::entry::{Entry, Found};
+use crate::entry::{Entries, Entry, Found};
 use crate::error::ChangesError;
 use crate::git::Deadline;
 use crate::manifest::MODE_BITS;
@@ -47,10 +47,14 @@ pub(crate) struct Journal {
 impl Journal {
     /// Writes the journal of an undo and stages its files. Changes nothing in the directory.
     pub(crate) fn write(place: &Place, record: Record) -> Result<Self, ChangesError> {
+        if let Some((path, error)) =
+            unwritable_directories(place, &record.changes).into_iter().next()
+        {
+            return Err(ChangesError::io(&path.under(&place.directory))(error));
+        }
         let staging = staging(place)?;
         let modes = modes_after(place, &record.changes);
         let journal = Self { record, staging, modes };
-        journal.check_access(place)?;
         let path = path(place);
         let text =
             serde_json::to_vec(&journal).map_err(|error| ChangesError::damaged(&path, error))?;
@@ -85,7 +89,7 @@ impl Journal {
             records.add(&mut record)?;
         }
         let last = place.load()?;
-        let state = place.record_state(&last)?;
+        let state = place.record_written(&last, &self.record.changes)?;
         place.save(&state)?;
         self.clear(place);
         Ok(record)
@@ -113,23 +117,6 @@ impl Journal {
         };
         back.make(place, &reversed)?;
         self.clear(place);
-        Ok(())
-    }
-
-    /// Fails if a directory does not let its entries be changed.
-    fn check_access(&self, place: &Place) -> Result<(), ChangesError> {
-        use rustix::fs::{Access, access};
-        // The store is ours.
-        let own = fs::metadata(&place.store).ok().map(|metadata| metadata.uid());
-        for parent in self.record.changes.iter().filter_map(|change| change.path.parent()) {
-            let at = parent.under(&place.directory);
-            let Ok(metadata) = fs::symlink_metadata(&at) else { continue };
-            let is_owner = Some(metadata.uid()) == own;
-            if metadata.is_dir() && !is_owner {
-                access(&at, Access::WRITE_OK | Access::EXEC_OK)
-                    .map_err(|error| ChangesError::io(&at)(error.into()))?;
-            }
-        }
         Ok(())
     }
 
@@ -177,9 +164,10 @@ impl Journal {
         let by_depth = |change: &&(usize, &Change)| change.1.path.depth();
         let mut numbered: Vec<(usize, &Change)> = changes.iter().enumerate().collect();
         numbered.sort_by_key(|change| std::cmp::Reverse(by_depth(&change)));
+        let mut entries = Entries::below(root);
         for (_, change) in &numbered {
             let at = change.path.under(root);
-            let Ok(entry) = Entry::open(root, &change.path) else { continue };
+            let Ok(entry) = entries.open(&change.path) else { continue };
             let Ok(found) = entry.found() else { continue };
             let goes = match &change.after {
                 None => true,
@@ -198,9 +186,10 @@ impl Journal {
             }
         }
         numbered.reverse();
+        let mut entries = Entries::below(root);
         for (_, change) in &numbered {
             if matches!(change.after, Some(Node::Directory { .. })) {
-                let made = Entry::create(root, &change.path);
+                let made = entries.create(&change.path);
                 let made = made.and_then(|entry| entry.create_directory());
                 made.map_err(ChangesError::io(&change.path.under(root)))?;
                 place.failpoint().reach();
@@ -214,7 +203,7 @@ impl Journal {
             if fs::symlink_metadata(&staged).is_err() {
                 continue;
             }
-            let entry = Entry::create(root, &change.path);
+            let entry = entries.create(&change.path);
             let moved = entry.and_then(|entry| entry.replace_by(&staged, *number));
             moved.map_err(ChangesError::io(&change.path.under(root)))?;
             place.failpoint().reach();
@@ -302,6 +291,26 @@ fn unchanged(change: &Change) -> Change {
     }
 }
 
+/// Returns the directories of changed entries that cannot be written to, with the reason.
+pub(crate) fn unwritable_directories(
+    place: &Place,
+    changes: &[Change],
+) -> Vec<(TreePath, io::Error)> {
+    use rustix::fs::{Access, access};
+    // The store is ours. A directory of ours is made writable.
+    let own = fs::metadata(&place.store).ok().map(|metadata| metadata.uid());
+    let parents: BTreeSet<TreePath> =
+        changes.iter().filter_map(|change| change.path.parent()).collect();
+    let error = |path: TreePath| {
+        let at = path.under(&place.directory);
+        let metadata = fs::symlink_metadata(&at).ok().filter(fs::Metadata::is_dir)?;
+        let error = access(&at, Access::WRITE_OK | Access::EXEC_OK).err()?;
+        let is_made_writable = error == rustix::io::Errno::ACCESS && Some(metadata.uid()) == own;
+        (!is_made_writable).then(|| (path, error.into()))
+    };
+    parents.into_iter().filter_map(error).collect()
+}
+
 fn path(place: &Place) -> PathBuf {
     place.store.join("journal/undo.json")
 }
@@ -331,7 +340,9 @@ fn staging(place: &Place) -> Result<PathBuf, ChangesError> {
 /// that change. Sorted by path.
 fn modes_after(place: &Place, changes: &[Change]) -> Vec<(TreePath, FileMode)> {
     let mut modes = BTreeMap::new();
-    for path in changes.iter().flat_map(|change| change.path.ancestors()) {
+    let above: BTreeSet<TreePath> =
+        changes.iter().flat_map(|change| change.path.ancestors()).collect();
+    for path in above {
         if let Ok(metadata) = fs::symlink_metadata(path.under(&place.directory))
             && metadata.is_dir()
         {

@@ -16,6 +16,7 @@
 mod attributes;
 mod change;
 mod completed;
+mod concurrent;
 mod content;
 mod copier;
 pub mod diagnostics;

@@ -59,6 +59,9 @@ pub struct Record {
     pub directory: PathBuf,
     /// The time in milliseconds since 1970.
     pub at: i64,
+    /// The time at which the turn began. 0 if it is not known, and for a person.
+    #[serde(default)]
+    pub(crate) began: i64,
     /// The changes, sorted by path.
     pub changes: Vec<Change>,
     /// The record that this one took back.
@@ -124,6 +127,7 @@ impl Record {
             by,
             directory,
             at: milliseconds(),
+            began: 0,
             changes,
             undoes: None,
             interrupted: false,
@@ -176,27 +180,27 @@ impl Record {
     }
 }
 
-/// Whether a record changes files, takes changes back, or restores them.
+/// Whether a record changes files, takes changes back, or makes them again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// It changes files for the first time.
     Change,
     /// It takes changes back.
     Undo,
-    /// It takes an undo back, and so restores the changes.
-    Restore,
+    /// It takes an undo back, and so makes the changes again.
+    Redo,
 }
 
-/// Returns the direction of a record among the records of its session: an undo of an undo restores, and an undo of that
-/// undoes again.
+/// Returns the direction of a record among the records of its session: an undo of an undo is a redo, and an undo of that
+/// is an undo again.
 pub fn direction(records: &[Record], record: &Record) -> Direction {
     let mut direction = Direction::Change;
     let mut at = record.undoes;
     for _ in records {
         let Some(id) = at else { break };
         direction = match direction {
-            Direction::Undo => Direction::Restore,
-            Direction::Change | Direction::Restore => Direction::Undo,
+            Direction::Undo => Direction::Redo,
+            Direction::Change | Direction::Redo => Direction::Undo,
         };
         at = records.iter().find(|other| other.id == id).and_then(|other| other.undoes);
     }
@@ -334,18 +338,22 @@ impl SessionRecords {
         let path = self.path(record.id);
         let text =
             serde_json::to_vec(record).map_err(|error| ChangesError::damaged(&path, error))?;
-        let draft = draft_of(&path);
-        if record.changes.is_empty() {
-            // A record without changes may be lost, so it is not synced to the disk.
-            fs::write(&draft, &text).map_err(ChangesError::io(&draft))?;
+        let added = if record.changes.is_empty() {
+            // A record without changes may be lost, so it is not synced to the disk. One that a crash left empty is skipped.
+            fs::File::create_new(&path).and_then(|mut file| {
+                self.failpoint.reach();
+                file.write_all(&text)
+            })
         } else {
+            let draft = draft_of(&path);
             write_draft(&draft, &text)?;
-        }
+            self.failpoint.reach();
+            let linked = fs::hard_link(&draft, &path);
+            let _ = fs::remove_file(&draft);
+            linked
+        };
         self.failpoint.reach();
-        let linked = fs::hard_link(&draft, &path);
-        let _ = fs::remove_file(&draft);
-        self.failpoint.reach();
-        match linked {
+        match added {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(ChangesError::io(&path)(error)),

@@ -25,6 +25,9 @@ pub struct RepositoryState {
     pub commit: Option<String>,
     /// The latest entry of the stash.
     pub stash: Option<String>,
+    /// The number of entries of the stash.
+    #[serde(default)]
+    pub stashes: u64,
     /// The directory of the repository, which a file `.git` may name.
     #[serde(default)]
     pub directory: PathBuf,
@@ -43,6 +46,9 @@ pub struct RepositoryChange {
     /// of these names are not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
+    /// The number of commits that the turn made, as far as the log of `HEAD` has them.
+    #[serde(default)]
+    pub commits: u64,
 }
 
 /// A repository as it was before a turn.
@@ -50,6 +56,8 @@ pub struct RepositoryChange {
 pub(crate) struct Repository {
     root: PathBuf,
     state: RepositoryState,
+    /// The bytes of the log of `HEAD`.
+    logged: u64,
 }
 
 impl Repository {
@@ -57,7 +65,8 @@ impl Repository {
     pub(crate) fn find(directory: &Path, home: &Path) -> Option<Self> {
         let root = project_root(&Disk, directory, Some(home))?;
         let state = RepositoryState::read(&root)?;
-        Some(Self { root, state })
+        let logged = std::fs::metadata(head_log(&state)).map_or(0, |log| log.len());
+        Some(Self { root, state, logged })
     }
 
     /// Returns what changed since, with the ignore patterns outside the working tree before and now.
@@ -65,8 +74,31 @@ impl Repository {
         let after = RepositoryState::read(&self.root);
         let ignored = if after.is_some() { new_lines(earlier, patterns) } else { Vec::new() };
         let is_changed = after.as_ref() != Some(&self.state) || !ignored.is_empty();
-        let Self { root, state: before } = self;
-        is_changed.then_some(RepositoryChange { root, before, after, ignored })
+        let Self { root, state: before, logged } = self;
+        is_changed.then(|| {
+            let commits = after.as_ref().map_or(0, |after| commits_since(after, logged));
+            RepositoryChange { root, before, after, ignored, commits }
+        })
+    }
+}
+
+impl RepositoryChange {
+    /// Returns the number of entries that the turn added to the stash.
+    pub fn stashes(&self) -> u64 {
+        let after = self.after.as_ref().map_or(0, |after| after.stashes);
+        after.saturating_sub(self.before.stashes)
+    }
+
+    /// Counts the commits and stashes of the turn: `3 commits, 1 stash`. Empty if it made none.
+    pub fn counts(&self) -> String {
+        let count = |count: u64, one: &str, many: &str| match count {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            _ => Some(format!("{count} {many}")),
+        };
+        let counts =
+            [count(self.commits, "commit", "commits"), count(self.stashes(), "stash", "stashes")];
+        counts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -76,14 +108,36 @@ impl RepositoryState {
         let head = Disk.read_text(&directories.own.join("HEAD"), FileKind::Pointer).ok()?;
         let resolve = |reference: &str| resolve(&directories.common, reference);
         let stash = resolve("refs/stash");
+        let stashes = stash.as_ref().map_or(0, |_| {
+            let log = Disk.read(&directories.common.join("logs/refs/stash"), FileKind::Record);
+            log.map_or(1, |log| log.iter().filter(|&&byte| byte == b'\n').count() as u64)
+        });
         let directory = directories.own.clone();
         if let Some(branch) = head.trim().strip_prefix("ref:") {
             let (head, commit) = (branch.trim().to_owned(), resolve(branch.trim()));
-            return Some(Self { head, commit, stash, directory });
+            return Some(Self { head, commit, stash, stashes, directory });
         }
         let commit = head.trim().to_owned();
-        Some(Self { head: commit.clone(), commit: Some(commit), stash, directory })
+        Some(Self { head: commit.clone(), commit: Some(commit), stash, stashes, directory })
     }
+}
+
+fn head_log(state: &RepositoryState) -> PathBuf {
+    state.directory.join("logs/HEAD")
+}
+
+/// Counts the commits in the log of `HEAD` after its first bytes. A log that was cut since has none.
+fn commits_since(state: &RepositoryState, logged: u64) -> u64 {
+    const MADE: [&[u8]; 5] = [b"commit", b"cherry-pick", b"revert", b"am", b"rebase (pick)"];
+    let log = Disk.read(&head_log(state), FileKind::Record).unwrap_or_default();
+    let new = usize::try_from(logged).ok().and_then(|logged| log.get(logged..));
+    let is_commit = |line: &&[u8]| {
+        let message = line.splitn(2, |&byte| byte == b'\t').nth(1).unwrap_or_default();
+        let what = message.split(|&byte| byte == b':').next().unwrap_or_default();
+        MADE.contains(&what) || what.starts_with(b"commit (")
+    };
+    let lines = new.unwrap_or_default().split(|&byte| byte == b'\n');
+    lines.filter(is_commit).count() as u64
 }
 
 /// Returns the lines of a text that an earlier one does not have.
@@ -115,7 +169,10 @@ impl fmt::Display for RepositoryChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (root, before) = (self.root.display(), &self.before);
         let Some(after) = &self.after else {
-            return write!(f, "the repository of {root} is gone: its commits, branches and stash");
+            return write!(
+                f,
+                "the repository of {root} is gone, with its commits, branches and stash"
+            );
         };
         let mut separator = "";
         if !before.directory.as_os_str().is_empty() && before.directory != after.directory {
@@ -125,12 +182,21 @@ impl fmt::Display for RepositoryChange {
         }
         if (&before.head, &before.commit) != (&after.head, &after.commit) {
             write!(f, "{separator}HEAD of {root} was {} and is {}", place(before), place(after))?;
+            match self.commits {
+                0 => {}
+                1 => f.write_str(", by 1 commit")?,
+                commits => write!(f, ", by {commits} commits")?,
+            }
             separator = "; ";
         }
         match (&before.stash, &after.stash) {
             (before, after) if before == after => {}
             (_, Some(_)) => {
-                write!(f, "{separator}the stash of {root} has another latest entry")?;
+                match self.stashes() {
+                    0 => write!(f, "{separator}the stash of {root} has another latest entry")?,
+                    1 => write!(f, "{separator}the stash of {root} has 1 new entry")?,
+                    new => write!(f, "{separator}the stash of {root} has {new} new entries")?,
+                }
                 separator = "; ";
             }
             (_, None) => {

@@ -389,7 +389,7 @@ impl Place {
         writer.check(jobs)?;
         let copy = |jobs: &[Job]| -> Result<Copied, ChangesError> {
             let mut copied = Copied::new();
-            writer.copy(jobs, deadline, |some| {
+            writer.copy(jobs, &mut writer.staged(), deadline, |some| {
                 self.failpoint().reach();
                 copied.extend(some);
                 true

@@ -13,16 +13,13 @@ use std::time::{Duration, Instant};
 
 use crate::attributes::Conversions;
 use crate::change::{Change, Content, Node, Oid};
-use crate::content::{Job, batches, in_parts, quoted, read_found};
+use crate::content::{COMPARED_FILES, Job, batches, in_parts, quoted, read_found};
 use crate::error::ChangesError;
 use crate::ignore_rules::WorkTree;
 use crate::manifest::{FileEntry, Manifest};
 use crate::store::Place;
 use crate::tracked::{Known, TrackedFiles};
 use crate::tree_path::TreePath;
-
-/// The files that are worth another thread when they are compared.
-const COMPARED_FILES: usize = 64;
 
 /// The objects of files that are not copied yet.
 #[derive(Debug, Default)]

@@ -9,9 +9,9 @@ use convoke_files::limit::FileKind;
 use convoke_files::{Disk, Files as _};
 use serde::{Deserialize, Serialize};
 
-use crate::change::{Change, Content, changes};
+use crate::change::{Change, Content, change_at, changes};
 use crate::completed::Completed;
-use crate::content::{Job, fill, pending};
+use crate::content::{COMPARED_FILES, Job, fill, in_parts, pending};
 use crate::error::ChangesError;
 use crate::git::Deadline;
 use crate::ignore_rules::WorkTree;
@@ -29,7 +29,7 @@ const MANY_FILES: usize = 256;
 /// The age of a copy for a moment whose process is gone.
 const SCRATCH_AGE: Duration = Duration::from_hours(1);
 /// The bytes of the log of ended turns; older lines are dropped.
-const LOG_BYTES: usize = 64 << 10;
+const LOG_BYTES: u64 = 64 << 10;
 
 /// A turn that has begun.
 #[derive(Debug)]
@@ -202,6 +202,7 @@ impl RunningTurn {
         let repository =
             repository.and_then(|repository| repository.change(&self.patterns, &place.patterns()));
         let mut record = Record {
+            began: self.began,
             unverified,
             shared_with: place.shared_with(&self.marker.file, self.began)?,
             unread: after.unreadable(&place.directory),
@@ -217,27 +218,46 @@ impl RunningTurn {
         Ok(record)
     }
 
+    /// Adds the turn to the log of ended turns.
     fn log(&self, ended: i64) -> Result<(), ChangesError> {
         let path = self.place.store.join("ended");
-        let mut log = Disk.read(&path, FileKind::State).unwrap_or_default();
-        if log.len() > LOG_BYTES {
-            let middle = log.len() / 2;
-            let line = log[middle..].iter().position(|&byte| byte == b'\n').unwrap_or(0);
-            log.drain(..=middle + line);
-        }
         let times = TurnTimes { key: self.key.clone(), began: self.began, ended: Some(ended) };
         let line =
             serde_json::to_string(&times).map_err(|error| ChangesError::damaged(&path, error))?;
-        log.extend_from_slice(line.as_bytes());
-        log.push(b'\n');
-        crate::record::write_cache(&path, &log, self.place.failpoint())
+        let log = File::options().append(true).create(true).open(&path);
+        let mut log = log.map_err(ChangesError::io(&path))?;
+        if log.metadata().is_ok_and(|found| found.len() > LOG_BYTES) {
+            self.shorten(&path)?;
+            log = File::options().append(true).open(&path).map_err(ChangesError::io(&path))?;
+        }
+        // A line that a power failure has cut stays alone.
+        log.write_all(format!("\n{line}\n").as_bytes()).map_err(ChangesError::io(&path))?;
+        self.place.failpoint().reach();
+        Ok(())
+    }
+
+    /// Drops the older half of the log.
+    fn shorten(&self, path: &Path) -> Result<(), ChangesError> {
+        let log = Disk.read(path, FileKind::State).unwrap_or_default();
+        let middle = log.len() / 2;
+        let line = log[middle..].iter().position(|&byte| byte == b'\n').unwrap_or(0);
+        crate::record::write_cache(path, &log[middle + line..], self.place.failpoint())
     }
 }
 
 impl Place {
     /// Records the state now, for a person who waits for it: [`Self::state_now`] without what is ignored.
     pub(crate) fn record_state(&self, last: &Manifest) -> Result<Manifest, ChangesError> {
-        self.state_now(last, last, None, Deadline::of_command())
+        self.record_written(last, &[])
+    }
+
+    /// Records the state after changes were made whose contents are in the store.
+    pub(crate) fn record_written(
+        &self,
+        last: &Manifest,
+        written: &[Change],
+    ) -> Result<Manifest, ChangesError> {
+        self.state_now(last, last, None, written, Deadline::of_command())
     }
 
     /// Records the state after a turn: [`Self::state_now`] with what the turn created and ignored itself.
@@ -247,7 +267,7 @@ impl Place {
         last: &Manifest,
         earlier_patterns: &[u8],
     ) -> Result<Manifest, ChangesError> {
-        self.state_now(earlier, last, Some(earlier_patterns), self.deadline())
+        self.state_now(earlier, last, Some(earlier_patterns), &[], self.deadline())
     }
 
     /// Returns the ignore patterns that lie outside the working tree of the directory.
@@ -262,6 +282,7 @@ impl Place {
         earlier: &Manifest,
         last: &Manifest,
         earlier_patterns: Option<&[u8]>,
+        written: &[Change],
         deadline: Deadline,
     ) -> Result<Manifest, ChangesError> {
         let found = fs::symlink_metadata(&self.directory);
@@ -272,6 +293,9 @@ impl Place {
         }
         self.check_in_place()?;
         let mut state = self.scan(last, earlier_patterns, deadline)?;
+        if !written.is_empty() {
+            self.fill_written(&mut state, written);
+        }
         let is_left = |job: &Job| {
             let parent = job.path.parent().and_then(|parent| earlier.directories.get(&parent));
             let entry = parent.and_then(|parent| parent.files.get(job.path.name()));
@@ -282,6 +306,24 @@ impl Place {
             self.copy(&mut state, &jobs, deadline)?;
         }
         Ok(state)
+    }
+
+    /// Sets the contents of files that are as changes have left them. The store has these contents.
+    fn fill_written(&self, state: &mut Manifest, written: &[Change]) {
+        let writer = self.writer();
+        let content = |job: &Job| {
+            let oid = change_at(written, &job.path)?.after.as_ref()?.content()?.stored()?;
+            writer.has_object(job, oid).then_some(Content::Stored(oid))
+        };
+        let jobs = pending(state);
+        let contents = in_parts(&jobs, COMPARED_FILES, |part| {
+            part.iter().map(content).collect::<Vec<Option<Content>>>()
+        });
+        for (job, content) in jobs.iter().zip(contents.into_iter().flatten()) {
+            if let (Some(content), Some(entry)) = (content, state.file_mut(&job.path)) {
+                entry.content = content;
+            }
+        }
     }
 
     /// Returns the turns that ran in the directory at the same time as one that began at a time, named by its file.
@@ -369,6 +411,7 @@ impl Place {
                 unverified = self.complete(&mut changes, &tracked)?;
             }
             let mut record = Record {
+                began: times.began,
                 unverified,
                 interrupted: true,
                 uncertain: self.perhaps_later(&file, &before, &changes),
@@ -424,12 +467,12 @@ impl Marker {
         let times = TurnTimes { key: key.clone(), began, ended: None };
         let text =
             serde_json::to_vec(&times).map_err(|error| ChangesError::damaged(&file, error))?;
-        let draft = file.with_extension("draft");
-        let mut lock = File::create(&draft).map_err(ChangesError::io(&draft))?;
-        lock.try_lock().map_err(|error| ChangesError::io(&draft)(error.into()))?;
-        lock.write_all(&text).map_err(ChangesError::io(&draft))?;
+        // It is read under the lock of the store alone, and one that a crash left incomplete names no turn.
+        let _ = fs::remove_file(&file);
+        let mut lock = File::create(&file).map_err(ChangesError::io(&file))?;
+        lock.try_lock().map_err(|error| ChangesError::io(&file)(error.into()))?;
         place.failpoint().reach();
-        fs::rename(&draft, &file).map_err(ChangesError::io(&file))?;
+        lock.write_all(&text).map_err(ChangesError::io(&file))?;
         place.failpoint().reach();
         let pulse = Pulse::start(file.clone());
         Ok(Self { file, manifest, _pulse: pulse, _lock: lock })

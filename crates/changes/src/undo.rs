@@ -1,16 +1,18 @@
 //! Undo: which changes taking a record back would make, and whether it may.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::change::{Change, Content, Node, joined, shown};
+use crate::change::{Change, Content, Node, change_at, joined, shown};
+use crate::concurrent::{ConcurrentTurn, Left, last_of, left_by_undos};
 use crate::content::Job;
 use crate::error::ChangesError;
 use crate::git::Deadline;
-use crate::journal::Journal;
+use crate::journal::{Journal, unwritable_directories};
 use crate::manifest::{FileKind, MODE_BITS, Stamp};
 use crate::record::{Applied, Author, Direction, Record, RecordId, TurnKey, direction};
 use crate::repository::RepositoryChange;
@@ -22,11 +24,13 @@ use crate::tree_path::TreePath;
 pub struct UndoPlan {
     /// The turn.
     pub turn: TurnKey,
-    /// Whether this takes an earlier undo back, and so restores what the turn changed.
+    /// Whether this is a redo: it takes an earlier undo back.
     pub is_redo: bool,
+    /// Whether a turn is running in the directory. Nothing is undone before its end.
+    pub is_busy: bool,
     /// The changes of the turn to the repository of the directory, which are not undone.
     pub repository: Option<RepositoryChange>,
-    /// The merge of a workspace that is undone or restored; `None` for a turn.
+    /// The merge of a workspace that is undone or redone; `None` for a turn.
     pub applied: Option<Applied>,
     /// The directory.
     pub directory: PathBuf,
@@ -67,6 +71,11 @@ impl UndoPlan {
             !self.uncertain.is_empty() || self.shared_with.iter().any(|it| !it.paths.is_empty());
         is_shared && !self.takes_shared && !self.is_redo
     }
+
+    /// Returns whether the undo is refused as planned.
+    pub fn is_refused(&self) -> bool {
+        self.is_busy || !self.conflicts.is_empty() || self.is_refused_as_shared()
+    }
 }
 
 /// A path that changed since the turn.
@@ -88,8 +97,8 @@ pub struct LeftAlone {
 }
 
 impl Changes {
-    /// Returns what an undo would do: of a turn, or of the latest turn or undo of a session. A turn that is
-    /// undone already is restored: that undo is undone.
+    /// Returns what an undo would do: of a turn, or of the latest turn or undo of a session. The undo of a turn that is
+    /// undone already is a redo.
     pub fn plan_undo(&self, session: &str, turn: Option<u64>) -> Result<UndoPlan, ChangesError> {
         let records = self.records(session)?;
         let target = Target::find(&records, turn)?;
@@ -103,8 +112,8 @@ impl Changes {
         Ok(plan)
     }
 
-    /// Returns what an undo of the latest merge of a member's workspace would do, whatever happened since. A merge that is
-    /// undone already is restored.
+    /// Returns what an undo of the latest merge of a member's workspace would do, whatever happened since. The undo of a
+    /// merge that is undone already is a redo.
     pub fn plan_undo_of_merge(
         &self,
         session: &str,
@@ -124,8 +133,9 @@ impl Changes {
         let workspace = self.workspace_path(&target.directory);
         if workspace.is_some_and(|workspace| workspace.session != *self.session(session).name()) {
             let turn = target.turn.turn;
-            let why =
-                format!("turn {turn} worked in a workspace of the session that this is a copy of");
+            let why = format!(
+                "turn {turn} ran in a workspace of the session that this one was copied from"
+            );
             return Err(ChangesError::NothingToUndo(why));
         }
         if self.is_workspace(&target.directory) && !target.directory.exists() {
@@ -133,25 +143,19 @@ impl Changes {
             let is_discarded =
                 self.workspaces(session)?.iter().all(|it| it.directory != target.directory);
             let why = if is_discarded {
-                format!("turn {turn} worked in a workspace that is discarded")
+                format!("turn {turn} ran in a workspace that has been discarded")
             } else {
                 let member = &target.turn.member;
                 format!(
-                    "turn {turn} worked in a directory that is gone; the next turn of {member} restores it"
+                    "turn {turn} ran in a directory that is gone; the next turn of {member} restores it"
                 )
             };
             return Err(ChangesError::NothingToUndo(why));
         }
         let place = self.place(&target.directory)?;
         let _lock = place.lock()?;
-        place.plan(records, target)
-    }
-
-    /// Returns the changes of a turn that ran at the same time as another; `None` if they are not recorded.
-    fn changes_of(&self, turn: &TurnKey) -> Option<Vec<Change>> {
-        let records = self.session(&turn.session).load().ok()?;
-        let is_of = |record: &Record| record.turn == *turn && record.is_of_agent();
-        records.into_iter().find(is_of).filter(|it| it.not_recorded.is_none()).map(|it| it.changes)
+        let is_busy = place.is_busy()?;
+        Ok(UndoPlan { is_busy, ..place.plan(records, target)? })
     }
 
     /// Takes a record back as planned, completely or not at all, and stores that as a record of its own.
@@ -199,6 +203,8 @@ struct Target {
     applied: Option<Applied>,
     directory: PathBuf,
     changes: Vec<Change>,
+    /// The time at which its first attempt began.
+    began: i64,
     hidden: Vec<TreePath>,
     shared_with: Vec<TurnKey>,
     uncertain: BTreeSet<TreePath>,
@@ -261,8 +267,8 @@ impl Target {
         let found = found
             .ok_or_else(|| ChangesError::NothingToUndo(format!("there is no record {}", id.0)))?;
         let direction = direction(records, found);
-        // What was restored is what the turn changed, with what an undo of it could not take back.
-        let source = if direction == Direction::Restore { origin(records, found) } else { found };
+        // What was redone is what the turn changed, with what an undo of it could not take back.
+        let source = if direction == Direction::Redo { origin(records, found) } else { found };
         let attempts = attempts(records, source);
         let changes = joined(attempts.iter().map(|record| record.changes.as_slice()));
         let mut shared_with: Vec<TurnKey> = Vec::new();
@@ -279,6 +285,7 @@ impl Target {
             applied: found.applied.clone(),
             directory: found.directory.clone(),
             changes,
+            began: attempts.iter().map(|record| record.began).min().unwrap_or_default(),
             hidden: attempts.iter().flat_map(|record| record.hidden.iter().cloned()).collect(),
             unverified: attempts.iter().flat_map(|it| it.unverified.iter().cloned()).collect(),
             uncertain: attempts.iter().flat_map(|it| it.uncertain.iter().cloned()).collect(),
@@ -292,7 +299,7 @@ pub fn without_changes(records: &[Record], turn: u64) -> String {
     if records.iter().any(|record| record.turn.turn == turn && record.is_of_agent()) {
         return format!("turn {turn} changed no file");
     }
-    format!("nothing is recorded of turn {turn}: there is no such turn, or it could only read")
+    format!("turn {turn} is not recorded: there is no such turn, or it may only read")
 }
 
 /// Returns the record that a chain of undos began with.
@@ -328,6 +335,7 @@ impl Place {
         let mut plan = UndoPlan {
             turn: target.turn,
             is_redo: target.direction == Direction::Undo,
+            is_busy: false,
             repository: target.repository,
             applied: target.applied,
             directory: target.directory,
@@ -342,8 +350,8 @@ impl Place {
             undoes: target.id,
         };
         let others = target.shared_with.into_iter();
-        let shared: Vec<(TurnKey, Option<Vec<Change>>)> =
-            others.map(|turn| (turn.clone(), self.changes.changes_of(&turn))).collect();
+        let others: Vec<ConcurrentTurn> =
+            others.map(|turn| ConcurrentTurn::load(&self.changes, turn)).collect();
         let wanted: Vec<Change> = target.changes.iter().map(Change::reversed).collect();
         let paths = wanted.iter().map(|change| &change.path);
         let now = nodes(self, paths, Deadline::of_command())?;
@@ -359,14 +367,22 @@ impl Place {
             } else if matches(found.as_ref(), change.before.as_ref()) {
                 plan.changes.push(change);
             } else {
-                let other = || named_as_shared(&shared, &change.path, found.as_ref());
-                let reason = changed_by(records, target.id, &change.path).or_else(|| {
-                    let other = other()?.name_in(&plan.turn.session);
-                    let when = "which ran at the same time; undo that one first";
-                    Some(format!("changed by {other}, {when}"))
-                });
-                let reason = reason.unwrap_or_else(|| "changed since".to_owned());
-                plan.conflicts.push(Conflict { path: change.path, reason });
+                let began = Some(target.began).filter(|_| !plan.is_redo);
+                let left = began.and_then(|it| left_by_undos(&others, it, &change, found.as_ref()));
+                match left {
+                    Some(Left::Own(before)) => plan.changes.push(Change { before, ..change }),
+                    Some(Left::Nothing) => {}
+                    None => {
+                        let reason = changed_by(records, target.id, &change.path).or_else(|| {
+                            let other = last_of(&others, &change.path, found.as_ref())?;
+                            let other = other.name_in(&plan.turn.session);
+                            let when = "which ran at the same time; undo that one first";
+                            Some(format!("changed by {other}, {when}"))
+                        });
+                        let reason = reason.unwrap_or_else(|| "changed since".to_owned());
+                        plan.conflicts.push(Conflict { path: change.path, reason });
+                    }
+                }
             }
         }
         if is_lost {
@@ -385,19 +401,25 @@ impl Place {
             plan.left_alone.push(LeftAlone { path, reason });
         }
         plan.conflicts.extend(self.obstructions(&plan.changes));
+        plan.conflicts.extend(self.unwritable(&plan.changes));
         plan.conflicts.sort_by(|one, other| one.path.cmp(&other.path));
         let among = |paths: &BTreeSet<TreePath>| {
             let changed = shown(&plan.changes).map(|change| &change.path);
             changed.filter(|path| paths.contains(path)).cloned().collect()
         };
         (plan.uncertain, plan.unverified) = (among(&target.uncertain), among(&target.unverified));
-        for (turn, theirs) in shared {
-            let is_theirs = |path: &TreePath| theirs.as_ref().is_none_or(|it| has_path(it, path));
+        for other in others {
+            let is_theirs = |path: &TreePath| {
+                let is_changed =
+                    other.changes.as_ref().is_none_or(|it| change_at(it, path).is_some());
+                // What it changed there is taken back already.
+                is_changed && change_at(&other.undone, path).is_none()
+            };
             let changed = shown(&plan.changes).map(|change| &change.path);
             let paths: BTreeSet<&TreePath> =
                 changed.chain(plan.conflicts.iter().map(|it| &it.path)).collect();
             let paths = paths.into_iter().filter(|path| is_theirs(path)).cloned().collect();
-            plan.shared_with.push(SharedTurn { turn, paths });
+            plan.shared_with.push(SharedTurn { turn: other.turn, paths });
         }
         Ok(plan)
     }
@@ -415,6 +437,7 @@ impl Place {
             .map(|change| &change.path)
             .collect();
         let mut found = BTreeMap::new();
+        let mut seen = HashSet::new();
         for change in changes {
             let is_directory = |node: &Option<Node>| matches!(node, Some(Node::Directory { .. }));
             if is_directory(&change.before)
@@ -432,6 +455,10 @@ impl Place {
                 if created.contains(&above) {
                     continue;
                 }
+                // Those above it were seen with it.
+                if !seen.insert(above.clone()) {
+                    break;
+                }
                 let is_in_the_way = fs::symlink_metadata(above.under(&self.directory))
                     .is_ok_and(|metadata| !metadata.is_dir());
                 if is_in_the_way {
@@ -441,12 +468,20 @@ impl Place {
         }
         if is_case_insensitive(&self.directory) {
             for path in collisions(changes.iter().filter(|change| change.after.is_some())) {
-                let reason =
-                    "its name differs from another only in case, and this file system holds one";
+                let reason = "its name differs from another only in case, and this file system cannot hold both";
                 found.insert(path, reason.to_owned());
             }
         }
         found.into_iter().map(|(path, reason)| Conflict { path, reason }).collect()
+    }
+
+    /// Returns the directories of changed entries that cannot be written to.
+    fn unwritable(&self, changes: &[Change]) -> Vec<Conflict> {
+        let conflict = |(path, error): (TreePath, io::Error)| {
+            let path = if path.is_root() { TreePath::new(".") } else { path };
+            Conflict { path, reason: format!("it cannot be written to: {error}") }
+        };
+        unwritable_directories(self, changes).into_iter().map(conflict).collect()
     }
 }
 
@@ -462,22 +497,6 @@ fn obstacle(change: &Change) -> Option<&'static str> {
     reasons.next()
 }
 
-fn has_path(changes: &[Change], path: &TreePath) -> bool {
-    changes.iter().any(|change| change.path == *path)
-}
-
-/// Returns the turn that ran at the same time and left a path as it is now.
-fn named_as_shared<'a>(
-    shared: &'a [(TurnKey, Option<Vec<Change>>)],
-    path: &TreePath,
-    found: Option<&Node>,
-) -> Option<&'a TurnKey> {
-    let left_it = |change: &Change| change.path == *path && matches(found, change.after.as_ref());
-    let mut all = shared.iter();
-    let (turn, _) = all.find(|(_, theirs)| theirs.iter().flatten().any(left_it))?;
-    Some(turn)
-}
-
 /// Returns who changed a path after a record, as far as records tell. What was taken back since is no obstacle.
 fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> Option<String> {
     let mut later = records.iter().rev().filter(|record| record.id > after);
@@ -489,7 +508,7 @@ fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> Option<St
             taken_back.extend(attempts(records, undone).iter().map(|it| it.id));
             taken_back.insert(record.id);
         }
-        !taken_back.contains(&record.id) && has_path(&record.changes, path)
+        !taken_back.contains(&record.id) && change_at(&record.changes, path).is_some()
     });
     let record = found?;
     Some(match &record.applied {
@@ -499,9 +518,10 @@ fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> Option<St
         _ if direction(records, record) == Direction::Undo => {
             format!("changed by the undo of turn {}", record.turn.turn)
         }
-        _ if record.undoes.is_some() => format!("changed by restoring turn {}", record.turn.turn),
+        _ if record.undoes.is_some() => format!("changed by the redo of turn {}", record.turn.turn),
         _ if record.by == Author::Agent => {
-            format!("changed by turn {} ({})", record.turn.turn, record.turn.member)
+            let (turn, member) = (record.turn.turn, &record.turn.member);
+            format!("changed by turn {turn} ({member}); undo that one first")
         }
         _ => format!("changed by a person before turn {}", record.turn.turn),
     })
@@ -523,35 +543,47 @@ pub(crate) fn matches(found: Option<&Node>, recorded: Option<&Node>) -> bool {
     }
 }
 
-/// Returns what is at each path now. A path below a symbolic link is not there.
+/// Returns what is at each path now. A path below a symbolic link is not there. A file whose stamp did not change since the last
+/// state is not read.
 pub(crate) fn nodes<'a>(
     place: &Place,
     paths: impl Iterator<Item = &'a TreePath>,
     deadline: Deadline,
 ) -> Result<BTreeMap<TreePath, Option<Node>>, ChangesError> {
+    let last = place.load()?;
+    let known = |path: &TreePath, kind: FileKind, stamp: Stamp| {
+        let entry = last.directories.get(&path.parent()?)?.files.get(path.name())?;
+        let is_same = entry.settled && entry.stamp == stamp && entry.kind == kind;
+        entry.content.oid().filter(|_| is_same).map(Content::HashOnly)
+    };
     let mut nodes = BTreeMap::new();
     let mut jobs = Vec::new();
+    let mut directories: HashMap<TreePath, bool> = HashMap::new();
     for path in paths {
         let is_reachable = path.ancestors().filter(|above| !above.is_root()).all(|above| {
-            let found = fs::symlink_metadata(above.under(&place.directory));
-            found.is_ok_and(|metadata| metadata.is_dir())
+            *directories.entry(above).or_insert_with_key(|above| {
+                let found = fs::symlink_metadata(above.under(&place.directory));
+                found.is_ok_and(|metadata| metadata.is_dir())
+            })
         });
         let metadata =
             fs::symlink_metadata(path.under(&place.directory)).ok().filter(|_| is_reachable);
         let node = metadata.map(|metadata| {
             let mode = metadata.mode() & MODE_BITS;
-            let mut job = |kind| {
+            let mut content = |kind| {
                 let (size, stamp) = (metadata.len(), Stamp::from_metadata(&metadata));
-                jobs.push(Job { path: path.clone(), kind, size, stamp });
+                known(path, kind, stamp).unwrap_or_else(|| {
+                    jobs.push(Job { path: path.clone(), kind, size, stamp });
+                    Content::Unreadable
+                })
             };
             if metadata.is_dir() {
                 Node::Directory { mode }
             } else if metadata.is_symlink() {
-                job(FileKind::Link);
-                Node::Link { content: Content::Unreadable }
+                Node::Link { content: content(FileKind::Link) }
             } else if metadata.is_file() {
-                job(FileKind::Regular);
-                Node::File { mode, size: metadata.len(), content: Content::Unreadable }
+                let content = content(FileKind::Regular);
+                Node::File { mode, size: metadata.len(), content }
             } else {
                 // Something special matches nothing.
                 Node::Link { content: Content::Unreadable }

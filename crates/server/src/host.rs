@@ -102,10 +102,10 @@ pub struct TurnChanges {
     pub member: Option<MemberName>,
     /// The author: `agent` or `person`.
     pub by: &'static str,
-    /// Whether it is an undo, or restores undone changes.
+    /// Whether it is an undo or a redo.
     pub undo: bool,
-    /// Whether it restores undone changes.
-    pub restore: bool,
+    /// Whether it is a redo: it takes an undo back.
+    pub redo: bool,
     /// The changes of the turn to the repository of the directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,

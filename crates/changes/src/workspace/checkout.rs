@@ -67,8 +67,8 @@ impl Changes {
         let old = project.load()?;
         let mut state = project.scan(&old, None, deadline)?;
         if let Some(copier) = project.copier().filter(|copier| copier.is_running()) {
-            // It copies the same files.
-            copier.copy(pending(&state), deadline.left());
+            // It copies the same files, and leaves a processor to the turn that waits for them here.
+            copier.copy(Vec::new(), deadline.left());
             fill(&mut state, &copier.copied());
         }
         let jobs = pending(&state);
@@ -172,7 +172,8 @@ fn check_out(
 ) -> Result<Oid, ChangesError> {
     let root = repository.update(state, tree, deadline)?;
     let mut command = repository.command(tree);
-    command.args(["checkout-index", "-a", "-f", "-q", "-u"]);
+    // As many processes as there are processors.
+    command.args(["-c", "checkout.workers=0", "checkout-index", "-a", "-f", "-q", "-u"]);
     Git::output(command, "checkout-index", Vec::new(), 0, deadline)?;
     Ok(root)
 }
@@ -202,13 +203,17 @@ fn add_ignored(
     Ok(added)
 }
 
-/// Scans a new working tree; its contents are known.
+/// Scans a new working tree; its names and contents are known.
 fn own_manifest(
     place: &Place,
     state: &Manifest,
     deadline: Deadline,
 ) -> Result<Manifest, ChangesError> {
-    let mut own = place.scan(&Manifest::default(), None, deadline)?;
+    let mut unsettled = state.clone();
+    for directory in unsettled.directories.values_mut() {
+        Arc::make_mut(directory).settled = false;
+    }
+    let mut own = place.scan(&unsettled, None, deadline)?;
     for (path, directory) in &mut own.directories {
         let Some(recorded) = state.directories.get(path) else { continue };
         for (name, entry) in &mut Arc::make_mut(directory).files {

@@ -108,6 +108,9 @@ impl<'a> Repository<'a> {
         tree: &Path,
         deadline: Deadline,
     ) -> Result<HashMap<Vec<u8>, String>, ChangesError> {
+        if !self.index.exists() {
+            return Ok(HashMap::new());
+        }
         let mut command = self.command(tree);
         command.args(["ls-files", "-s", "-z"]);
         let listing = Git::output(command, "ls-files", Vec::new(), LISTING_BYTES, deadline)?;

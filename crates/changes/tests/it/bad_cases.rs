@@ -219,7 +219,7 @@ fn an_undo_of_what_may_be_the_work_of_another_turn_is_refused() {
             plan.takes_shared = true;
             changes.undo(&plan).unwrap();
             assert_eq!(tree.read("f"), "1\n");
-            // What was taken back is restored without asking.
+            // What was taken back is redone without asking.
             let plan = changes.plan_undo(session, Some(turn)).unwrap();
             assert!(plan.is_redo && !plan.is_refused_as_shared());
             changes.undo(&plan).unwrap();
@@ -233,6 +233,58 @@ fn an_undo_of_what_may_be_the_work_of_another_turn_is_refused() {
         changes.remove(&session).unwrap();
         changes.remove(SESSION).unwrap();
     }
+}
+
+/// A turn that began after another had written a file goes back to what that one wrote; its own record says nothing of what
+/// was there before both.
+#[test]
+fn turns_that_overlap_are_undone_in_any_order_and_redone() {
+    for order in [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
+        let tree = Tree::plain();
+        tree.write("f", "0");
+        let before = tree.state();
+        let begin = |turn: u64| {
+            let begun = tree.begin(turn);
+            tree.write("f", turn.to_string());
+            tree.write(format!("of {turn}"), "");
+            // The times at which turns begin are told apart by milliseconds.
+            std::thread::sleep(Duration::from_millis(3));
+            begun
+        };
+        let running: Vec<Begun> = (1..=3).map(begin).collect();
+        for begun in running {
+            begun.turn.finish().unwrap();
+        }
+        let after = tree.state();
+        let mut undone = Vec::new();
+        for turn in order {
+            let mut plan = tree.changes().plan_undo(SESSION, Some(turn)).unwrap();
+            assert!(plan.conflicts.is_empty(), "{turn} of {order:?}: {:?}", plan.conflicts);
+            plan.takes_shared = true;
+            if !plan.changes.is_empty() {
+                tree.changes().undo(&plan).unwrap();
+                undone.push(turn);
+            }
+        }
+        assert!(tree.state() == before, "{order:?}");
+        for turn in undone.into_iter().rev() {
+            let plan = tree.changes().plan_undo(SESSION, Some(turn)).unwrap();
+            assert!(plan.is_redo && !plan.is_refused(), "{turn} of {order:?}");
+            tree.changes().undo(&plan).unwrap();
+        }
+        assert!(tree.state() == after, "{order:?}");
+    }
+}
+
+#[test]
+fn a_plan_says_that_a_turn_is_running() {
+    let tree = Tree::plain();
+    tree.turn(1, |tree| tree.write("a", "1"));
+    let running = tree.begin(2);
+    let plan = tree.changes().plan_undo(SESSION, Some(1)).unwrap();
+    assert!(plan.is_busy && plan.is_refused() && plan.conflicts.is_empty());
+    running.turn.finish().unwrap();
+    assert!(!tree.changes().plan_undo(SESSION, Some(1)).unwrap().is_refused());
 }
 
 #[test]
@@ -579,16 +631,33 @@ fn what_a_turn_does_to_the_repository_is_recorded() {
     });
     let second = tree.git(&["rev-parse", "--short=7", "HEAD"]);
     let (first, second) = (first.trim(), second.trim());
-    assert_eq!(committed, format!("HEAD of DIR was main at {first} and is main at {second}"));
+    assert_eq!(
+        committed,
+        format!("HEAD of DIR was main at {first} and is main at {second}, by 1 commit")
+    );
     let switched = changed(3, &|tree| drop(tree.git(&["checkout", "-q", "-b", "topic"])));
     assert_eq!(switched, format!("HEAD of DIR was main at {second} and is topic at {second}"));
     tree.write("a", "2");
     let stashed = changed(4, &|tree| drop(tree.git(&["stash", "-q"])));
-    assert_eq!(stashed, "the stash of DIR has another latest entry");
+    assert_eq!(stashed, "the stash of DIR has 1 new entry");
+    let counted = tree.turn(40, |tree| {
+        for text in ["4", "5", "6"] {
+            tree.write("a", text);
+            tree.git(&["commit", "-q", "-a", "-m", text]);
+        }
+        tree.git(&["commit", "-q", "--amend", "-m", "amended"]);
+        tree.write("a", "7");
+        tree.git(&["stash", "-q"]);
+    });
+    assert_eq!(counted.repository.unwrap().counts(), "4 commits, 1 stash");
+    tree.git(&["reset", "-q", "--hard", second]);
+    tree.write("a", "2");
+    let dropped = changed(41, &|tree| drop(tree.git(&["stash", "drop", "-q"])));
+    assert_eq!(dropped, "the stash of DIR has another latest entry");
     tree.git(&["pack-refs", "--all"]);
     assert_eq!(changed(5, &|tree| tree.write("a", "3")), "");
     let detached = changed(6, &|tree| drop(tree.git(&["checkout", "-q", "-f", first])));
     assert_eq!(detached, format!("HEAD of DIR was topic at {second} and is {first}"));
     let removed = changed(7, &|tree| fs::remove_dir_all(tree.path(".git")).unwrap());
-    assert_eq!(removed, "the repository of DIR is gone: its commits, branches and stash");
+    assert_eq!(removed, "the repository of DIR is gone, with its commits, branches and stash");
 }

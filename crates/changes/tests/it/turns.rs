@@ -70,7 +70,7 @@ fn a_file_that_changed_since_is_named_and_nothing_is_taken_back() {
         .iter()
         .map(|conflict| format!("{}: {}", conflict.path, conflict.reason))
         .collect();
-    assert_eq!(conflicts, ["b: changed by turn 2 (max)"]);
+    assert_eq!(conflicts, ["b: changed by turn 2 (max); undo that one first"]);
     assert!(matches!(changes.undo(&plan), Err(ChangesError::Conflicts { .. })));
     assert_eq!(tree.state(), state);
 }
@@ -86,14 +86,14 @@ fn the_obstacle_that_is_named_is_the_one_that_is_left() {
         let plan = tree.changes().plan_undo(SESSION, Some(1)).unwrap();
         plan.conflicts[0].reason.clone()
     };
-    assert_eq!(obstacle(), "changed by turn 2 (max)");
+    assert_eq!(obstacle(), "changed by turn 2 (max); undo that one first");
     tree.undo(2);
     assert_eq!(
         (obstacle().as_str(), tree.read("a").as_str()),
         ("changed by a person before turn 2", "mine")
     );
     tree.undo(2);
-    assert_eq!(obstacle(), "changed by turn 2 (max)");
+    assert_eq!(obstacle(), "changed by turn 2 (max); undo that one first");
 }
 
 #[test]
@@ -269,13 +269,13 @@ fn each_undo_of_an_undo_changes_the_direction() {
     let changes = tree.changes();
     let cases = [
         ("read me\n", Direction::Undo),
-        ("changed\n", Direction::Restore),
+        ("changed\n", Direction::Redo),
         ("read me\n", Direction::Undo),
-        ("changed\n", Direction::Restore),
+        ("changed\n", Direction::Redo),
     ];
     for (text, expected) in cases {
         let plan = changes.plan_undo(SESSION, None).unwrap();
-        assert_eq!(plan.is_redo, expected == Direction::Restore);
+        assert_eq!(plan.is_redo, expected == Direction::Redo);
         let record = changes.undo(&plan).unwrap();
         assert_eq!(tree.read("README"), text);
         assert_eq!(direction(&changes.records(SESSION).unwrap(), &record), expected);

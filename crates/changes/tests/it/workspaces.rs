@@ -221,7 +221,7 @@ fn an_older_merge_is_undone_where_nothing_changed_its_files_since() {
     let conflict = &plan.conflicts[0];
     assert_eq!(
         (conflict.path.to_string(), &*conflict.reason),
-        ("added".to_owned(), "changed by turn 3 (max)")
+        ("added".to_owned(), "changed by turn 3 (max); undo that one first")
     );
     assert!(changes.undo(&plan).is_err());
     assert_eq!(tree.read("added"), "changed\n");

@@ -7,7 +7,7 @@ use convoke_changes::{Changes, ChangesError, Completed, Direction, UndoPlan};
 use convoke_session::TurnId;
 use serde_json::json;
 
-use super::changes::{file_json, path_json, paths_json, turn_json};
+use super::changes::{file_json, path_json, paths_json, reported, turn_json};
 use super::sessions::{parse_turn, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find_to_change, open_store};
@@ -21,7 +21,7 @@ use crate::terminal::{stderr, stdout};
 ///
 /// Shows what would change, and asks first. Nothing is undone if one of the files has changed since, if another turn
 /// ran in the directory at the same time and changed one of them too, or if the turn was interrupted and you may have
-/// changed one of them since. If the turn is undone already, its changes are restored.
+/// changed one of them since. The undo of a turn that is undone already is a redo.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The session: its id, either end of it, or `last`
@@ -42,13 +42,17 @@ pub struct Arguments {
     /// List all files, also more than 50
     #[arg(long)]
     all: bool,
-    /// Write JSON: the files, and whether they were restored; without --yes nothing is done
+    /// Write JSON: the files, and whether it was done; without --yes nothing is
     #[arg(long)]
     json: bool,
 }
 
 /// Runs `convoke undo`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    reported(arguments.json, undo(arguments))
+}
+
+fn undo(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let session = runtime.block_on(async {
@@ -75,9 +79,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     let mut out = stdout();
     let text = describe(&changes, &plan, if arguments.all { usize::MAX } else { LISTED })?;
-    if is_refused(&plan) {
+    if plan.is_refused() {
         write!(stderr(), "{text}")?;
-        let hint = if plan.conflicts.is_empty() {
+        let hint = if plan.conflicts.is_empty() && plan.is_refused_as_shared() {
             "; `--shared` takes these changes back too"
         } else {
             ""
@@ -123,10 +127,11 @@ fn report_completed(
                 "version": 1,
                 "turn": it.record.turn.turn,
                 "member": it.record.turn.member,
-                "redo": it.direction == Direction::Restore,
+                "redo": it.direction == Direction::Redo,
                 "done": true,
                 "completed": true,
                 "complete": it.left_alone.is_empty(),
+                "busy": false,
                 "directory": it.record.directory,
                 "files": files.iter().map(file_json).collect::<Vec<_>>(),
                 "conflicts": [],
@@ -146,10 +151,6 @@ fn report_completed(
     Ok(if is_whole { Outcome::Done } else { Outcome::Failed })
 }
 
-fn is_refused(plan: &UndoPlan) -> bool {
-    !plan.conflicts.is_empty() || plan.is_refused_as_shared()
-}
-
 /// Returns the outcome of an undo that was not refused: one that leaves files as they are has failed.
 fn outcome(plan: &UndoPlan) -> Outcome {
     if plan.left_alone.is_empty() { Outcome::Done } else { Outcome::Failed }
@@ -157,7 +158,7 @@ fn outcome(plan: &UndoPlan) -> Outcome {
 
 /// Writes an undo as JSON, and carries it out if the user confirmed.
 fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyhow::Result<Outcome> {
-    let is_done = is_confirmed && !is_refused(plan) && !plan.changes.is_empty();
+    let is_done = is_confirmed && !plan.is_refused() && !plan.changes.is_empty();
     let files = changes.diffs(&plan.directory, &plan.changes)?;
     let files: Vec<_> = files.iter().map(file_json).collect();
     let conflicts = plan.conflicts.iter();
@@ -187,6 +188,7 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
         "done": is_done,
         "completed": false,
         "complete": plan.left_alone.is_empty(),
+        "busy": plan.is_busy,
         "directory": plan.directory,
         "files": files,
         "conflicts": conflicts,
@@ -196,5 +198,5 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
         "unverified": paths_json(&plan.unverified),
         "notRecorded": not_recorded,
     }))?;
-    Ok(if is_refused(plan) { Outcome::Failed } else { outcome(plan) })
+    Ok(if plan.is_refused() { Outcome::Failed } else { outcome(plan) })
 }

@@ -170,7 +170,7 @@ fn remarks(record: &Record) -> Vec<Diagnostic> {
     };
     let incomplete = "changed before their first copy was complete; undo leaves them as they are";
     add(diagnostics::CHANGES_INCOMPLETE, incomplete, record.incomplete());
-    let unverified = "contents before this turn from the repository's objects, by size and time of the files alone";
+    let unverified = "contents before this turn taken from the repository's objects, identified by size and time only";
     let paths = record.unverified.iter().map(ToString::to_string).collect();
     add(diagnostics::CHANGES_UNVERIFIED, unverified, paths);
     let large = "recorded by hash alone, because of their size; undo leaves them as they are";
@@ -250,8 +250,8 @@ fn teammate_changes(
     for record in records[since..].iter().filter(|record| !record.changes.is_empty()) {
         let who = match (record.by, record.undoes) {
             _ if record.applied.is_some() => merge_name(direction(&records, record), record),
-            (_, Some(_)) if direction(&records, record) == Direction::Restore => {
-                format!("restoring turn {}", record.turn.turn)
+            (_, Some(_)) if direction(&records, record) == Direction::Redo => {
+                format!("a redo of turn {}", record.turn.turn)
             }
             (_, Some(_)) => format!("an undo of turn {}", record.turn.turn),
             (Author::Agent, None) => {
@@ -286,7 +286,7 @@ fn merge_name(direction: Direction, record: &Record) -> String {
     let prefix = match direction {
         Direction::Change => "",
         Direction::Undo => "an undo of ",
-        Direction::Restore => "restoring ",
+        Direction::Redo => "a redo of ",
     };
     format!("{prefix}a merge of the workspace of {member}")
 }
@@ -300,10 +300,9 @@ fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, ChangesError
     }
     let mut plan = changes.plan_undo(&session, request.turn.map(|turn| turn.0))?;
     plan.takes_shared = request.consent == UndoConsent::Shared;
-    let is_refused = !plan.conflicts.is_empty() || plan.is_refused_as_shared();
-    if is_refused || request.consent == UndoConsent::Preview {
+    if plan.is_refused() || request.consent == UndoConsent::Preview {
         let mut text = describe(changes, &plan, LISTED)?;
-        if !plan.conflicts.is_empty() {
+        if !plan.conflicts.is_empty() || plan.is_busy {
             text.push_str("nothing was undone");
         } else if plan.is_refused_as_shared() {
             text.push_str("/undo shared takes these back too");

@@ -4,7 +4,8 @@ use std::fmt::{Display, Write as _};
 use std::path::Path;
 
 use convoke_changes::{
-    Change, Changes, ChangesError, Completed, Direction, FileDiff, TreePath, UndoPlan, shown,
+    Change, Changes, ChangesError, Completed, Direction, FileDiff, Status, TreePath, UndoPlan,
+    shown,
 };
 use convoke_core::figures::thousands;
 
@@ -50,20 +51,23 @@ pub fn describe(changes: &Changes, plan: &UndoPlan, most: usize) -> Result<Strin
         list(&mut text, lines, plan.left_alone.len(), most);
     }
     if !plan.conflicts.is_empty() {
-        text.push_str("refused, because something else changed these files since:\n");
+        text.push_str("refused, because of these files:\n");
         let lines = plan.conflicts.iter().map(|it| format!("{}: {}", it.path, it.reason));
         list(&mut text, lines, plan.conflicts.len(), most);
+    }
+    if plan.is_busy {
+        text.push_str("refused, because a turn is running in the directory; wait for its end\n");
     }
     Ok(text)
 }
 
 /// Returns the report of an undo.
 pub fn done(plan: &UndoPlan) -> String {
-    let what = match (plan.is_redo, plan.left_alone.is_empty()) {
-        (false, true) => "undone".to_owned(),
-        (true, true) => "restored".to_owned(),
-        (false, false) => format!("undone in part: {} are restored", restored(plan)),
-        (true, false) => format!("restored in part: {} are restored", restored(plan)),
+    let verb = if plan.is_redo { "redone" } else { "undone" };
+    let what = if plan.left_alone.is_empty() {
+        verb.to_owned()
+    } else {
+        format!("{verb} in part: {} are restored", restored(plan))
     };
     let subject = match &plan.applied {
         Some(applied) => format!("the merge of the workspace of {}", applied.member),
@@ -89,7 +93,7 @@ pub fn unverified(paths: &[TreePath], most: usize) -> String {
     let mut text = String::new();
     if !paths.is_empty() {
         text.push_str(
-            "contents from the repository's objects, by size and time of the files alone:\n",
+            "contents taken from the repository's objects, identified by size and time only:\n",
         );
         list(&mut text, paths.iter(), paths.len(), most);
     }
@@ -107,10 +111,10 @@ pub fn completed(completed: &Completed) -> String {
         (Some(applied), Direction::Undo) => {
             format!("the undo of the merge of the workspace of {}", applied.member)
         }
-        (Some(applied), Direction::Restore) => {
-            format!("restoring the merge of the workspace of {}", applied.member)
+        (Some(applied), Direction::Redo) => {
+            format!("the redo of the merge of the workspace of {}", applied.member)
         }
-        (None, Direction::Restore) => format!("restoring turn {turn} ({member})"),
+        (None, Direction::Redo) => format!("the redo of turn {turn} ({member})"),
         (None, _) => format!("the undo of turn {turn} ({member})"),
     };
     let mut text = format!("{what} was interrupted, and is complete now; `undo` reverses it");
@@ -132,16 +136,11 @@ pub fn nothing_done(plan: &UndoPlan) -> &'static str {
 }
 
 fn title(plan: &UndoPlan) -> String {
-    let (turn, member) = (plan.turn.turn, &plan.turn.member);
+    let verb = if plan.is_redo { "redo" } else { "undo" };
     if let Some(applied) = &plan.applied {
-        let verb = if plan.is_redo { "restore" } else { "undo" };
         return format!("this would {verb} the merge of the workspace of {}", applied.member);
     }
-    if plan.is_redo {
-        format!("this would restore what turn {turn} ({member}) changed")
-    } else {
-        format!("this would undo turn {turn} ({member})")
-    }
+    format!("this would {verb} turn {} ({})", plan.turn.turn, plan.turn.member)
 }
 
 /// Counts the files that a partial undo restores: `2,048 of 15,002 files`.
@@ -163,7 +162,13 @@ pub fn change_lines(
             || format!("{} bytes", diff.bytes),
             |lines| format!("+{} −{}", lines.added, lines.removed),
         );
-        format!("{:<8} {}  {counted}", diff.status.as_str(), diff.path)
+        let what = match (diff.modes, diff.kinds) {
+            (Some((old, new)), _) if diff.status == Status::Mode => format!("{old:o} → {new:o}"),
+            (Some((old, new)), _) => format!("{counted}, mode {old:o} → {new:o}"),
+            (None, Some((old, new))) => format!("{old} → {new}, {counted}"),
+            (None, None) => counted,
+        };
+        format!("{:<8} {}  {what}", diff.status.as_str(), diff.path)
     };
     let diffs = changes.first_diffs(directory, list, most)?;
     let left_out = shown(list).count() - diffs.len();

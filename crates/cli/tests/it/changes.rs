@@ -1,6 +1,7 @@
 //! `convoke changes` and `convoke undo`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use serde_json::Value;
@@ -339,6 +340,59 @@ fn json_tells_what_an_undo_does_and_whether_it_was_done() {
     assert!(!project.path().join("new").exists());
 }
 
+#[test]
+fn json_has_the_error_too() {
+    let project = project("echo done");
+    project.run(&["run", "Go"]);
+    for (arguments, expected) in [
+        (&["undo", "--json"][..], "no turn of this session changed a file"),
+        (&["changes", "nothing", "--json"], "nothing"),
+        (&["changes", "apply", "max", "--json"], "max has no workspace"),
+    ] {
+        let output = project.output(arguments, b"");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let error = report["error"].as_str().unwrap();
+        assert!(error.contains(expected) && text.contains(error), "{arguments:?}: {error}: {text}");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn modes_commits_and_stashes_are_shown() {
+    let script = "chmod 755 gone; for n in 1 2 3; do echo $n >> src/a.rs; git commit -qam $n; done; \
+                  echo 4 >> src/a.rs; chmod 600 src/a.rs; git stash -q; chmod 600 src/a.rs; echo done";
+    let project = project(script);
+    let agents = project.home().join("config/agents.toml");
+    let text = fs::read_to_string(&agents).unwrap().replace("\"edit\"", "\"full\"");
+    fs::write(&agents, text).unwrap();
+    for name in ["gone", "src/a.rs"] {
+        fs::set_permissions(project.path().join(name), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    for arguments in [
+        &["init", "-q"][..],
+        &["config", "user.name", "u"],
+        &["config", "user.email", "u@example.org"],
+        &["config", "core.fileMode", "false"],
+        &["add", "-A"],
+        &["commit", "-qm", "first"],
+    ] {
+        let git = Command::new("git").args(arguments).current_dir(project.path()).status();
+        assert!(git.unwrap().success());
+    }
+    let run = project.run(&["run", "Go"]);
+    assert!(run.contains("  done\n"), "{run}");
+    let listed = project.run(&["changes"]);
+    assert!(listed.contains("turn 1, max  2 files, +3 −0, 3 commits, 1 stash\n"), "{listed}");
+    assert!(listed.contains("  mode     gone  644 → 755\n"), "{listed}");
+    assert!(listed.contains("  modified src/a.rs  +3 −0, mode 644 → 600\n"), "{listed}");
+    let diff = project.run(&["sessions", "show", "last", "--turn", "1", "--changes"]);
+    assert!(diff.contains(", by 3 commits; the stash of "), "{diff}");
+    let turn = json(&project, &["changes", "--json"])["turns"][0].clone();
+    assert_eq!((&turn["commits"], &turn["stashes"]), (&3.into(), &1.into()), "{turn}");
+    assert_eq!(turn["files"][0]["modes"], serde_json::json!(["644", "755"]), "{turn}");
+}
+
 /// Both agents wait until the other has begun.
 const AT_ONCE: &str = "touch started-$$; n=0; while [ $(ls started-* | wc -l) -lt 2 ] && [ $n -lt 900 ]; do \
                        n=$((n+1)); sleep 0.1; done; echo line >> gone; echo done";
@@ -408,9 +462,9 @@ fn what_two_sessions_did_at_the_same_time_is_named_and_not_undone_without_a_word
     // Its own mark counts for both turns only if the first had not begun before it.
     let is_left = nothing.contains("the files are as they were before");
     assert!(is_left || (nothing.contains("started-") && !nothing.contains("gone")), "{nothing}");
-    // What was taken back is restored without the flag.
-    let restored = project.run(&["undo", own, "--yes"]);
-    assert!(restored.contains("turn 1 (max) is restored"), "{restored}");
+    // What was taken back is redone without the flag.
+    let redone = project.run(&["undo", own, "--yes"]);
+    assert!(redone.contains("turn 1 (max) is redone"), "{redone}");
     assert_eq!(state(), "gone\nline\nline\n");
     let undone = project.run(&["undo", own, "--shared", "--yes"]);
     assert!(undone.contains("turn 1 (max) is undone"), "{undone}");
@@ -614,7 +668,7 @@ fn a_turn_that_does_not_exist_is_not_called_one_without_changes() {
     project.run(&["run", "Go"]);
     for command in ["undo", "changes"] {
         let none = project.run(&[command, "--turn", "7"]);
-        assert!(none.contains("nothing is recorded of turn 7: there is no such turn"), "{none}");
+        assert!(none.contains("turn 7 is not recorded: there is no such turn"), "{none}");
         let empty = project.run(&[command, "--turn", "1"]);
         assert!(empty.contains("turn 1 changed no file"), "{empty}");
     }

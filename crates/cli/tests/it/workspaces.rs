@@ -76,7 +76,7 @@ fn a_member_works_in_a_copy_and_its_changes_are_merged_and_undone() {
     assert!(!project.path().join("added").exists());
     assert!(read(&project, "text").contains("line 2\n"));
     let merge = shown(&["undo", "--merge", "max", "--yes"]);
-    assert!(merge.contains("the merge of the workspace of max is restored"), "{merge}");
+    assert!(merge.contains("the merge of the workspace of max is redone"), "{merge}");
     assert!(project.path().join("added").exists());
     shown(&["undo", "--merge", "max", "--yes"]);
     let nobody = shown(&["undo", "--merge", "sam"]);
@@ -257,7 +257,7 @@ fn a_link_in_place_of_a_workspace_does_not_hide_the_list() {
         "turn 1, max",
         "turn 2, sam",
         "workspace of max",
-        "is not a directory any more",
+        "is no longer a directory",
         "workspace of sam",
     ] {
         assert!(listed.contains(part), "{part}: {listed}");

@@ -78,8 +78,8 @@ pub fn turns(id: SessionId, changes: &[TurnChanges], shown: impl Fn(&Path) -> St
 fn title(id: SessionId, change: &TurnChanges) -> Markup {
     let turn = html! { a href=(format!("/sessions/{id}/turns/{}", change.turn)) { "turn " (change.turn) } };
     html! {
-        @if let Some(member) = &change.merged { @if change.restore { "Merge restored:" } @else if change.undo { "Undo of the merge" } @else { "Merge" } " of the workspace of " (line(member)) }
-        @else if change.restore { "Restored: " (turn) }
+        @if let Some(member) = &change.merged { @if change.redo { "Redo of the merge" } @else if change.undo { "Undo of the merge" } @else { "Merge" } " of the workspace of " (line(member)) }
+        @else if change.redo { "Redo of " (turn) }
         @else if change.undo { "Undo of " (turn) }
         @else if let Some(member) = &change.member {
             (line(member.as_str())) ", " (turn)

@@ -6,8 +6,8 @@ use std::io::Write as _;
 
 use clap::Args;
 use convoke_changes::{
-    Author, Changes, Direction, FileDiff, Record, TreePath, TurnKey, Workspace, WorkspaceTree,
-    direction, without_changes,
+    Author, Changes, Direction, FileDiff, Record, RepositoryChange, TreePath, TurnKey, Workspace,
+    WorkspaceTree, direction, without_changes,
 };
 use convoke_core::figures::hexadecimal;
 use convoke_core::name::shell_word;
@@ -54,9 +54,21 @@ pub struct Arguments {
 
 /// Runs `convoke changes`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    if let Some(command) = &arguments.command {
-        return command.run();
+    match &arguments.command {
+        Some(command) => command.run(),
+        None => reported(arguments.json, show(arguments)),
     }
+}
+
+/// Writes an error as JSON too, if JSON was asked for.
+pub(super) fn reported(is_json: bool, result: anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
+    if is_json && let Err(error) = &result {
+        write_json(&json!({"error": format!("{error:#}")}))?;
+    }
+    result
+}
+
+fn show(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let session = runtime
@@ -92,6 +104,10 @@ pub(super) fn write_diff(
     let mut out = stdout();
     let mut is_empty = true;
     for record in records {
+        if let Some(repository) = &record.repository {
+            is_empty = false;
+            writeln!(out, "{repository}")?;
+        }
         for diff in changes.diffs(&record.directory, &record.changes)? {
             is_empty = false;
             out.write_all(diff.text.as_bytes())?;
@@ -125,10 +141,13 @@ fn list(changes: &Changes, records: &[Record], most: usize) -> anyhow::Result<()
             writeln!(out, "{title}  not recorded: {why}")?;
             continue;
         }
-        writeln!(out, "{title}  {}", counts(changes, record))?;
+        let made = record.repository.as_ref().map(RepositoryChange::counts);
+        let made = made.filter(|made| !made.is_empty());
+        let made = made.map_or_else(String::new, |made| format!(", {made}"));
+        writeln!(out, "{title}  {}{made}", counts(changes, record))?;
         for other in record.shared_with.iter().filter(|_| record.undoes.is_none()) {
             let other = other.name_in(&record.turn.session);
-            writeln!(out, "  at the same time as {other}: a change may be of either")?;
+            writeln!(out, "  at the same time as {other}: a change may belong to either turn")?;
         }
         if let Some(repository) = &record.repository {
             writeln!(out, "  {repository}")?;
@@ -153,14 +172,14 @@ fn list_workspaces(changes: &Changes, session: &str) -> anyhow::Result<()> {
         let member = &workspace.member;
         let apply = format!("`convoke changes apply {}`", shell_word(member));
         let what = match count {
-            0 => "nothing that is not merged".to_owned(),
-            1 => format!("1 file that is not merged; {apply} merges it"),
-            _ => format!("{count} files that are not merged; {apply} merges them"),
+            0 => "everything is merged".to_owned(),
+            1 => format!("1 file is not merged; {apply} merges it"),
+            _ => format!("{count} files are not merged; {apply} merges them"),
         };
         writeln!(out, "workspace of {member}  {what}")?;
         let tree = match workspace.tree {
             WorkspaceTree::Missing => " is gone; the member's next turn restores it",
-            WorkspaceTree::Replaced => " is not a directory any more; move back what was there",
+            WorkspaceTree::Replaced => " is no longer a directory; move the original back",
             _ => "",
         };
         writeln!(out, "  {}{tree}", workspace.directory.display())?;
@@ -199,12 +218,12 @@ fn title(changes: &Changes, records: &[Record], record: &Record) -> String {
         let merge = format!("merge of the workspace of {}", applied.member);
         return match direction {
             Direction::Change => merge,
-            Direction::Undo => format!("undo of {merge}"),
-            Direction::Restore => format!("{merge}, restored"),
+            Direction::Undo => format!("undo of the {merge}"),
+            Direction::Redo => format!("redo of the {merge}"),
         };
     }
     match (record.by, record.undoes) {
-        (_, Some(_)) if direction == Direction::Restore => format!("turn {turn}, restored"),
+        (_, Some(_)) if direction == Direction::Redo => format!("redo of turn {turn}"),
         (_, Some(_)) => format!("undo of turn {turn}"),
         (Author::Agent, None) => {
             let place =
@@ -226,12 +245,14 @@ fn record_json(changes: &Changes, records: &[Record], record: &Record) -> anyhow
         "member": member,
         "by": record.by,
         "undo": record.undoes.is_some(),
-        "restore": direction(records, record) == Direction::Restore,
+        "redo": direction(records, record) == Direction::Redo,
         "hidden": paths_json(&record.hidden),
         "recorded": record.not_recorded.is_none(),
         "reason": record.not_recorded,
         "sharedWith": record.shared_with.iter().map(turn_json).collect::<Vec<_>>(),
         "repository": record.repository.as_ref().map(ToString::to_string),
+        "commits": record.repository.as_ref().map_or(0, |it| it.commits),
+        "stashes": record.repository.as_ref().map_or(0, RepositoryChange::stashes),
         "merged": record.applied.as_ref().map(|applied| &applied.member),
         "interrupted": record.interrupted,
         "uncertain": paths_json(&record.uncertain),
@@ -247,12 +268,15 @@ pub(super) fn turn_json(turn: &TurnKey) -> Value {
 }
 
 pub(super) fn file_json(diff: &FileDiff) -> Value {
-    let fields = json!({
+    let mut fields = json!({
         "status": diff.status.as_str(),
         "added": diff.lines.map(|lines| lines.added),
         "removed": diff.lines.map(|lines| lines.removed),
         "bytes": diff.bytes,
     });
+    if let Some((old, new)) = diff.modes {
+        fields["modes"] = json!([format!("{old:o}"), format!("{new:o}")]);
+    }
     path_json(&diff.path, fields)
 }
 

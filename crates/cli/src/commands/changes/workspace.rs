@@ -8,7 +8,7 @@ use clap_complete::ArgValueCompleter;
 use convoke_changes::{ApplyPlan, Changes, ChangesError, Workspace, WorkspaceTree};
 use serde_json::json;
 
-use super::{file_json, path_json};
+use super::{file_json, path_json, reported};
 use crate::commands::completions;
 use crate::commands::sessions::write_json;
 use crate::conversation::change_recorder::changes_of;
@@ -78,7 +78,7 @@ impl WorkspaceCommand {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<Outcome> {
         match self {
-            Self::Apply(apply) => apply.run(),
+            Self::Apply(apply) => reported(apply.json, apply.run()),
             Self::Discard(discard) => discard.run(),
         }
     }
@@ -193,7 +193,7 @@ fn describe(changes: &Changes, plan: &ApplyPlan) -> Result<String, ChangesError>
     if plan.changes.is_empty() && plan.conflicts.is_empty() {
         let _ = writeln!(
             text,
-            "the workspace of {member} has no changes that are not in {}",
+            "the workspace of {member} has no changes that {} lacks",
             project.display()
         );
     } else if !plan.changes.is_empty() {

@@ -201,7 +201,7 @@ fn turn_changes(
         member: is_agent.then(|| MemberName::new(&*record.turn.member)),
         by: if is_agent { "agent" } else { "person" },
         undo: record.undoes.is_some(),
-        restore: direction(records, record) == Direction::Restore,
+        redo: direction(records, record) == Direction::Redo,
         repository: record.repository.as_ref().map(ToString::to_string),
         not_recorded: record.not_recorded.clone(),
         shared_with: record
