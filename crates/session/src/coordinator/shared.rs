@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use convoke_agent::permission::PermissionAnswer;
 use convoke_core::{Diagnostic, NewMessage};
+use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::controls::StopRequest;
@@ -20,7 +21,7 @@ use crate::event_queue::Observer;
 use crate::follow::{Follower, interrupted};
 use crate::id::{MemberName, SessionId, TurnId};
 use crate::routing::conversation::Conversation;
-use crate::shared::{QuestionId, SharedState, TurnOffer, unclaimable};
+use crate::shared::{QuestionId, SEND_KEY, SharedState, TurnOffer, unclaimable};
 use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold, Store, StoreError};
 use crate::turn::TurnState;
@@ -53,14 +54,14 @@ impl Sharing {
         Self { store, follower: None, commits: None, resumed: None, told: None, attendance: None }
     }
 
-    /// Returns whether a message is in the inbox of a session.
+    /// Returns whether a message with a key is in the inbox of a session.
     pub(super) async fn is_in_inbox(
         &self,
         session: SessionId,
-        is_it: impl Fn(&str) -> bool,
+        key: Option<&Value>,
     ) -> Result<bool, StoreError> {
         let messages = self.store.inbox(session).await?;
-        Ok(messages.iter().any(|(_, message)| is_it(&message.content)))
+        Ok(messages.iter().any(|(_, message)| message.extra.get(SEND_KEY) == key))
     }
 
     /// Begins to listen, before the session is read: what is committed after that is announced.
