@@ -32,7 +32,13 @@ fn main() -> ExitCode {
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let mut problems = opening_problems(&lines);
         let prompts = prompts(&lines);
-        skipped += u32::from(prompts.is_empty());
+        let is_judged =
+            lines.iter().any(|line| is_opening(line) || is_sent(line, "session/prompt"));
+        skipped += u32::from(!is_judged);
+        // Convoke does not sign in.
+        if !is_judged && !lines.iter().any(|line| is_sent(line, "authenticate")) {
+            problems.push("it has no opening and no prompt".to_owned());
+        }
         for (number, at) in prompts.into_iter().enumerate() {
             let replay = replay(&name, &lines, at);
             let word = replay.result.verdict.as_str();
@@ -77,6 +83,11 @@ fn hash(text: &str) -> String {
 
 fn is_sent(line: &Value, method: &str) -> bool {
     line["dir"] == "->" && line["msg"]["method"] == method
+}
+
+fn is_opening(line: &Value) -> bool {
+    let methods = ["initialize", "session/new", "session/load", "session/resume"];
+    methods.iter().any(|method| is_sent(line, method))
 }
 
 /// Returns the lines on which prompts were sent.
@@ -326,10 +337,8 @@ fn event_problems(events: &[Value], result: &TurnResult) -> Vec<String> {
 fn opening_problems(lines: &[Value]) -> Vec<String> {
     let mut problems = Vec::new();
     for at in 0..lines.len() {
-        let is_opening = ["initialize", "session/new", "session/load", "session/resume"]
-            .iter()
-            .any(|method| is_sent(&lines[at], method));
-        let Some(answered) = response(lines, at).filter(|_| is_opening) else { continue };
+        let answered = response(lines, at).filter(|_| is_opening(&lines[at]));
+        let Some(answered) = answered else { continue };
         let answered = &lines[answered]["msg"];
         let mut session = Session::new(Acp::new(100), settings(&json!([{ "text": "hi" }])));
         let mut events = Vec::new();

@@ -28,7 +28,7 @@ const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/streams.expec
 fn main() -> ExitCode {
     let expected = expected_results();
     let mut results = String::new();
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    let (mut passed, mut failed) = (0, 0);
     let mut found = Vec::new();
     let roots = streams_directories();
     for root in &roots {
@@ -50,8 +50,8 @@ fn main() -> ExitCode {
             }
         };
         let Some(account) = recording.read(1 << 16) else {
-            println!("skipped: no reader is known for {}", recording.name);
-            skipped += 1;
+            println!("  FAILED {}: no reader is known for it", recording.name);
+            failed += 1;
             continue;
         };
         let result = result_line(&recording.name, &account);
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     if std::env::var_os("UPDATE_EXPECTED").is_some() {
         std::fs::write(EXPECTED, results).expect("the expected results can be written");
     }
-    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    println!("{passed} passed, {failed} failed, 0 skipped");
     if failed == 0 && (passed > 0 || roots.is_empty()) {
         ExitCode::SUCCESS
     } else {

@@ -149,6 +149,21 @@ fn pure_crates_use_no_file_clock_environment_or_network() {
 }
 
 #[test]
+fn queues_between_stages_are_bounded() {
+    /// The input of a program, which is bounded by its bytes.
+    const BOUNDED_OTHERWISE: [&str; 1] = ["crates/agent/src/process/supervise.rs"];
+    let Some(root) = workspace() else { return };
+    for (path, code) in sources(&root) {
+        let code = without_comments(&code);
+        let is_unbounded = ["unbounded_channel", "std::sync::mpsc::channel(", "mpsc::channel()"]
+            .iter()
+            .any(|name| code.contains(name));
+        let is_known = BOUNDED_OTHERWISE.iter().any(|it| path == root.join(it));
+        assert_eq!(is_unbounded, is_known, "{}", path.display());
+    }
+}
+
+#[test]
 fn servers_and_wire_formats_contain_nothing_about_a_cli() {
     let Some(root) = workspace() else { return };
     for (path, code) in sources(&root) {

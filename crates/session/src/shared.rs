@@ -14,6 +14,9 @@ use crate::id::{MemberName, Millis, SessionId, TurnId};
 use crate::routing::guard::Guard;
 use crate::store::Holder;
 
+/// The field of a message that distinguishes it from all others, for a sender that does not know whether it was stored.
+pub(crate) const SEND_KEY: &str = "sendKey";
+
 /// The number of a message in an inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InboxNumber(pub i64);

@@ -214,6 +214,7 @@ impl<'d> Supervisor<'d> {
         redactor: &'d Redactor,
         limits: Limits,
     ) -> Self {
+        // `say` bounds it by bytes: a dialogue does not wait, and one input may be larger than many.
         let (input, inputs) = mpsc::unbounded_channel();
         let unread = Arc::new(AtomicUsize::new(0));
         // A separate task, so that a child that does not read cannot block reading its output.

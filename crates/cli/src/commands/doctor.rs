@@ -171,10 +171,8 @@ fn trust_here(host_environment: &HostEnvironment) -> Trust {
     if let Some(project) = project {
         return project.trust();
     }
-    let cwd = host_environment.cwd.canonicalize();
-    let cwd = cwd.unwrap_or_else(|_| host_environment.cwd.clone());
-    let is_trusted = TrustedDirectories::load(&home).is_ok_and(|trusted| trusted.contains(&cwd));
-    if is_trusted { Trust::Trusted } else { Trust::Untrusted }
+    let trusted = TrustedDirectories::load(&home).unwrap_or_default();
+    trusted.trust_here(&host_environment.cwd, Some(&host_environment.home))
 }
 
 /// Returns the errors of the team file that a run here would use.

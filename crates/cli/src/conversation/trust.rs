@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use convoke_agent::command_files::CommandFiles;
 use convoke_files::{Disk, FileKind, Files};
+use convoke_model::root_of;
 use convoke_redact::is_secret_name;
 use convoke_team::{Choice, Grant, MemberChoices, Trust};
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ use crate::outcome::UsageError;
 
 const FILE: &str = "trusted.json";
 
-/// The trusted directories by real path. Trust does not extend to directories below.
+/// The trusted directories by real path. Trust does not extend to the team files of directories below.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedDirectories {
     directories: BTreeMap<PathBuf, DirectoryGrant>,
@@ -136,9 +137,13 @@ impl TrustedDirectories {
         if asked.iter().all(is_covered) { DirectoryTrust::Trusted } else { DirectoryTrust::Changed }
     }
 
-    /// Returns whether the user trusts the files of a directory, independently of its team file.
-    pub fn contains(&self, directory: &Path) -> bool {
-        self.directories.contains_key(directory)
+    /// Returns whether the user trusts a directory without a team file. Instruction files are read from the root of its
+    /// repository down, so trust in the root counts too.
+    pub fn trust_here(&self, cwd: &Path, home: Option<&Path>) -> Trust {
+        let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+        let root = root_of(&cwd, home);
+        let here = [&cwd, &root].map(|directory| self.trust_of(directory, &[]));
+        if here.contains(&DirectoryTrust::Trusted) { Trust::Trusted } else { Trust::Untrusted }
     }
 
     /// Returns the grant of a directory.

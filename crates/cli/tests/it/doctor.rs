@@ -274,3 +274,22 @@ fn an_instruction_file_that_a_run_withholds_is_named() {
     assert!(!trusted.contains("is started without"), "{trusted}");
     assert!(trusted.contains("CLAUDE.md (9 bytes)"), "{trusted}");
 }
+
+/// `ask` reads instruction files from the root of the repository down, and trust in the root counts for both.
+#[test]
+fn a_directory_of_a_trusted_repository_is_trusted_like_its_root() {
+    let context = with_all()
+        .file("shop/.git/HEAD", "ref: refs/heads/main\n")
+        .file("shop/CLAUDE.md", "Use tabs.\n")
+        .file("shop/cart/.keep", "");
+    let here = |arguments: &[&str]| {
+        let mut command = context.command(arguments);
+        let output = command.current_dir(context.path().join("shop/cart")).output().expect("it runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let untrusted = here(&["doctor"]);
+    assert!(untrusted.contains("is started without"), "{untrusted}");
+    context.run(&["trust", "--yes", "shop"]);
+    let trusted = here(&["doctor"]);
+    assert!(!trusted.contains("is started without"), "{trusted}");
+}

@@ -72,8 +72,10 @@ fn verdict(folder: &Path, packs: &Path) -> Verdict {
         Ok(scenario) => scenario,
         Err(wrong) => return Verdict::Failed(wrong),
     };
-    if scenario.text("driver") != Some("exec") {
-        return Verdict::Skipped("it is no run of `codex exec`".to_owned());
+    match scenario.text("driver") {
+        Some("exec") => {}
+        Some("app") => return Verdict::Skipped("it is no run of `codex exec`".to_owned()),
+        other => return Verdict::Failed(format!("the driver {other:?} is unknown")),
     }
     run::all(&scenario, packs).unwrap_or_else(Verdict::Failed)
 }

@@ -3,15 +3,18 @@
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId, NewMessage};
 use convoke_team::Team;
+use serde_json::Value;
 use tokio::time::timeout;
+use uuid::Uuid;
 
-use super::{Coordinator, CoordinatorError, INBOX_LIMIT};
+use super::team_calls::PAGE;
+use super::{Coordinator, CoordinatorError};
 use crate::diagnostics;
 use crate::event::{SessionEventKind, ShownMessage, StopReason};
-use crate::id::{MemberName, MessageNumber, Millis};
+use crate::id::{MemberName, MessageNumber, Millis, SessionId};
 use crate::routing::conversation::{Conversation, MessageEffects};
 use crate::routing::{Call, Routed, route};
-use crate::shared::InboxNumber;
+use crate::shared::{InboxNumber, SEND_KEY};
 use crate::store::{Commit, Store, StoreError};
 use crate::turn::{Turn, TurnState};
 
@@ -69,10 +72,8 @@ impl<S: Store> Coordinator<S> {
     /// message if it was stored.
     async fn send_all(&mut self) -> Result<Option<MessageId>, CoordinatorError> {
         let mut id = None;
-        while let Some(message) = self.unsent.front().map(|first| first.message.clone()) {
-            id = if self.was_sent().await? {
-                None
-            } else if self.is_held_or_claimed().await? {
+        while let Some(message) = self.next_unsent().await? {
+            id = if self.is_held_or_claimed().await? {
                 self.refresh().await?;
                 // A new message continues a conversation that was cancelled.
                 self.stop = None;
@@ -90,11 +91,9 @@ impl<S: Store> Coordinator<S> {
     /// Stores the messages that were added while agents ran.
     pub(super) async fn store_interjected(&mut self) -> Result<(), CoordinatorError> {
         self.take_interjected();
-        while let Some(message) = self.unsent.front().map(|first| first.message.clone()) {
-            if !self.was_sent().await? {
-                let stored = self.store_message(message, None).await;
-                self.settle_first(stored)?;
-            }
+        while let Some(message) = self.next_unsent().await? {
+            let stored = self.store_message(message, None).await;
+            self.settle_first(stored)?;
         }
         Ok(())
     }
@@ -102,11 +101,9 @@ impl<S: Store> Coordinator<S> {
     /// Puts the messages that were added while other processes run turns into the inbox of the session.
     pub(super) async fn send_interjected(&mut self) -> Result<(), CoordinatorError> {
         self.take_interjected();
-        while let Some(message) = self.unsent.front().map(|first| first.message.clone()) {
-            if !self.was_sent().await? {
-                let put = self.put_into_inbox(&message).await.map_err(Into::into);
-                self.settle_first(put)?;
-            }
+        while let Some(message) = self.next_unsent().await? {
+            let put = self.put_into_inbox(&message).await.map_err(Into::into);
+            self.settle_first(put)?;
         }
         Ok(())
     }
@@ -117,28 +114,37 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Returns whether an attempt that seemed to fail stored the first unsent message, and removes the message
-    /// in that case.
-    async fn was_sent(&mut self) -> Result<bool, StoreError> {
-        let last = self.conversation.last_message();
-        let Some(first) = self.unsent.front_mut() else { return Ok(false) };
-        let Some(after) = first.after else {
-            first.after = Some(last);
-            return Ok(false);
-        };
-        let is_it = |content: &str| content == first.message.content;
-        let mut is_sent = match &self.sharing {
-            Some(sharing) => sharing.is_in_inbox(self.session, is_it).await?,
-            None => false,
-        };
-        if !is_sent {
-            let stored = self.store.messages_after(self.session, after, INBOX_LIMIT).await?;
-            is_sent = stored.iter().any(|stored| is_it(&stored.message.content));
+    /// Returns the first unsent message, with its key if others write the session too. Removes one that an attempt
+    /// stored which seemed to fail.
+    async fn next_unsent(&mut self) -> Result<Option<NewMessage>, StoreError> {
+        if self.sharing.is_none() {
+            self.refresh().await?;
         }
-        if is_sent {
+        let last = self.conversation.last_message();
+        loop {
+            let Some(first) = self.unsent.front_mut() else { return Ok(None) };
+            let Some(after) = first.after else {
+                first.after = Some(last);
+                if self.sharing.is_some() {
+                    let key = Uuid::now_v7().to_string();
+                    first.message.extra.insert(SEND_KEY.to_owned(), key.into());
+                }
+                return Ok(Some(first.message.clone()));
+            };
+            let key = first.message.extra.get(SEND_KEY);
+            let is_sent = match &self.sharing {
+                // Only this process writes, and it stores nothing before this message.
+                None => last > after,
+                Some(sharing) => {
+                    sharing.is_in_inbox(self.session, key).await?
+                        || is_stored(&self.store, self.session, after, key).await?
+                }
+            };
+            if !is_sent {
+                return Ok(Some(first.message.clone()));
+            }
             self.unsent.pop_front();
         }
-        Ok(is_sent)
     }
 
     /// Removes the first unsent message, unless it is unknown whether it was stored.
@@ -252,6 +258,23 @@ impl<S: Store> Coordinator<S> {
         let diagnostic = Diagnostic::new(diagnostics::QUEUE_FULL, message).with_count(left_out);
         self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
         self.stop = Some(StopReason::QueueFull { person: self.asker(), limit, left_out });
+    }
+}
+
+/// Returns whether a message with a key was stored after another one.
+async fn is_stored(
+    store: &impl Store,
+    session: SessionId,
+    mut after: MessageNumber,
+    key: Option<&Value>,
+) -> Result<bool, StoreError> {
+    loop {
+        let page = store.messages_after(session, after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(false) };
+        after = last.number;
+        if page.iter().any(|stored| stored.message.extra.get(SEND_KEY) == key) {
+            return Ok(true);
+        }
     }
 }
 

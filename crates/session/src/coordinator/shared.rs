@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use convoke_core::{Diagnostic, NewMessage};
+use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::controls::StopRequest;
@@ -17,7 +18,7 @@ use crate::event::{SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::follow::{Follower, interrupted};
 use crate::id::{MemberName, SessionId, TurnId};
-use crate::shared::TurnOffer;
+use crate::shared::{SEND_KEY, TurnOffer};
 use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold, Store, StoreError};
 
@@ -57,14 +58,14 @@ impl SharedSession {
         }
     }
 
-    /// Returns whether a message is in the inbox of a session.
+    /// Returns whether a message with a key is in the inbox of a session.
     pub(super) async fn is_in_inbox(
         &self,
         session: SessionId,
-        is_it: impl Fn(&str) -> bool,
+        key: Option<&Value>,
     ) -> Result<bool, StoreError> {
         let messages = self.store.inbox(session).await?;
-        Ok(messages.iter().any(|(_, message)| is_it(&message.content)))
+        Ok(messages.iter().any(|(_, message)| message.extra.get(SEND_KEY) == key))
     }
 
     /// Starts to listen. Must happen before the session is read, so that every later commit is announced.

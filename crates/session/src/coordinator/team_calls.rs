@@ -34,7 +34,7 @@ use crate::turn::{Turn, TurnState};
 /// The maximum number of turns that wait for each other's answers.
 pub const MOST_DEPTH: usize = 3;
 /// The number of messages that are read at once.
-const PAGE: usize = 256;
+pub(super) const PAGE: usize = 256;
 /// The maximum number of queued calls. Beyond it, callers wait.
 const CALL_QUEUE: usize = 32;
 

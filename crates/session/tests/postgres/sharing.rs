@@ -367,6 +367,30 @@ async fn a_message_said_while_the_server_is_away_is_stored_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_with_the_words_of_another_is_not_taken_for_it() {
+    let cluster = Cluster::start();
+    let proxy = Proxy::start(cluster.socket());
+    let (options, lease) = (proxy.url().parse().unwrap(), Duration::from_secs(2));
+    let here = PostgresStore::open_with(options, lease, Failpoint::default()).await.unwrap();
+    let there = node(&cluster).await;
+    let new = session();
+    let observer = Box::new(Seen::default());
+    let mut ada = Coordinator::create(here, new.clone(), team(&[]), observer).await.unwrap();
+    // The connection is lost before the commit reaches the server, and another process says the same meanwhile.
+    proxy.stop_at_commit(true);
+    let accepting = tokio::spawn(async move { ada.accept(says("yes")).await.unwrap() });
+    proxy.wait_for_stop();
+    there.say(new.id, &says("yes")).await.unwrap();
+    proxy.go_on();
+    accepting.await.unwrap();
+    let mut other = Coordinator::open(there.clone(), new.id, team(&[]), Box::new(Seen::default()))
+        .await
+        .unwrap();
+    other.run().await.unwrap();
+    assert_eq!(texts(&there, new.id).await, ["yes", "yes"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_leaves_while_the_server_is_away_gets_the_message_back() {
     let cluster = Cluster::start();
     let store = node(&cluster).await;

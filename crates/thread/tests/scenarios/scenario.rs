@@ -62,14 +62,6 @@ impl Scenario {
     pub(crate) fn rollouts(&self) -> &[Vec<Value>] {
         &self.rollouts
     }
-
-    /// Returns the reason why this harness cannot replay the scenario, if any.
-    pub(crate) fn reason_to_skip(&self) -> Option<String> {
-        match self.text("driver") {
-            Some("exec" | "app") => None,
-            other => Some(format!("the driver {other:?} is not one of exec and app")),
-        }
-    }
 }
 
 pub(crate) fn list(value: &Value) -> &[Value] {

@@ -58,8 +58,8 @@ pub(super) struct Client {
     settings: ClientSettings,
     access: Option<Access>,
     terminals: BTreeMap<String, OpenTerminal>,
-    ended: mpsc::UnboundedSender<String>,
-    endings: mpsc::UnboundedReceiver<String>,
+    ended: mpsc::Sender<String>,
+    endings: mpsc::Receiver<String>,
     /// The ended terminals that were not handled yet.
     woken: Vec<String>,
     /// The number of the last event or terminal.
@@ -118,7 +118,7 @@ pub(super) struct Change {
 
 impl Client {
     pub fn new(settings: ClientSettings) -> Self {
-        let (ended, endings) = mpsc::unbounded_channel();
+        let (ended, endings) = mpsc::channel(MOST_TERMINALS);
         Self {
             settings,
             access: None,
@@ -271,7 +271,7 @@ impl Client {
         let (ended, ended_id) = (self.ended.clone(), id.clone());
         let tell = move || {
             // The turn may be over.
-            let _ = ended.send(ended_id);
+            let _ = ended.send(ended_id).await;
         };
         let terminal = Terminal::start(launch, policy.as_ref(), guardian, bounds, tell)
             .map_err(|error| Refusal::new(FAILED, format!("cannot start a command: {error}")))?;

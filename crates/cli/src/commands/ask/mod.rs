@@ -12,14 +12,13 @@ use anyhow::Context as _;
 use convoke_agent::config::ApiWire;
 use convoke_agent::event::EventKind;
 use convoke_agent::id::ThreadId;
-use convoke_agent::turn_input::Trust;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, TurnInput, Verdict};
 use convoke_core::Diagnostic;
 use convoke_files::Disk;
 use convoke_model::{
     CallLimits, Client, Endpoint, Host, Key, ModelAgent, Proxies, Settings, may_speak_chat,
-    root_of, undo_compaction,
+    undo_compaction,
 };
 use convoke_session::AnyStore;
 use convoke_thread::config::{DEFAULT_MODEL, Wire};
@@ -285,11 +284,8 @@ fn turn_input(
 ) -> anyhow::Result<TurnInput> {
     let cwd = std::env::current_dir().context("cannot determine the working directory")?;
     let mut turn_input = TurnInput::new(question, cwd.clone());
-    // Instruction files are read from the repository's root down, so trust in either directory counts.
     let trusted = TrustedDirectories::load(home)?;
-    if trusted.contains(&cwd) || trusted.contains(&root_of(&cwd, machine::home().as_deref())) {
-        turn_input.trust = Trust::Trusted;
-    }
+    turn_input.trust = trusted.trust_here(&cwd, machine::home().as_deref());
     turn_input.resume = thread.map(|thread| convoke_agent::turn_input::ResumeHandle {
         session: thread.as_str().to_owned(),
         cwd,

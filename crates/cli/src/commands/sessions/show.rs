@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use clap::Args;
 use convoke_agent::thread::RequestRecord;
 use convoke_changes::Author;
+use convoke_core::ledger::Table;
 use convoke_session::progress::AttemptProgress;
 use convoke_session::rows::each_turn;
 use convoke_session::sent_turn::requests_of;
@@ -14,7 +15,7 @@ use convoke_session::{AnyStore, Attempt, SentTurn, SessionId, Turn, TurnId};
 use super::cache;
 use super::conversation;
 use super::sent::{self, Showing};
-use super::turn::{self, find_turn, read_sent};
+use super::turn::{find_turn, read_sent};
 use super::{SessionArgument, heading, parse_turn, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::figures::{dollars, number};
@@ -141,12 +142,13 @@ async fn show_turn(
         write!(stdout(), "{}{}", describe(&sent, paint), describe_requests(&requests))?;
     }
     if arguments.explain {
+        let ledger = &sent.ledger;
         if arguments.prompt || arguments.system {
             let mut err = stderr();
-            let ledger = turn::explain(&sent, store, session, ledger_style(&err)).await?;
-            write!(err, "{ledger}")?;
+            let style = ledger_style(&err);
+            write!(err, "{}", Table { ledger, style })?;
         } else {
-            page(&turn::explain(&sent, store, session, ledger_style(&stdout())).await?)?;
+            page(&Table { ledger, style: ledger_style(&stdout()) }.to_string())?;
         }
     }
     Ok(())

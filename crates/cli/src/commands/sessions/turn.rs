@@ -1,8 +1,6 @@
-//! A stored turn: found by its number, and its ledger as a table.
+//! A stored turn, found by its number.
 
-use convoke_core::ledger::{Style, Table};
-use convoke_session::prompt::PromptRecord;
-use convoke_session::{AnyStore, Content, SentTurn, SessionId, Store as _, Turn, TurnId, rows};
+use convoke_session::{AnyStore, SentTurn, SessionId, Store as _, Turn, TurnId, rows};
 
 use crate::outcome::UsageError;
 
@@ -23,25 +21,6 @@ pub(super) async fn read_sent(
         };
         UsageError(problem).into()
     })
-}
-
-/// Returns the ledger of a turn as a table. The prompt is assembled again for it; if this version of the engine
-/// gives another ledger, the stored one is returned as JSON.
-pub(super) async fn explain(
-    sent: &SentTurn,
-    store: &AnyStore,
-    session: SessionId,
-    style: Style<'_>,
-) -> anyhow::Result<String> {
-    let stored = &sent.ledger_json;
-    let input = store.content(sent.attempt.input.hash).await?;
-    let input = PromptRecord::from_record(&input)?;
-    let material = input.read(store, session).await?;
-    let as_stored = || format!("{stored}\n");
-    let Ok(output) = input.assemble(&material) else { return Ok(as_stored()) };
-    let is_same = serde_json::to_string(&output.ledger)? == *stored
-        && Content::new(&*output.prompt).reference() == sent.attempt.prompt;
-    Ok(if is_same { Table { ledger: &output.ledger, style }.to_string() } else { as_stored() })
 }
 
 /// Finds a turn of a session.

@@ -9,7 +9,7 @@ use super::database::{CHANNEL, Connection};
 use crate::attachment::Attachment;
 use crate::coordinator::INBOX_LIMIT;
 use crate::id::SessionId;
-use crate::shared::InboxNumber;
+use crate::shared::{InboxNumber, SEND_KEY};
 use crate::store::StoreError;
 
 impl PostgresStore {
@@ -69,7 +69,7 @@ impl PostgresStore {
 fn row(message: &NewMessage) -> Value {
     json!({
         "person": message.speaker.name(), "text": message.content, "to": message.addressees(),
-        "attachments": Attachment::from_message(message),
+        "attachments": Attachment::from_message(message), "key": message.extra.get(SEND_KEY),
     })
 }
 
@@ -78,6 +78,9 @@ fn message_of_row(mut row: Value) -> serde_json::Result<NewMessage> {
     let message = NewMessage::from_person(person, String::deserialize(row["text"].take())?);
     let mut message = message.to(Vec::<String>::deserialize(row["to"].take())?);
     Attachment::add(Vec::deserialize(row["attachments"].take())?, &mut message);
+    if let Value::String(key) = row["key"].take() {
+        message.extra.insert(SEND_KEY.to_owned(), key.into());
+    }
     Ok(message)
 }
 
