@@ -8,7 +8,7 @@ use crate::diagnostics;
 use crate::history::{Entry, History, Origin, Piece, Section, user_text_ranges};
 use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
-use crate::truncate::{Cut, truncate_middle};
+use crate::truncate::{TruncatedText, truncate_middle};
 
 /// The number of tokens of user messages that a compaction keeps.
 const KEPT_TOKENS: u64 = 20_000;
@@ -89,7 +89,7 @@ fn keep(
         }
         let policy = TruncationPolicy::Tokens(remaining);
         let cut = truncate_middle(text, policy);
-        let bytes = |cut: &Cut| cut.pieces.iter().map(Piece::text_bytes).sum::<u64>();
+        let bytes = |cut: &TruncatedText| cut.pieces.iter().map(Piece::text_bytes).sum::<u64>();
         let lost = size - cut.as_ref().map_or(size, bytes);
         let message = format!("{lost} bytes of a user message did not fit into {budget} tokens");
         diagnostics

@@ -4,7 +4,7 @@ use convoke_explain::{Edition, Session, explain};
 use convoke_files::MemoryTree;
 use convoke_thread::config::{Config, Machine, Overrides};
 use convoke_thread::pack::Shape;
-use convoke_thread::skills::{Places, find};
+use convoke_thread::skills::{SkillSearch, find};
 
 const RULE: &str = "/r/.claude/rules/a.md";
 const SKILL: &str = "/r/.codex/skills/a/SKILL.md";
@@ -46,7 +46,7 @@ fn check_skill(tree: &MemoryTree) -> bool {
     let config = Config::load(tree, &machine, shape, &Overrides::default());
     let config = config.expect("a configuration of defaults");
     let places =
-        Places { cwd: Path::new("/r"), machine: &machine, config: &config, shape, system: &[] };
+        SkillSearch { cwd: Path::new("/r"), machine: &machine, config: &config, shape, system: &[] };
     let mut diagnostics = Vec::new();
     let skills = find(tree, &places, &mut diagnostics);
     assert_eq!(skills.len() + diagnostics.len(), 1, "a skill is listed or refused");

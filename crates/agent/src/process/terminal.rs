@@ -123,7 +123,7 @@ struct Running {
 impl Running {
     async fn run(&self, launch: &Launch, guardian: &Guardian) {
         let exit = match GuardedChild::start(launch, guardian).await {
-            Ok((child, pipes)) => self.run(child, pipes).await,
+            Ok((child, pipes)) => self.wait(child, pipes).await,
             Err(error) => {
                 lock(&self.state).output.push(0, format!("{error}\n").as_bytes());
                 Exit::Unknown
@@ -132,7 +132,7 @@ impl Running {
         lock(&self.state).exit = Some(exit);
     }
 
-    async fn run(&self, mut child: GuardedChild, pipes: Pipes) -> Exit {
+    async fn wait(&self, mut child: GuardedChild, pipes: Pipes) -> Exit {
         let Pipes { stdin, mut stdout, mut stderr } = pipes;
         drop(stdin);
         let (mut out, mut err) = (vec![0; 32 << 10], vec![0; 32 << 10]);

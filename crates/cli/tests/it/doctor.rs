@@ -284,7 +284,8 @@ fn a_directory_of_a_trusted_repository_is_trusted_like_its_root() {
         .file("shop/cart/.keep", "");
     let here = |arguments: &[&str]| {
         let mut command = context.command(arguments);
-        let output = command.current_dir(context.path().join("shop/cart")).output().expect("it runs");
+        let output =
+            command.current_dir(context.path().join("shop/cart")).output().expect("it runs");
         String::from_utf8(output.stdout).expect("text")
     };
     let untrusted = here(&["doctor"]);

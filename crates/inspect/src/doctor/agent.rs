@@ -7,7 +7,7 @@ use super::{instructions, network, sign_in};
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
-use convoke_agent::relayed::{self, CannotRelay, Started};
+use convoke_agent::relayed::{self, CannotRelay, CliStart};
 use convoke_agent::turn_input::Trust;
 use convoke_agent::vendor::{Facts, Vendor};
 
@@ -55,7 +55,7 @@ pub(super) fn examine(
 fn hosts(vendor: Vendor, host_environment: &HostEnvironment, trust: Trust) -> Vec<String> {
     let mut env: Vec<_> = host_environment.environment.clone().into_iter().collect();
     env.push(("HOME".into(), host_environment.home.clone().into()));
-    let started = Started {
+    let started = CliStart {
         vendor,
         is_adapter: false,
         arguments: &[],

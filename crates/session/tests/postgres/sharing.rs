@@ -381,7 +381,7 @@ async fn a_message_with_the_words_of_another_is_not_taken_for_it() {
     let accepting = tokio::spawn(async move { ada.accept(says("yes")).await.unwrap() });
     proxy.wait_for_stop();
     there.say(new.id, &says("yes")).await.unwrap();
-    proxy.go_on();
+    proxy.resume();
     accepting.await.unwrap();
     let mut other = Coordinator::open(there.clone(), new.id, team(&[]), Box::new(Seen::default()))
         .await

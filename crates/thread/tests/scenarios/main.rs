@@ -31,8 +31,8 @@ fn main() {
     };
     let mut groups: BTreeMap<String, [usize; 2]> = BTreeMap::new();
     let mut total = [0; 2];
-    let mut mutations = mutate::Tally::default();
-    let mut sessions = session::Tally::default();
+    let mut mutations = mutate::MutationCounts::default();
+    let mut sessions = session::SessionFileCounts::default();
     for folder in scenarios {
         let name = folder.file_name().unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
@@ -68,8 +68,8 @@ enum Verdict {
 fn run(
     folder: &Path,
     packs: &Path,
-    mutations: &mut mutate::Tally,
-    sessions: &mut session::Tally,
+    mutations: &mut mutate::MutationCounts,
+    sessions: &mut session::SessionFileCounts,
 ) -> (String, Verdict) {
     let scenario = match Scenario::read(folder) {
         Ok(scenario) => scenario,

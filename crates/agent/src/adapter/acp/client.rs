@@ -271,7 +271,7 @@ impl Client {
         let (ended, ended_id) = (self.ended.clone(), id.clone());
         let tell = move || {
             // The turn may be over.
-            let _ = ended.send(ended_id).await;
+            let _ = ended.try_send(ended_id);
         };
         let terminal = Terminal::start(launch, policy.as_ref(), guardian, bounds, tell)
             .map_err(|error| Refusal::new(FAILED, format!("cannot start a command: {error}")))?;
