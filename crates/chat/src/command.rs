@@ -44,7 +44,7 @@ pub enum Verb {
 
 /// The kind of argument of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
+pub enum ArgumentKind {
     /// None.
     Nothing,
     /// Words, or nothing.
@@ -67,7 +67,7 @@ pub struct Entry {
     /// The name, without the slash.
     pub name: &'static str,
     /// The kind of argument.
-    pub takes: Takes,
+    pub takes: ArgumentKind,
     /// The notation of the argument in the help.
     pub usage: &'static str,
     /// The description in the help.
@@ -76,11 +76,11 @@ pub struct Entry {
 
 /// Every command.
 pub const COMMANDS: [Entry; 13] = {
-    use Takes::{Agent, Members, Nothing, Optional, Person, Text};
+    use ArgumentKind::{Agent, Members, Nothing, Optional, Person, Text};
     const fn entry(
         verb: Verb,
         name: &'static str,
-        takes: Takes,
+        takes: ArgumentKind,
         usage: &'static str,
         meaning: &'static str,
     ) -> Entry {
@@ -168,7 +168,12 @@ pub fn parse(line: &str) -> Option<Result<Command, BadCommand>> {
         };
         return Some(Err(BadCommand::Unknown { name: name.to_owned(), hint }));
     };
-    if rest.is_empty() && !matches!(entry.takes, Takes::Nothing | Takes::Optional | Takes::Agent) {
+    if rest.is_empty()
+        && !matches!(
+            entry.takes,
+            ArgumentKind::Nothing | ArgumentKind::Optional | ArgumentKind::Agent
+        )
+    {
         return Some(Err(BadCommand::Incomplete { name: entry.name, usage: entry.usage }));
     }
     Some(Ok(Command { verb: entry.verb, rest }))
@@ -179,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_told_from_messages_and_mistakes_are_explained() {
+    fn commands_are_distinguished_from_messages_and_errors_are_explained() {
         let read = |line: &str| match parse(line) {
             None => "a message".to_owned(),
             Some(Ok(command)) => format!("{:?} {:?}", command.verb, command.rest),

@@ -4,7 +4,7 @@ use convoke_core::name::NameKey;
 use convoke_session::MemberName;
 use convoke_team::Team;
 
-use crate::command::{COMMANDS, Takes};
+use crate::command::{ArgumentKind, COMMANDS};
 
 /// The completions of the word at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +43,11 @@ fn command(before: &str, team: &Team) -> Option<Found> {
     let Some((name, rest)) = line.split_once(' ') else {
         let fitting = COMMANDS.iter().filter(|entry| entry.name.starts_with(line));
         let candidates = fitting.map(|entry| {
-            let space =
-                if matches!(entry.takes, Takes::Nothing | Takes::Optional) { "" } else { " " };
+            let space = if matches!(entry.takes, ArgumentKind::Nothing | ArgumentKind::Optional) {
+                ""
+            } else {
+                " "
+            };
             let text = format!("/{}{space}", entry.name);
             let label = format!("/{} {}", entry.name, entry.usage).trim_end().to_owned();
             Candidate { text, label, meaning: entry.meaning }
@@ -56,10 +59,10 @@ fn command(before: &str, team: &Team) -> Option<Found> {
     let last = rest.rfind([' ', ',']).map_or(from, |at| from + at + 1);
     let word = &before[last..];
     Some(match entry.takes {
-        Takes::Nothing | Takes::Optional | Takes::Text => return None,
-        Takes::Person => (from, names(team.people(), rest, "", team)),
-        Takes::Agent => (from, names(team.agents(), rest, "", team)),
-        Takes::Members => (last, with_all(names(team.names(), word, "", team), word)),
+        ArgumentKind::Nothing | ArgumentKind::Optional | ArgumentKind::Text => return None,
+        ArgumentKind::Person => (from, names(team.people(), rest, "", team)),
+        ArgumentKind::Agent => (from, names(team.agents(), rest, "", team)),
+        ArgumentKind::Members => (last, with_all(names(team.names(), word, "", team), word)),
     })
 }
 

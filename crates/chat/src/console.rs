@@ -18,8 +18,8 @@ use crate::model::{Chat, Input};
 use crate::terminal::Screen;
 use crate::view::render;
 
-/// The time after which a program that asked to be stopped concludes that it was not. The clock does not run while it
-/// is stopped.
+/// The time after which a suspend counts as failed. The clock does not advance while the process
+/// is suspended.
 const NOT_STOPPED: Duration = Duration::from_secs(2);
 
 /// The screen, the keys and the signals of a chat.
@@ -57,9 +57,7 @@ impl Console {
         let size = self.screen.size().ok().map(Input::Resize);
         match (stopped, continued) {
             (Ok(()), Ok(_)) => size,
-            _ => Some(Input::Remark(
-                "cannot suspend: no shell here can resume the program".to_owned(),
-            )),
+            _ => Some(Input::Remark("cannot suspend: no shell to resume the program".to_owned())),
         }
     }
 
@@ -74,7 +72,7 @@ impl Console {
             self.signals.interrupt = interrupt;
         }
         self.keys = Some(EventStream::new());
-        edited.map_err(|why| format!("{why}; the message is as it was"))
+        edited.map_err(|why| format!("{why}; the message is unchanged"))
     }
 
     async fn run_editor(&mut self, text: &str) -> Result<String, String> {
@@ -114,7 +112,7 @@ pub(crate) struct Signals {
 
 /// The meaning of a signal.
 #[derive(Debug)]
-pub(crate) enum Caught {
+pub(crate) enum ChatSignal {
     /// The person interrupted.
     Interrupt,
     /// The program is to end.
@@ -134,12 +132,12 @@ impl Signals {
     }
 
     /// Waits for a signal.
-    pub(crate) async fn next(&mut self) -> Caught {
+    pub(crate) async fn next(&mut self) -> ChatSignal {
         tokio::select! {
-            Some(()) = self.interrupt.recv() => Caught::Interrupt,
-            Some(()) = self.terminate.recv() => Caught::Terminate,
-            Some(()) = self.hang_up.recv() => Caught::Terminate,
-            Some(()) = self.continued.recv() => Caught::Continue,
+            Some(()) = self.interrupt.recv() => ChatSignal::Interrupt,
+            Some(()) = self.terminate.recv() => ChatSignal::Terminate,
+            Some(()) = self.hang_up.recv() => ChatSignal::Terminate,
+            Some(()) = self.continued.recv() => ChatSignal::Continue,
             else => pending().await,
         }
     }

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn editing_goes_by_what_a_person_sees() {
+    fn editing_is_by_grapheme() {
         let mut editor = written("añ👩‍👩‍👧漢");
         editor.left();
         editor.backspace();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_history_brings_back_what_was_said_and_then_the_draft() {
+    fn the_history_recalls_earlier_input_and_then_the_draft() {
         let mut editor = written("first");
         editor.take();
         editor.insert("second");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_cannot_steer_the_terminal_and_keeps_its_lines() {
+    fn pasted_text_keeps_its_lines_and_cannot_control_the_terminal() {
         let editor = written("a\r\n\tb\u{1b}[2J\u{7}");
         assert_eq!(editor.text(), "a\n\tb[2J");
         let Rows { rows, cursor } = editor.rows(20);

@@ -17,9 +17,9 @@ use crossterm::event::Event as TerminalEvent;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::console::{Caught, Console, next_key};
+use crate::console::{ChatSignal, Console, next_key};
 use crate::history;
-use crate::model::{Chat, Effect, Input, RemoteRequest, Setup, Waiting};
+use crate::model::{Chat, Effect, Input, QueuedTurn, RemoteRequest, Setup};
 use crate::sent_prompt;
 use crate::terminal::Screen;
 use crate::user_action::PromptView;
@@ -52,7 +52,7 @@ enum Update {
     /// An event of the session.
     Event(SessionEventKind),
     /// The queued turns and the task.
-    Standing(Vec<Waiting>, Option<String>),
+    Queue(Vec<QueuedTurn>, Option<String>),
     /// A request could not be carried out, and nothing changed.
     Refused(String),
     /// Other processes continue the conversation.
@@ -65,7 +65,7 @@ impl From<Update> for Input {
     fn from(update: Update) -> Self {
         match update {
             Update::Event(event) => Self::Event(event),
-            Update::Standing(queue, task) => Self::Standing(queue, task),
+            Update::Queue(queue, task) => Self::Queue(queue, task),
             Update::Refused(why) => Self::Refused(why),
             Update::Woken => Self::Woken,
             Update::Note(text) => Self::Note(text),
@@ -96,7 +96,7 @@ impl Updates {
 
 /// The summary of an ended chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Closing {
+pub struct ClosedChat {
     /// The codes of all diagnostics.
     pub codes: Vec<Code>,
 }
@@ -157,7 +157,7 @@ pub async fn hold<S: Store + Clone>(
     setup: Setup,
     host: Host,
     remote: Option<RemoteRequests>,
-) -> Result<Closing, ChatError> {
+) -> Result<ClosedChat, ChatError> {
     let past = history::read(&coordinator).await?;
     let console = Console::take(host.editor)?;
     let chat = Chat::new(setup, past, console.screen.size()?);
@@ -186,8 +186,8 @@ async fn answer_requests<S: Store>(
     updates: EventQueue<Update>,
 ) -> Result<(), CoordinatorError> {
     let standing = |coordinator: &Coordinator<S>| {
-        let waiting = coordinator.waiting().iter().map(Waiting::from).collect();
-        Update::Standing(waiting, coordinator.task().map(str::to_owned))
+        let waiting = coordinator.waiting().iter().map(QueuedTurn::from).collect();
+        Update::Queue(waiting, coordinator.task().map(str::to_owned))
     };
     loop {
         let request = tokio::select! {
@@ -317,7 +317,7 @@ async fn show<S: Store>(
     mut updates: EventReceiver<Update>,
     mut effects: EffectRunner<S>,
     mut remote: Option<RemoteRequests>,
-) -> Result<Closing, ChatError> {
+) -> Result<ClosedChat, ChatError> {
     let began = Instant::now();
     let mut batch = Vec::new();
     let mut drawn = Instant::now();
@@ -341,9 +341,9 @@ async fn show<S: Store>(
                 }
             },
             caught = console.signals.next() => match caught {
-                Caught::Interrupt => Some(Input::Interrupt),
-                Caught::Terminate => Some(Input::Terminate),
-                Caught::Continue => {
+                ChatSignal::Interrupt => Some(Input::Interrupt),
+                ChatSignal::Terminate => Some(Input::Terminate),
+                ChatSignal::Continue => {
                     // The terminal may have changed while the program was stopped.
                     Screen::release();
                     console.screen.size().ok().map(Input::Resize)
@@ -378,7 +378,7 @@ async fn show<S: Store>(
         }
         drawn = Instant::now();
     }
-    broken.map_or(Ok(Closing { codes: chat.codes }), |error| Err(error.into()))
+    broken.map_or(Ok(ClosedChat { codes: chat.codes }), |error| Err(error.into()))
 }
 
 /// Waits for a remote request; forever if there is no sender.

@@ -6,7 +6,7 @@ use convoke_session::{
     StoreError, TurnId, TurnState,
 };
 
-use crate::model::Waiting;
+use crate::model::QueuedTurn;
 use crate::transcript::EarlierPage;
 
 /// The maximum number of earlier messages that are shown.
@@ -16,7 +16,7 @@ const TURNS: usize = 200;
 
 /// The stored state of a session.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Past {
+pub(crate) struct StoredState {
     /// The newest messages, oldest first.
     pub(crate) messages: Vec<ShownMessage>,
     /// The number of messages before them.
@@ -26,7 +26,7 @@ pub(crate) struct Past {
     /// The last turn, if it failed or was cancelled.
     pub(crate) undone: Option<TurnId>,
     /// The queued turns.
-    pub(crate) queue: Vec<Waiting>,
+    pub(crate) queue: Vec<QueuedTurn>,
     /// The team task.
     pub(crate) task: Option<String>,
 }
@@ -50,7 +50,9 @@ pub(crate) async fn read_earlier(
 }
 
 /// Reads the end of a session, in constant time.
-pub(crate) async fn read<S: Store>(coordinator: &Coordinator<S>) -> Result<Past, StoreError> {
+pub(crate) async fn read<S: Store>(
+    coordinator: &Coordinator<S>,
+) -> Result<StoredState, StoreError> {
     let (store, id) = (coordinator.store(), coordinator.session());
     let state = store.session(id).await?.state;
     let left_out = state.last_message.0.saturating_sub(MESSAGES as u64);
@@ -68,12 +70,12 @@ pub(crate) async fn read<S: Store>(coordinator: &Coordinator<S>) -> Result<Past,
             undone = is_undone.then_some(turn.id);
         }
     }
-    Ok(Past {
+    Ok(StoredState {
         messages: messages.collect(),
         left_out,
         sent,
         undone,
-        queue: coordinator.waiting().iter().map(Waiting::from).collect(),
+        queue: coordinator.waiting().iter().map(QueuedTurn::from).collect(),
         task: coordinator.task().map(str::to_owned),
     })
 }

@@ -7,7 +7,7 @@ use crate::model::Chat;
 /// The maximum number of rows of the input.
 const INPUT_ROWS: usize = 6;
 /// The maximum number of status lines of running members.
-const WORK_ROWS: usize = 3;
+const RUNNING_ROWS: usize = 3;
 
 /// The areas of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) struct Areas {
     /// The messages.
     pub(crate) conversation: Rect,
     /// The running members, one line each.
-    pub(crate) works: Rect,
+    pub(crate) running: Rect,
     /// The queue.
     pub(crate) queue: Rect,
     /// The line above the input with speaker and recipients.
@@ -36,12 +36,12 @@ impl Areas {
         let screen = Rect::from((ratatui::layout::Position::ORIGIN, chat.size));
         let rows = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
         let input = chat.editor.rows(input_width(screen.width)).rows.len().min(INPUT_ROWS);
-        let works = chat.works.len().min(WORK_ROWS);
+        let running = chat.running.len().min(RUNNING_ROWS);
         let room = screen.height.saturating_sub(6);
-        let [header, conversation, works, queue, rule, input, hints] = Layout::vertical([
+        let [header, conversation, running, queue, rule, input, hints] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Min(1),
-            Constraint::Length(rows(works).min(room)),
+            Constraint::Length(rows(running).min(room)),
             Constraint::Length(u16::from(screen.height > 5)),
             Constraint::Length(u16::from(screen.height > 4)),
             Constraint::Length(rows(input).min(room.max(1))),
@@ -49,7 +49,7 @@ impl Areas {
         ])
         .areas(screen);
         let page = Rect { height: screen.height.saturating_sub(1), y: 0, ..screen };
-        Self { header, conversation, works, queue, rule, input, hints, page }
+        Self { header, conversation, running, queue, rule, input, hints, page }
     }
 
     /// Returns the width of an overlay inside its frame.

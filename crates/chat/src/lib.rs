@@ -17,19 +17,19 @@ mod history;
 mod layout;
 mod model;
 mod overlay;
+mod running_turn;
 mod sent_prompt;
 mod terminal;
 mod text;
 mod transcript;
 mod user_action;
 mod view;
-mod work;
 
 pub use command::{COMMANDS, Command, Verb};
 pub use event_loop::{
-    Attachments, ChatError, Closing, Host, RemoteReply, RemoteRequests, Updates, hold, updates,
+    Attachments, ChatError, ClosedChat, Host, RemoteReply, RemoteRequests, Updates, hold, updates,
 };
-pub use model::{Chat, Effect, Input, RemoteRequest, Setup, Waiting};
+pub use model::{Chat, Effect, Input, QueuedTurn, RemoteRequest, Setup};
 pub use overlay::help;
 pub use sent_prompt::{SentPrompt, read_last as read_last_prompt};
 pub use text::{is_dangerous, printable};

@@ -101,14 +101,14 @@ mod tests {
     /// Run in a terminal by the other test.
     #[test]
     #[ignore = "it takes the terminal over and panics"]
-    fn panics_on_its_screen() {
+    fn a_panic_on_the_screen() {
         let mut screen = Screen::take().unwrap();
         screen.draw(|frame| frame.render_widget("the chat", frame.area())).unwrap();
         panic!("on purpose");
     }
 
     #[test]
-    fn a_panic_gives_the_terminal_back_and_is_seen() {
+    fn a_panic_restores_the_terminal_and_is_shown() {
         if Command::new("tmux").arg("-V").output().is_err() {
             assert!(std::env::var_os("CI").is_none(), "tmux is not installed");
             println!("skipped: tmux is not installed");
@@ -122,7 +122,7 @@ mod tests {
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
         let this = std::env::current_exe().unwrap();
-        let test = "terminal::tests::panics_on_its_screen";
+        let test = "terminal::tests::a_panic_on_the_screen";
         let command = format!(
             "{} --ignored --exact --nocapture {test}; stty -a | grep -ow -e '-*icanon'; exec sleep 1000",
             this.display()

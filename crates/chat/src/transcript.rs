@@ -52,7 +52,7 @@ pub(crate) enum EntryKind {
     Said(MessageHeader),
     /// A note of Convoke.
     Note(Tone),
-    /// A suggestion of what to do, removed when something else is done.
+    /// A suggestion, removed by the next action.
     Hint(Tone),
 }
 
@@ -240,8 +240,8 @@ impl Transcript {
         let messages = if count == 1 { "message" } else { "messages" };
         let how = match self.earlier() {
             None if count == 0 => return,
-            None => format!("`{command}` prints all"),
-            Some(_) => "PgUp reads on".to_owned(),
+            None => format!("`{command}` prints them"),
+            Some(_) => "PgUp shows them".to_owned(),
         };
         let text = printable_line(&format!("{count} earlier {messages}; {how}"));
         let entry = Entry::new(EntryKind::Note(Tone::Quiet), text, self.width);
@@ -279,19 +279,22 @@ fn lines_of(kind: &EntryKind, text: &str, width: usize) -> Vec<StyledText> {
 mod tests {
     use super::*;
 
-    fn say(transcript: &mut Transcript, number: u64) {
-        let head = MessageHeader {
+    fn header(number: u64) -> MessageHeader {
+        MessageHeader {
             id: MessageId::numbered(number),
             from: "ada".to_owned(),
             to: String::new(),
             is_person: false,
             cost: String::new(),
-        };
-        transcript.say(head, &format!("message {number}"));
+        }
+    }
+
+    fn say(transcript: &mut Transcript, number: u64) {
+        transcript.say(header(number), &format!("message {number}"));
     }
 
     #[test]
-    fn what_is_no_longer_shown_is_counted_in_the_first_line() {
+    fn messages_that_are_not_shown_are_counted_in_the_first_line() {
         let mut transcript = Transcript::new("0199a1b2", 0);
         transcript.resize(80);
         for number in 1..=10_000 {
@@ -307,13 +310,13 @@ mod tests {
         let left_out = 10_000 - shown.count();
         assert_eq!(
             transcript.entries[0].text,
-            format!("{left_out} earlier messages; PgUp reads on")
+            format!("{left_out} earlier messages; PgUp shows them")
         );
         assert_eq!(transcript.entries[1].text, format!("message {}", left_out + 1));
     }
 
     #[test]
-    fn earlier_messages_come_back_a_page_at_a_time_up_to_a_limit() {
+    fn earlier_messages_are_read_a_page_at_a_time_up_to_a_limit() {
         let mut transcript = Transcript::new("0199a1b2", 20_000);
         transcript.resize(80);
         say(&mut transcript, 20_001);
@@ -321,16 +324,8 @@ mod tests {
         let mut first = 20_001;
         while let Some(EarlierPage { after, count }) = transcript.earlier() {
             assert_eq!((after + count + 1, count), (first, PAGE), "pages are without gaps");
-            let page = (after + 1..=after + count).map(|number| {
-                let head = MessageHeader {
-                    id: MessageId::numbered(number),
-                    from: "ada".to_owned(),
-                    to: String::new(),
-                    is_person: false,
-                    cost: String::new(),
-                };
-                (head, format!("message {number}"))
-            });
+            let page = (after + 1..=after + count)
+                .map(|number| (header(number), format!("message {number}")));
             transcript.say_earlier(page.collect());
             first = after + 1;
             assert_eq!(transcript.entries[1].text, format!("message {first}"));
@@ -339,7 +334,7 @@ mod tests {
         }
         assert!(transcript.entries.len() <= MOST_READ_BACK + usize::try_from(PAGE).unwrap());
         let told =
-            format!("{} earlier messages; `convoke sessions show 0199a1b2` prints all", first - 1);
+            format!("{} earlier messages; `convoke sessions show 0199a1b2` prints them", first - 1);
         assert_eq!(transcript.entries[0].text, told);
         transcript.is_read_back = false;
         say(&mut transcript, 20_002);
@@ -348,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_go_and_notes_stay() {
+    fn hints_are_removed_and_notes_stay() {
         let mut transcript = Transcript::new("0199a1b2", 0);
         transcript.resize(80);
         transcript.note(Tone::Bad, "ada failed");

@@ -35,7 +35,7 @@ pub enum UserAction {
     Undo {
         /// The turn.
         turn: Option<TurnId>,
-        /// What the person agrees to.
+        /// The consent of the person.
         consent: UndoConsent,
     },
     /// Show the last prompt of a member, or of all.
@@ -62,7 +62,7 @@ fn undo(rest: &str) -> Result<UserAction, String> {
     let turn = match words[..] {
         [] => None,
         [number] => match number.parse() {
-            Ok(0) | Err(_) => return Err("a turn is a number, from 1".to_owned()),
+            Ok(0) | Err(_) => return Err("a turn number is 1 or more".to_owned()),
             Ok(number) => Some(TurnId(number)),
         },
         _ => return Err("write /undo [N] [yes|shared]".to_owned()),

@@ -6,7 +6,7 @@ use convoke_agent::event::{Event, EventKind};
 use convoke_agent::{AgentTurn, TurnResult};
 
 /// A turn that has ended.
-pub struct Followed {
+pub struct EndedTurn {
     /// The result.
     pub ended: TurnResult,
     /// The thread of the turn.
@@ -19,7 +19,7 @@ pub struct Followed {
 pub async fn follow(
     mut turn: AgentTurn,
     mut show: impl FnMut(&Event<'_>) -> io::Result<()>,
-) -> Followed {
+) -> EndedTurn {
     let canceller = turn.canceller();
     let on_interrupt = canceller.clone();
     let interrupt = tokio::spawn(async move {
@@ -43,5 +43,5 @@ pub async fn follow(
     }
     let ended = turn.result().await;
     interrupt.abort();
-    Followed { ended, thread, shown }
+    EndedTurn { ended, thread, shown }
 }

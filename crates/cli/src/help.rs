@@ -2,17 +2,17 @@
 
 use clap::{Arg, ArgAction, Command};
 
-/// The options that every command has, at the end of `convoke --help`.
-pub const EVERYWHERE: &str = "\
-Options of every command:
-  --color auto|always|never  colours: on a terminal, also in a pipe, or none
+/// The global options, at the end of `convoke --help`.
+pub const GLOBAL_OPTIONS: &str = "\
+Global options:
+  --color auto|always|never  colours: on a terminal, always or never
   -q, --quiet                results, errors and losses only
-  -v, --verbose              log on standard error; twice for more
+  -v, --verbose              log to standard error; repeat for more detail
   --store URL                sessions in a PostgreSQL database
 
-`convoke help COMMAND` describes a command at length, `convoke docs` has pages on everything.";
+`convoke help COMMAND` describes a command in full; `convoke docs` shows the documentation.";
 
-/// The arguments that every command has.
+/// The names of the global arguments.
 const GLOBAL: [&str; 4] = ["color", "quiet", "verbose", "store"];
 
 /// Returns a command whose `--help` is the short one, without the global options.

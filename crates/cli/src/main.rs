@@ -24,9 +24,9 @@ use conversation::store::StoreSettings;
 use outcome::Outcome;
 use terminal::OutputSettings;
 
-/// Run conversations between people and coding agents, and see exactly what each agent was sent
+/// Run conversations between people and coding agents, and show exactly what each agent was sent
 #[derive(Debug, Parser)]
-#[command(name = "convoke", version, propagate_version = true, after_help = help::EVERYWHERE)]
+#[command(name = "convoke", version, propagate_version = true, after_help = help::GLOBAL_OPTIONS)]
 struct Arguments {
     #[command(flatten, next_help_heading = "Output")]
     output: OutputSettings,

@@ -44,7 +44,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         let _ = writeln!(stderr(), "{text}");
         return ExitCode::from(2);
     }
-    let text = format!("{}{}", explained(error), where_it_failed(error));
+    let text = format!("{}{}", explained(error), database_location(error));
     let _ = writeln!(stderr(), "convoke: {text}");
     if let Some(hint) = error.downcast_ref::<CoordinatorError>().and_then(CoordinatorError::hint) {
         let _ = writeln!(stderr(), "hint: {hint}");
@@ -74,13 +74,13 @@ fn explained(error: &anyhow::Error) -> String {
 }
 
 /// Returns the path of the database if it failed: its own errors do not name it.
-fn where_it_failed(error: &anyhow::Error) -> String {
+fn database_location(error: &anyhow::Error) -> String {
     match host_environment::of_process() {
-        Ok(host_environment) if is_of_database(error) && !is_of_server(error) => {
+        Ok(host_environment) if is_database_error(error) && !is_of_server(error) => {
             let file = Home::new(&host_environment).data.join("sessions.db");
             format!(
-                "; the sessions are in {}: if the disk is full, free some space and resume the session; \
-                 if the file is damaged, move it away, or restore a copy",
+                "; sessions are stored in {}: if the disk is full, free some space and resume the session; \
+                 if the file is damaged, move it away or restore a backup",
                 file.display()
             )
         }
@@ -89,7 +89,7 @@ fn where_it_failed(error: &anyhow::Error) -> String {
 }
 
 /// Returns whether the database caused an error.
-fn is_of_database(error: &anyhow::Error) -> bool {
+fn is_database_error(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let in_conversation = match cause.downcast_ref() {
             Some(CoordinatorError::Store(error)) => Some(error),
@@ -117,16 +117,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_database_that_fails_in_a_conversation_is_known_for_one() {
+    fn an_error_of_the_database_is_recognised_behind_other_errors() {
         let failed = || StoreError::Database("the disk is full".into());
-        assert!(is_of_database(&failed().into()));
-        assert!(is_of_database(&CoordinatorError::Store(failed()).into()));
-        assert!(is_of_database(&anyhow::Error::from(failed()).context("cannot begin")));
-        assert!(!is_of_database(&anyhow::anyhow!("no such file")));
+        assert!(is_database_error(&failed().into()));
+        assert!(is_database_error(&CoordinatorError::Store(failed()).into()));
+        assert!(is_database_error(&anyhow::Error::from(failed()).context("cannot begin")));
+        assert!(!is_database_error(&anyhow::anyhow!("no such file")));
     }
 
     #[test]
-    fn a_cause_that_an_error_names_itself_is_not_said_twice() {
+    fn a_cause_that_the_error_contains_is_not_repeated() {
         let error = std::io::Error::other("the disk is full");
         let error = StoreError::Io { path: "/x/y".into(), source: error };
         let error = anyhow::Error::from(error).context("cannot begin");

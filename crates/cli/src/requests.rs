@@ -13,14 +13,14 @@ use crate::terminal::printable;
 
 /// A selection of requests on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RequestSelection {
     /// All of them.
     All,
     /// The request with this number.
     One(u64),
 }
 
-impl FromStr for Wanted {
+impl FromStr for RequestSelection {
     type Err = String;
 
     fn from_str(written: &str) -> Result<Self, String> {

@@ -5,8 +5,10 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says aloud that it is skipped"
+    reason = "a test fails by panicking, and reports that it is skipped"
 )]
+
+mod installed;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -33,21 +35,11 @@ const CLIS: [&str; 5] =
 
 /// Returns the program of a CLI, unless it is to be skipped.
 fn installed(cli: &str) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let cache =
-        std::env::var_os("CONVOKE_CLIS").map_or(root.join("target/clis"), |at| root.join(at));
     let name = match cli.rsplit_once('-').unwrap().0 {
         "gemini" | "claude" | "codex" => cli.split('-').next().unwrap(),
         name => name,
     };
-    let program = cache.join(cli).join("node_modules/.bin").join(name);
-    if program.exists() {
-        return Some(program);
-    }
-    let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    assert!(!is_ci, "{cli} is not in {}; run scripts/install-clis", cache.display());
-    eprintln!("skipped: {cli} is not installed; run scripts/install-clis");
-    None
+    Some(installed::programs(cli)?.join(name))
 }
 
 /// A project and a user's home, both untouched.
@@ -81,7 +73,7 @@ impl Place {
         }
     }
 
-    /// Returns the names of what lies in the project and in the home.
+    /// Returns the names of the files in the project and in the home.
     fn files(&self) -> Vec<OsString> {
         let listed = [self.project.path(), self.home.path()].map(|directory| {
             let entries = std::fs::read_dir(directory).unwrap();
@@ -143,7 +135,7 @@ fn order(program: &Path, arguments: &[&str], stdin: &str, script: Script) -> Cap
     }
 }
 
-/// Returns what the program wrote, which must have ended well.
+/// Returns the output of the program, which must have succeeded.
 fn output(capture: &Capture) -> &str {
     match &capture.ended {
         ChildEnd::Done { output } => output,

@@ -1,15 +1,17 @@
-//! The real CLIs, at pinned versions, edit files in a turn: what they changed is shown and undone, in the
+//! The real CLIs, at pinned versions, edit files in a turn: the changes are shown and undone, in the
 //! project and in a workspace of their own. `scripts/install-clis` installs them; where they are missing a test
 //! says that it is skipped, and fails if `CI` is `true`.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says aloud that it is skipped"
+    reason = "a test fails by panicking, and reports that it is skipped"
 )]
 
+mod installed;
+
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use convoke_agent::Vendor;
@@ -38,21 +40,6 @@ impl Cli {
 
     const fn codex(label: &'static str, model: &'static str) -> Self {
         Self { label, vendor: Vendor::Codex, model, tool: "exec_command", command_name: "cmd" }
-    }
-
-    /// Returns the directory of the program, unless it is to be skipped.
-    fn installed(&self) -> Option<PathBuf> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let cache =
-            std::env::var_os("CONVOKE_CLIS").map_or(root.join("target/clis"), |at| root.join(at));
-        let directory = cache.join(self.label).join("node_modules/.bin");
-        if directory.exists() {
-            return Some(directory.canonicalize().unwrap());
-        }
-        let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-        assert!(!is_ci, "{} is not in {}; run scripts/install-clis", self.label, cache.display());
-        eprintln!("skipped: {} is not installed; run scripts/install-clis", self.label);
-        None
     }
 
     fn script(&self) -> Script {
@@ -96,7 +83,7 @@ impl User {
 }
 
 async fn edits(cli: &Cli, workspace: &str) {
-    let Some(directory) = cli.installed() else { return };
+    let Some(directory) = installed::programs(cli.label) else { return };
     let server = start(cli.script()).await.unwrap();
     let (home, project) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let user_home = home.path().join("user");

@@ -1,33 +1,19 @@
-//! A rehearsal with the real CLIs, at pinned versions: what a run shows as sent is, member by member,
-//! what reached the model. `scripts/install-clis` installs them; where they are missing this test says
+//! A rehearsal with the real CLIs, at pinned versions: the prompts that a run shows are, member by member,
+//! those that reached the model. `scripts/install-clis` installs them; where they are missing this test says
 //! that it is skipped, and fails if `CI` is `true`.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says aloud that it is skipped"
+    reason = "a test fails by panicking, and reports that it is skipped"
 )]
 
-use std::path::{Path, PathBuf};
+mod installed;
+
 use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
-
-/// Returns the directory of a CLI's program, unless it is to be skipped.
-fn installed(cli: &str) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let cache =
-        std::env::var_os("CONVOKE_CLIS").map_or(root.join("target/clis"), |at| root.join(at));
-    let directory = cache.join(cli).join("node_modules/.bin");
-    if directory.exists() {
-        return Some(directory);
-    }
-    let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    assert!(!is_ci, "{cli} is not in {}; run scripts/install-clis", cache.display());
-    eprintln!("skipped: {cli} is not installed; run scripts/install-clis");
-    None
-}
 
 /// A user who has some CLIs, and a project with a team.
 struct Place {
@@ -40,7 +26,7 @@ impl Place {
     fn new(clis: &[&str], team: &str) -> Option<Self> {
         let mut path = std::env::var("PATH").unwrap();
         for cli in clis {
-            let directory = installed(cli)?.canonicalize().unwrap();
+            let directory = installed::programs(cli)?;
             path = format!("{}:{path}", directory.display());
         }
         let place = Self { project: TempDir::new().unwrap(), home: TempDir::new().unwrap(), path };
@@ -72,7 +58,7 @@ fn texts<'e>(event: &'e Value, field: &str) -> Vec<&'e str> {
     event[field].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
 }
 
-/// Runs a rehearsal and compares what is stored as sent with what the servers say they were sent.
+/// Runs a rehearsal and compares the stored prompts with those that the servers received.
 fn what_is_shown_as_sent_is_what_arrived(place: &Place, arguments: &[&str], turns: usize) {
     let (code, output) = place.run(&[&["run", "--rehearse=cli", "--json"], arguments].concat());
     assert_eq!(code, Some(0), "{output}");
@@ -107,7 +93,7 @@ fn what_is_shown_as_sent_is_what_arrived(place: &Place, arguments: &[&str], turn
     assert_eq!(left, ["data"], "a program wrote into its user's home");
 }
 
-/// Compares what a turn reports that its model received with the stored requests.
+/// Compares the report of a turn about its requests with the stored requests.
 fn requests_are_on_record(place: &Place, event: &Value) {
     let turn = event["turn"].to_string();
     let shown = place.run(&["sessions", "show", "last", "--turn", &turn, "--request", "--json"]);

@@ -1,7 +1,7 @@
 //! The samples of README.md and docs/*.md: every command of a `console` block is run, and its output is
 //! compared with the page.
 //!
-//! A page begins in an empty home, and its commands run in order; `cd` holds to the end of the page. The
+//! A page begins in an empty home, and its commands run in order; `cd` applies to the end of the page. The
 //! commands in a comment `<!-- setup … -->` run first, and their output is not shown. A line `…` stands
 //! for output that the page leaves out. `UPDATE_DOCS=1` writes the output into the pages.
 
@@ -122,7 +122,7 @@ impl Page {
         updated
     }
 
-    /// Runs a command and returns what it prints, with fixed values for what varies.
+    /// Runs a command and returns its output, with fixed values for ids, paths and times.
     fn run(&mut self, command: &str) -> String {
         // `scripts/newcomer` names an installed program.
         let program = std::env::var_os("CONVOKE_PROGRAM")
@@ -171,7 +171,7 @@ impl Page {
     }
 }
 
-/// Returns whether lines are what a page shows, where `…` stands for any lines.
+/// Returns whether lines match those of a page, where `…` stands for any lines.
 fn matches(shown: &[&str], printed: &[&str]) -> bool {
     match shown.split_first() {
         None => printed.is_empty(),

@@ -5,12 +5,14 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says aloud that it is skipped"
+    reason = "a test fails by panicking, and reports that it is skipped"
 )]
+
+mod installed;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use convoke_agent::config::Catalog;
@@ -65,14 +67,9 @@ const fn codex(label: &'static str, model: &'static str) -> Cli {
     Cli { label, agent: "codex", program: "codex", model: Some(model), prefix: "mcp__team__" }
 }
 
-fn cache() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    std::env::var_os("CONVOKE_CLIS").map_or(root.join("target/clis"), |at| root.join(at))
-}
-
 /// Returns the search path, with the Node.js that newer CLIs need.
 fn path() -> OsString {
-    let node = cache().join("node-22.23.3/node_modules/node/bin");
+    let node = installed::cache().join("node-22.23.3/node_modules/node/bin");
     let path = std::env::var_os("PATH").unwrap();
     std::env::join_paths(std::iter::once(node).chain(std::env::split_paths(&path))).unwrap()
 }
@@ -80,15 +77,7 @@ fn path() -> OsString {
 impl Cli {
     /// Returns its program, unless it is to be skipped.
     fn program(self) -> Option<PathBuf> {
-        let cache = cache();
-        let bin = cache.join(self.label).join("node_modules/.bin");
-        if bin.exists() {
-            return Some(bin.canonicalize().unwrap().join(self.program));
-        }
-        let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-        assert!(!is_ci, "{} is not in {}; run scripts/install-clis", self.label, cache.display());
-        eprintln!("skipped: {} is not installed; run scripts/install-clis", self.label);
-        None
+        Some(installed::programs(self.label)?.join(self.program))
     }
 
     /// Returns a call of a team tool.
@@ -170,7 +159,7 @@ impl User {
         events.filter(|event| event["type"] == "message").collect()
     }
 
-    /// Returns what a command shows.
+    /// Returns the output of a command.
     async fn shown(&self, arguments: &[&str]) -> String {
         let write = |path: PathBuf, text: &str| {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -208,7 +197,7 @@ fn said(messages: &[Value]) -> Vec<(&str, &str)> {
     said.collect()
 }
 
-/// Has one CLI ask another, and compares what each model got.
+/// Lets one CLI ask another, and compares the texts that each model received.
 async fn asks(asker: Cli, asked: Cli) {
     let mut user = User::new("team-tools = true\n");
     let ask = asker.call("ask", json!({ "to": "sarah", "text": "Is the login page safe?" }));
@@ -319,7 +308,7 @@ async fn two_calls_of_one_reply_are_both_answered() {
 }
 
 #[tokio::test]
-async fn what_is_said_in_a_turn_is_answered_after_it() {
+async fn a_message_sent_during_a_turn_is_answered_after_it() {
     let claude = CLAUDE[1];
     let say = || claude.call("say", json!({ "to": "sarah", "text": "Please look at it." }));
     let mut user = User::new("team-tools = true\n");

@@ -1,5 +1,5 @@
 // @ts-check
-// What the buttons and forms of a view do. Views are HTML of the server; their elements say by attributes what they are for.
+// Handlers for the buttons and forms of views. Views are HTML from the server; data attributes select the handler.
 
 import { act, fragment, request } from "./api.js";
 
@@ -7,7 +7,7 @@ const message = /** @type {HTMLElement} */ (document.getElementById("message"));
 const dialog = /** @type {HTMLDialogElement} */ (document.getElementById("dialog"));
 
 /**
- * Says something to the person.
+ * Shows a notice.
  * @param {string} text
  */
 export function say(text) {
@@ -20,7 +20,7 @@ export function say(text) {
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let shown;
 
-/** Removes what was said: it was about another view. */
+/** Removes the notice, which belongs to another view. */
 export function hush() {
   message.classList.remove("shown");
 }
@@ -64,7 +64,7 @@ async function post(button) {
   try {
     let done = await act(path, body);
     if (button.dataset.confirm) {
-      // The first request shows what would happen, the second does it.
+      // The first request is a preview, the second one carries it out.
       const yes = await ask(`${button.dataset.confirm}?`, { text: done.text });
       if (yes === null) return;
       done = await act(path, { ...body, confirmed: true });
@@ -72,7 +72,7 @@ async function post(button) {
     }
     if (done.session && !done.name) document.dispatchEvent(new CustomEvent("go", { detail: `/sessions/${done.session}` }));
     if (done.name || button.dataset.confirm) document.dispatchEvent(new CustomEvent("show"));
-    if (done.waits) say("It is done when the running turn has ended.");
+    if (done.waits) say("This will be done when the running turn has ended.");
     if (done.from) say("This is the copy; the original is unchanged.");
   } finally {
     button.disabled = false;
@@ -120,7 +120,7 @@ document.addEventListener("click", (event) => {
 });
 
 /**
- * Shows where something is, and puts the focus there.
+ * Scrolls to an element, highlights it and focuses it.
  * @param {HTMLElement | null} found
  */
 export function point(found) {
@@ -165,7 +165,7 @@ async function load(part) {
 }
 
 /**
- * Makes the parts of a view work that are not plain HTML.
+ * Starts the parts of a view that need a script: loaded content and local times.
  * @param {ParentNode} view
  */
 export function enliven(view) {

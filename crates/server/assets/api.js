@@ -1,5 +1,5 @@
 // @ts-check
-// Requests with the token. The token comes in the fragment of the address, which is never sent, and stays in this tab;
+// Requests with the token. The token is in the fragment of the address, which is never sent, and is kept in this tab;
 // other tabs of this page can ask for it.
 
 const KEY = "convoke-token";
@@ -10,7 +10,7 @@ channel.addEventListener("message", (event) => {
   if (event.data === "token?" && known) channel.postMessage({ token: known });
 });
 
-/** Takes the token out of the address. */
+/** Moves the token from the address to this tab's storage. */
 function takeToken() {
   const fragment = location.hash.slice(1);
   if (/^[0-9a-f]{64}$/.test(fragment)) {
@@ -42,7 +42,7 @@ function askTabs() {
 }
 
 /**
- * Returns the token, or nothing if nobody has it.
+ * Returns the token, or null if no tab has it.
  * @returns {Promise<string | null>}
  */
 export async function token() {
@@ -59,7 +59,7 @@ export function setToken(given) {
   sessionStorage.setItem(KEY, given.trim());
 }
 
-/** An answer that is not what was asked for. */
+/** A failed request. */
 export class ApiError extends Error {
   /**
    * @param {number} status
@@ -85,7 +85,7 @@ export async function request(path, init = {}) {
     try {
       message = (await response.json()).error ?? message;
     } catch {
-      // Not JSON: the status has to do.
+      // Not JSON: the status is the message.
     }
     throw new ApiError(response.status, message);
   }
@@ -104,7 +104,7 @@ export async function fragment(path, signal) {
 }
 
 /**
- * Parses HTML of the server. Scripts in it do not run.
+ * Parses HTML from the server. Scripts in it do not run.
  * @param {string} html
  * @returns {DocumentFragment}
  */

@@ -48,7 +48,7 @@ function find() {
   if (target) {
     point(target);
   } else if (message && !location.search) {
-    // It is on another page of the conversation.
+    // The message is on another page of the conversation.
     history.replaceState(null, "", `?message=${message[1]}#${id}`);
     void show();
   } else {
@@ -75,7 +75,7 @@ function askForToken(why) {
   const heading = document.createElement("h1");
   heading.textContent = "Open this page with its token";
   const text = document.createElement("p");
-  text.textContent = `${why ? `${why}. ` : ""}Open the address that was printed in the terminal, or paste its part after #.`;
+  text.textContent = `${why ? `${why}. ` : ""}Open the address printed in the terminal, or paste the part after #.`;
   const label = document.createElement("label");
   label.textContent = "Token";
   label.htmlFor = "token";
@@ -141,7 +141,7 @@ document.getElementById("json")?.addEventListener("click", () => saveJson(twin()
 
 document.getElementById("copy-link")?.addEventListener("click", async () => {
   await navigator.clipboard.writeText(location.href);
-  say("The link was copied. It has no token: it opens in a browser that has this page open.");
+  say("Link copied. It contains no token: it opens in a browser that already shows this page.");
 });
 
 void show();

@@ -1,5 +1,5 @@
 // @ts-check
-// A conversation as it happens: messages once and in order, texts of running turns as they grow, and what is said here.
+// A live conversation: messages once and in order, growing texts of running turns, and the form for a message.
 
 import { ApiError, act, events, parse } from "./api.js";
 import { enliven, say } from "./actions.js";
@@ -46,14 +46,14 @@ async function follow(conversation, signal) {
         },
       );
     } catch (error) {
-      // Another server has another token; otherwise the server is gone, or the view is.
+      // A restarted server has another token; any other error is a lost connection, or the user left the view.
       if (error instanceof ApiError && error.status === 401) {
         document.dispatchEvent(new CustomEvent("show"));
         return;
       }
     }
     if (signal.aborted) return;
-    connection.textContent = "not connected; trying again";
+    connection.textContent = "not connected; retrying";
     await new Promise((resolve) => setTimeout(resolve, wait));
     wait = Math.min(wait * 2, 5000);
   }
@@ -85,7 +85,7 @@ function hear(conversation, name, data) {
 }
 
 /**
- * Replaces the content of an element. The button that has the focus keeps it, and what is unfolded stays so.
+ * Replaces the content of an element. The focused button keeps the focus, and open details stay open.
  * @param {HTMLElement} element
  * @param {string} html
  */
@@ -107,7 +107,7 @@ function replace(element, html) {
 }
 
 /**
- * Removes the texts of turns that do not run any more: their replies are messages now.
+ * Removes the texts of ended turns: their replies are messages now.
  * @param {HTMLElement} conversation
  * @param {number[]} running
  */
@@ -142,11 +142,11 @@ function live(conversation, data) {
   if (data.steps !== undefined) steps.replaceChildren(parse(data.steps));
 }
 
-/** The letters of a running turn's text that are shown; the whole is the message that it becomes. */
+/** The maximum number of characters that are shown of a running turn's text; its message has all of them. */
 const LIVE_SHOWN = 64 * 1024;
 
 /**
- * Removes the beginning of a long text, so that the page stays quick however much comes.
+ * Removes the beginning of a long text, to keep the page fast.
  * @param {Element} text
  */
 function forget(text) {
@@ -159,7 +159,7 @@ function forget(text) {
 }
 
 /**
- * Shows the characters of a text that would act on what surrounds them.
+ * Replaces control and direction characters by their names.
  * @param {string} text
  */
 function printable(text) {
@@ -170,7 +170,7 @@ function printable(text) {
 }
 
 /**
- * Sends what is written, and completes names of members after `@`.
+ * Sends the message of the form, and completes names of members after `@`.
  * @param {HTMLFormElement} form
  */
 function compose(form) {
@@ -189,7 +189,7 @@ function compose(form) {
     try {
       const done = await act(/** @type {string} */ (form.dataset.say), { person: person.value, text: said, to: recipients });
       text.value = "";
-      if (done.waits) say("The message is stored when the running turn has ended.");
+      if (done.waits) say("The message will be stored when the running turn has ended.");
     } catch (error) {
       say(error instanceof Error ? error.message : String(error));
     } finally {

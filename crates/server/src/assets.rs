@@ -63,7 +63,7 @@ pub(crate) async fn shell() -> Page {
                     button #json type="button" title="Save the data of this view" { "JSON" }
                     button #theme type="button" { "Theme" }
                 }
-                main #view tabindex="-1" { noscript { p { "This page needs JavaScript. " code { "convoke sessions export --html" } " writes a page without." } } }
+                main #view tabindex="-1" { noscript { p { "This page needs JavaScript. " code { "convoke sessions export --html" } " writes a static page." } } }
                 div #message role="status" aria-live="polite" {}
                 dialog #dialog aria-labelledby="dialog-title" {
                     form method="dialog" {

@@ -102,12 +102,12 @@ fn cause(
     let (before, after) = match (before, after) {
         (Some(before), Some(after)) => (before, after),
         (None, Some(after)) => return format!("{} was added", source(&after.source)),
-        (Some(before), None) => return format!("{} is gone", source(&before.source)),
+        (Some(before), None) => return format!("{} was removed", source(&before.source)),
         (None, None) => return "the texts end differently".to_owned(),
     };
     if before.source == after.source && before.section == after.section {
         return if before.cut_bytes == after.cut_bytes {
-            format!("{} has another text", source(&after.source))
+            format!("{} changed", source(&after.source))
         } else {
             format!(
                 "{} was cut differently: {} bytes left out before, {} now",
@@ -124,7 +124,7 @@ fn cause(
         return format!("the section {} is new", after.section);
     }
     if !has(later, &before.section) {
-        return format!("the section {} is gone", before.section);
+        return format!("the section {} was removed", before.section);
     }
     let again = later.entries().find(|entry| entry.source == before.source);
     match again {
@@ -132,9 +132,9 @@ fn cause(
             format!("{} was left out: {}", source(&before.source), entry.rule)
         }
         None if matches!(before.source, Source::Message { .. }) => {
-            format!("{} is not in the window any more", source(&before.source))
+            format!("{} is no longer in the window", source(&before.source))
         }
-        None => format!("{} is gone", source(&before.source)),
+        None => format!("{} was removed", source(&before.source)),
         Some(_) => format!("{} was added before it", source(&after.source)),
     }
 }
@@ -178,7 +178,7 @@ mod tests {
     fn the_cause_of_a_difference_is_named() {
         let first = ledger(&[("SYSTEM", "rules", 10, 0), ("MESSAGE", "m1", 5, 0)]);
         let other_rules = ledger(&[("SYSTEM", "rules", 12, 0), ("MESSAGE", "m1", 5, 0)]);
-        assert_eq!(cause_of(&first, &other_rules, 4), "`rules` has another text");
+        assert_eq!(cause_of(&first, &other_rules, 4), "`rules` changed");
         let with_context = ledger(&[
             ("SYSTEM", "rules", 10, 0),
             ("CONTEXT", "convoke separator", 2, 0),
@@ -186,14 +186,14 @@ mod tests {
             ("MESSAGE", "m2", 5, 0),
         ]);
         assert_eq!(cause_of(&first, &with_context, 10), "the section CONTEXT is new");
-        assert_eq!(cause_of(&with_context, &first, 10), "the section CONTEXT is gone");
+        assert_eq!(cause_of(&with_context, &first, 10), "the section CONTEXT was removed");
         let moved = ledger(&[
             ("SYSTEM", "rules", 10, 0),
             ("CONTEXT", "convoke separator", 2, 0),
             ("CONTEXT", "m2", 5, 0),
             ("MESSAGE", "m3", 5, 0),
         ]);
-        assert_eq!(cause_of(&with_context, &moved, 12), "m1 is not in the window any more");
+        assert_eq!(cause_of(&with_context, &moved, 12), "m1 is no longer in the window");
         let dropped = ledger(&[
             ("SYSTEM", "rules", 10, 0),
             ("CONTEXT", "convoke separator", 2, 0),
@@ -212,6 +212,6 @@ mod tests {
         );
         let ended = ledger(&[("SYSTEM", "rules", 10, 0)]);
         assert_eq!(cause_of(&ended, &first, 10), "m1 was added");
-        assert_eq!(cause_of(&first, &ended, 10), "m1 is gone");
+        assert_eq!(cause_of(&first, &ended, 10), "m1 was removed");
     }
 }

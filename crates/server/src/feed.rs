@@ -1,8 +1,8 @@
-//! The state that all viewers of a session share: its standing, and the texts of its running turns.
+//! The state that all viewers of a session share: its status, and the texts of its running turns.
 //!
 //! A feed reads the store whenever the session's head has moved. For a session of this process it also sees the events
 //! as they happen; of a session of another process it reads the stored progress. Viewers have no queues: each one
-//! compares the feed with what it has sent, so a slow viewer costs nothing but its own connection.
+//! compares the feed with the part that it has sent, so a slow viewer costs only its connection.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::query::Form;
-use crate::stored::{Question, Standing, excerpt};
+use crate::stored::{Question, SessionStatus, excerpt};
 
 /// The interval at which the head of a session is polled that another process may write.
 const POLL: Duration = Duration::from_millis(250);
@@ -64,7 +64,7 @@ impl Feeds {
             stored: Mutex::default(),
             from_events: Mutex::default(),
             viewers: AtomicUsize::new(0),
-            standing_version: AtomicU64::new(0),
+            status_version: AtomicU64::new(0),
             rendered: Mutex::default(),
             reading: tokio::sync::Mutex::new(()),
         });
@@ -79,11 +79,11 @@ pub(crate) struct Feed {
     session: SessionId,
     /// Grows with every change.
     changed: watch::Sender<u64>,
-    stored: Mutex<Option<Arc<Standing>>>,
+    stored: Mutex<Option<Arc<SessionStatus>>>,
     from_events: Mutex<EventState>,
     viewers: AtomicUsize,
-    /// Grows with every change of the standing.
-    standing_version: AtomicU64,
+    /// Grows with every change of the status.
+    status_version: AtomicU64,
     /// The last rendered events.
     rendered: Mutex<Rendered>,
     /// Held while messages are read, so that many viewers read them once.
@@ -93,8 +93,8 @@ pub(crate) struct Feed {
 /// Rendered events, so that each is rendered once however many viewers there are.
 #[derive(Default)]
 struct Rendered {
-    /// The standing, with its version.
-    standing: HashMap<Form, (u64, Bytes)>,
+    /// The status, with its version.
+    status: HashMap<Form, (u64, Bytes)>,
     /// The last messages.
     messages: BTreeMap<(MessageNumber, Form), Bytes>,
 }
@@ -157,7 +157,7 @@ pub(crate) struct LivePart {
 
 /// The part of a running turn that a viewer has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct SentPart {
     pub generation: u64,
     pub offset: usize,
     pub steps_version: u64,
@@ -287,49 +287,49 @@ impl Feed {
         self.viewers.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns the standing of the session, with the state from events; `None` until it was read.
-    pub fn standing(&self) -> Option<Standing> {
-        let stored = Standing::clone(lock(&self.stored).as_ref()?);
+    /// Returns the status of the session, with the state from events; `None` until it was read.
+    pub fn status(&self) -> Option<SessionStatus> {
+        let stored = SessionStatus::clone(lock(&self.stored).as_ref()?);
         Some(self.with_events(stored))
     }
 
     /// Adds the state from events to a state that was read from the store.
-    pub fn with_events(&self, mut standing: Standing) -> Standing {
+    pub fn with_events(&self, mut status: SessionStatus) -> SessionStatus {
         let from_events = lock(&self.from_events);
-        standing.is_held_here = from_events.is_held;
-        standing.live = from_events.live.keys().copied().collect();
-        standing.questions.clone_from(&from_events.questions);
-        standing.notes.clone_from(&from_events.notes);
-        standing.problem.clone_from(&from_events.problem);
-        standing.stop.clone_from(&from_events.stop);
-        standing
+        status.is_held_here = from_events.is_held;
+        status.live = from_events.live.keys().copied().collect();
+        status.questions.clone_from(&from_events.questions);
+        status.notes.clone_from(&from_events.notes);
+        status.problem.clone_from(&from_events.problem);
+        status.stop.clone_from(&from_events.stop);
+        status
     }
 
-    /// Returns the number of the last message; `None` until the standing was read.
+    /// Returns the number of the last message; `None` until the status was read.
     pub fn last_message(&self) -> Option<MessageNumber> {
-        lock(&self.stored).as_ref().map(|standing| standing.last_message)
+        lock(&self.stored).as_ref().map(|status| status.last_message)
     }
 
-    /// Returns the event of the standing with its version; `None` if the viewer has it, or until it was read.
-    pub fn standing_event(
+    /// Returns the event of the status with its version; `None` if the viewer has it, or until it was read.
+    pub fn status_event(
         &self,
         form: Form,
         seen: Option<u64>,
-        render: impl FnOnce(&Standing) -> String,
+        render: impl FnOnce(&SessionStatus) -> String,
     ) -> Option<(u64, Bytes)> {
         // Read first: a change in between is rendered again.
-        let version = self.standing_version.load(Ordering::Acquire);
+        let version = self.status_version.load(Ordering::Acquire);
         if seen == Some(version) {
             return None;
         }
         let mut rendered = lock(&self.rendered);
-        if let Some((known, event)) = rendered.standing.get(&form)
+        if let Some((known, event)) = rendered.status.get(&form)
             && *known == version
         {
             return Some((version, event.clone()));
         }
-        let event = Bytes::from(render(&self.standing()?));
-        rendered.standing.insert(form, (version, event.clone()));
+        let event = Bytes::from(render(&self.status()?));
+        rendered.status.insert(form, (version, event.clone()));
         Some((version, event))
     }
 
@@ -348,7 +348,7 @@ impl Feed {
     }
 
     /// Returns the parts of running turns that a viewer does not have, and removes ended turns from `seen`.
-    pub fn unseen(&self, seen: &mut HashMap<TurnId, Seen>) -> Vec<LivePart> {
+    pub fn unseen(&self, seen: &mut HashMap<TurnId, SentPart>) -> Vec<LivePart> {
         let from_events = lock(&self.from_events);
         seen.retain(|turn, _| from_events.live.contains_key(turn));
         let mut parts = Vec::new();
@@ -356,7 +356,7 @@ impl Feed {
             let is_new = !seen.contains_key(turn);
             let had = seen.entry(*turn).or_default();
             if had.generation != live.generation {
-                *had = Seen { generation: live.generation, ..Seen::default() };
+                *had = SentPart { generation: live.generation, ..SentPart::default() };
             }
             let rest = &live.text[had.offset.min(live.text.len())..];
             let text = &rest[..rest.floor_char_boundary(PART_BYTES)];
@@ -377,29 +377,29 @@ impl Feed {
         parts
     }
 
-    /// Marks the session as held by this process, or not any more.
+    /// Sets whether this process holds the session.
     pub fn set_held(&self, is_held: bool) {
         let mut from_events = lock(&self.from_events);
         let (problem, stop) = (from_events.problem.take(), from_events.stop.take());
         *from_events = EventState { is_held, problem, stop, ..EventState::default() };
         drop(from_events);
-        self.change_standing();
+        self.change_status();
     }
 
     /// Adds a note for the viewers.
     pub fn note(&self, diagnostic: Diagnostic) {
         add_note(&mut lock(&self.from_events), diagnostic);
-        self.change_standing();
+        self.change_status();
     }
 
     /// Sets the error that ended the conversation; `None` once it continues.
     pub fn set_problem(&self, problem: Option<String>) {
         lock(&self.from_events).problem = problem;
-        self.change_standing();
+        self.change_status();
     }
 
-    fn change_standing(&self) {
-        self.standing_version.fetch_add(1, Ordering::AcqRel);
+    fn change_status(&self) {
+        self.status_version.fetch_add(1, Ordering::AcqRel);
         self.wake();
     }
 
@@ -438,7 +438,7 @@ impl Feed {
             _ => {}
         }
         drop(from_events);
-        self.change_standing();
+        self.change_status();
     }
 
     /// Reads the store if the head of the session has moved. Returns whether the feed has changed.
@@ -446,7 +446,7 @@ impl Feed {
         let session = store.session(self.session).await?;
         let is_held = store.is_held(self.session).await?;
         let before = lock(&self.stored).clone();
-        let is_same = |before: &Arc<Standing>| {
+        let is_same = |before: &Arc<SessionStatus>| {
             before.head == session.head.0
                 && before.is_held == is_held
                 && before.name == session.began.name
@@ -454,14 +454,14 @@ impl Feed {
         if before.as_ref().is_some_and(is_same) {
             return Ok(false);
         }
-        let mut standing = Standing::read(store, session, is_held).await?;
-        standing.costs = store.costs(self.session).await?;
+        let mut status = SessionStatus::read(store, session, is_held).await?;
+        status.costs = store.costs(self.session).await?;
         let running: Vec<Turn> =
-            standing.open.iter().filter(|turn| turn.state == TurnState::Running).cloned().collect();
+            status.open.iter().filter(|turn| turn.state == TurnState::Running).cloned().collect();
         if !lock(&self.from_events).is_held {
             self.follow_progress(store, &running).await?;
         }
-        *lock(&self.stored) = Some(Arc::new(standing));
+        *lock(&self.stored) = Some(Arc::new(status));
         Ok(true)
     }
 
@@ -517,9 +517,9 @@ async fn follow(store: AnyStore, feed: Weak<Feed>) {
         {
             attendance = shared.attend(feed.session).await.ok();
         }
-        // A store that fails once is read again; viewers keep what they have.
+        // After an error the store is read again; viewers keep their state.
         if feed.refresh(&store).await.unwrap_or(false) {
-            feed.change_standing();
+            feed.change_status();
         }
         let mut changed = feed.watch();
         drop(feed);
@@ -547,7 +547,7 @@ impl Drop for FeedObserver {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it holds the lock.
+    // No holder of the lock panics.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -91,8 +91,8 @@ impl Guard {
     /// Checks a request. Fails with the refusal.
     fn check(&self, request: &Request) -> Result<(), ApiError> {
         let headers = request.headers();
-        let host =
-            only(headers, &HOST).ok_or_else(|| ApiError::forbidden("one Host header is needed"))?;
+        let host = only(headers, &HOST)
+            .ok_or_else(|| ApiError::forbidden("exactly one Host header is required"))?;
         // An absolute target would override the header.
         if request.uri().authority().is_some() || !is_one_of(&self.hosts, host) {
             return Err(ApiError::forbidden(
@@ -102,7 +102,7 @@ impl Guard {
         if headers.contains_key(ORIGIN) {
             let origin = only(headers, &ORIGIN).unwrap_or("null");
             if !is_one_of(&self.origins, origin) {
-                return Err(ApiError::forbidden("requests of other pages are refused"));
+                return Err(ApiError::forbidden("cross-origin requests are refused"));
             }
         }
         if !request.uri().path().starts_with("/api/") {
@@ -110,18 +110,18 @@ impl Guard {
             return if is_read {
                 Ok(())
             } else {
-                Err(ApiError::forbidden("this address accepts no actions"))
+                Err(ApiError::forbidden("this path accepts no actions"))
             };
         }
         let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
         if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
-            return Err(ApiError::forbidden("requests of other pages are refused"));
+            return Err(ApiError::forbidden("cross-origin requests are refused"));
         }
         let given = only(headers, &AUTHORIZATION).and_then(|given| given.strip_prefix("Bearer "));
         if !given.is_some_and(|given| self.token.is(given)) {
             return Err(ApiError::new(
                 StatusCode::UNAUTHORIZED,
-                "the token is missing or wrong; it is the part after # of the address that was printed",
+                "the token is missing or wrong; it follows the # in the printed address",
             ));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {

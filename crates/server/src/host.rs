@@ -40,7 +40,7 @@ pub trait Host: Send + Sync + 'static {
     /// Returns each request of a session, compared with the one before it.
     fn cache(&self, session: SessionId) -> HostFuture<Vec<CacheRow>>;
 
-    /// Writes a session to a file of its own.
+    /// Writes a session to a new file.
     fn export(&self, session: SessionId, form: ExportForm) -> HostFuture<Vec<u8>>;
 
     /// Returns a directory formatted for people.
@@ -102,9 +102,9 @@ pub struct TurnChanges {
     pub member: Option<MemberName>,
     /// The author: `agent` or `person`.
     pub by: &'static str,
-    /// Whether it is an undo, or restores what an undo took back.
+    /// Whether it is an undo, or restores undone changes.
     pub undo: bool,
-    /// Whether it restores what an undo took back.
+    /// Whether it restores undone changes.
     pub restore: bool,
     /// The changes of the turn to the repository of the directory.
     #[serde(skip_serializing_if = "Option::is_none")]

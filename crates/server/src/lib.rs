@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`listener`] accepts connections, [`guard`] decides which requests are answered, [`routes`] maps
 //! paths to readers of the store and to actions, [`stream`] follows a conversation, and [`views`] renders HTML and SVG.
-//! The [`Host`] provides what depends on the machine: agents, recorded changes, `explain`.
+//! The [`Host`] provides the services of the machine: agents, recorded changes, `explain`.
 
 pub mod assets;
 mod difference;
@@ -10,11 +10,11 @@ pub mod document;
 mod error;
 mod feed;
 pub mod guard;
-mod held;
 pub mod host;
 pub mod listener;
 mod query;
 pub mod routes;
+mod running_sessions;
 pub mod stored;
 pub mod stream;
 pub mod views;
@@ -29,13 +29,13 @@ use tokio::net::TcpListener;
 
 use self::feed::Feeds;
 use self::guard::{Guard, Token};
-use self::held::HeldSessions;
-pub use self::held::{
-    ActionError, Done, Reply, SessionRequest, SessionRequests, interject, session_requests,
-};
 pub use self::host::{
     CacheRow, ChangedFile, Compose, ExportForm, Host, HostFuture, HostResult, MemberWorkspace,
     OpenedSession, SessionChanges, TurnChanges,
+};
+use self::running_sessions::RunningSessions;
+pub use self::running_sessions::{
+    ActionError, ActionResult, Reply, SessionRequest, SessionRequests, interject, session_requests,
 };
 
 /// The sessions that a server shows.
@@ -61,7 +61,7 @@ pub(crate) struct App {
     pub guard: Guard,
     pub scope: Scope,
     pub feeds: Arc<Feeds>,
-    pub held: HeldSessions,
+    pub running: RunningSessions,
 }
 
 impl Server {
@@ -78,8 +78,8 @@ impl Server {
         let address = listener.local_addr()?;
         let guard = Guard::new(address.port(), allowed_hosts, Token::generate());
         let feeds = Arc::new(Feeds::new(store.clone()));
-        let held = HeldSessions::new(Arc::clone(&host), Arc::clone(&feeds));
-        let app = Arc::new(App { store, host, guard, scope, feeds, held });
+        let running = RunningSessions::new(Arc::clone(&host), Arc::clone(&feeds));
+        let app = Arc::new(App { store, host, guard, scope, feeds, running });
         Ok(Self { listener, address, app })
     }
 
@@ -95,7 +95,7 @@ impl Server {
     /// Lets the page act on a session that this process runs: requests go to `requests`, and the returned observer
     /// must see the events of the conversation.
     pub fn attend(&self, session: SessionId, requests: SessionRequests) -> Box<dyn Observer> {
-        self.app.held.attend(session, requests)
+        self.app.running.attend(session, requests)
     }
 
     /// Answers requests until `end` is ready. Then it leaves the conversations that it runs: everything is stored,
@@ -106,6 +106,6 @@ impl Server {
             () = listener::accept(self.listener, router) => {}
             () = end => {}
         }
-        self.app.held.leave().await;
+        self.app.running.leave().await;
     }
 }

@@ -38,7 +38,7 @@ async fn accept_at_most(most: usize, listener: TcpListener, router: Router) {
                     Ok((stream, _)) => {
                         connections.spawn(serve(stream, router.clone()));
                     }
-                    // Out of file descriptors, or gone before it was accepted: neither is an end.
+                    // Out of file descriptors, or closed before it was accepted: the listener continues.
                     Err(_) => sleep(Duration::from_millis(20)).await,
                 }
             }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_is_cut_off() {
+    async fn a_client_that_reads_nothing_is_disconnected() {
         let (ours, mut theirs) = tokio::io::duplex(16);
         let mut stream = TimedStream { stream: ours, stuck: None };
         // One that takes something now and then may be as slow as it likes.

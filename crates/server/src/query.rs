@@ -145,7 +145,7 @@ pub(crate) struct TextQuery {
 /// The parameters of a stream.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct StreamQuery {
-    /// The last message that the client has; `Last-Event-ID` comes first.
+    /// The last message that the client has; `Last-Event-ID` takes precedence.
     pub after: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Readers of the store: the data of each view, at a cost proportional to what is shown.
+//! Readers of the store: the data of each view, at a cost proportional to its size.
 
 use std::ops::Range;
 
@@ -69,7 +69,7 @@ pub fn total_cost(costs: &[MemberCost]) -> Option<f64> {
     costs.iter().filter_map(|cost| cost.cost_usd).reduce(|sum, cost| sum + cost)
 }
 
-/// Returns the team of a session; `None` if its file cannot be read any more.
+/// Returns the team of a session; `None` if its team file cannot be parsed.
 pub fn team_of(session: &Session) -> Option<Team> {
     let mut team = Team::parse(&session.began.team).ok()?;
     team.ensure_person();
@@ -107,7 +107,7 @@ impl Question {
 /// The status of a conversation: its open turns, questions and holder.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Standing {
+pub struct SessionStatus {
     /// The sequence number of the session's last commit.
     pub head: u64,
     /// The name of the session.
@@ -143,8 +143,8 @@ pub struct Standing {
     pub costs: Vec<MemberCost>,
 }
 
-impl Standing {
-    /// Reads the standing of a session, without its costs, which take time in a long one.
+impl SessionStatus {
+    /// Reads the status of a session, without its costs, which are slow to compute for a long one.
     pub async fn read(
         store: &AnyStore,
         session: Session,

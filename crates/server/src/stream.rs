@@ -16,9 +16,9 @@ use futures_util::Stream;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::feed::{LivePart, Seen, Viewer};
+use crate::feed::{LivePart, SentPart, Viewer};
 use crate::query::Form;
-use crate::stored::{MessageRow, Standing, messages_after};
+use crate::stored::{MessageRow, SessionStatus, messages_after};
 use crate::views;
 
 /// The interval of comments.
@@ -55,7 +55,7 @@ pub(crate) fn follow(
             form,
             sender,
             sent: after,
-            standing: None,
+            status: None,
             seen: HashMap::new(),
         };
         // An error of the store ends the stream, and the client connects again.
@@ -71,25 +71,25 @@ struct Follower {
     form: Form,
     sender: mpsc::Sender<Part>,
     sent: MessageNumber,
-    /// The version of the standing that the client has.
-    standing: Option<u64>,
-    seen: HashMap<TurnId, Seen>,
+    /// The version of the status that the client has.
+    status: Option<u64>,
+    seen: HashMap<TurnId, SentPart>,
 }
 
 /// The reason why a stream ended.
-enum End {
+enum StreamEnd {
     Gone,
     Store,
 }
 
-impl From<StoreError> for End {
+impl From<StoreError> for StreamEnd {
     fn from(_: StoreError) -> Self {
         Self::Store
     }
 }
 
 impl Follower {
-    async fn run(&mut self) -> Result<(), End> {
+    async fn run(&mut self) -> Result<(), StreamEnd> {
         let mut changed = self.viewer.0.watch();
         // Makes the response begin at once.
         self.send(Bytes::from_static(b": a stream of the session\n\n")).await?;
@@ -98,15 +98,15 @@ impl Follower {
             self.catch_up().await?;
             let sender = self.sender.clone();
             tokio::select! {
-                changed = changed.changed() => changed.map_err(|_| End::Gone)?,
+                changed = changed.changed() => changed.map_err(|_| StreamEnd::Gone)?,
                 () = tokio::time::sleep(KEEP_ALIVE) => self.send(Bytes::from_static(b":\n\n")).await?,
-                () = sender.closed() => return Err(End::Gone),
+                () = sender.closed() => return Err(StreamEnd::Gone),
             }
         }
     }
 
     /// Sends everything that the client does not have.
-    async fn catch_up(&mut self) -> Result<(), End> {
+    async fn catch_up(&mut self) -> Result<(), StreamEnd> {
         let Some(last) = self.viewer.0.last_message() else { return Ok(()) };
         while self.sent < last {
             let next = MessageNumber(self.sent.0 + 1);
@@ -120,9 +120,9 @@ impl Follower {
             }
         }
         let (session, form) = (self.session, self.form);
-        let render = |standing: &Standing| standing_event(session, standing, form);
-        if let Some((version, event)) = self.viewer.0.standing_event(form, self.standing, render) {
-            self.standing = Some(version);
+        let render = |status: &SessionStatus| status_event(session, status, form);
+        if let Some((version, event)) = self.viewer.0.status_event(form, self.status, render) {
+            self.status = Some(version);
             self.send(event).await?;
         }
         loop {
@@ -137,7 +137,7 @@ impl Follower {
     }
 
     /// Reads the next messages; the last ones of the session are kept for other viewers.
-    async fn read_messages(&self) -> Result<Vec<(MessageNumber, Bytes)>, End> {
+    async fn read_messages(&self) -> Result<Vec<(MessageNumber, Bytes)>, StreamEnd> {
         let feed = &self.viewer.0;
         let _reading = feed.reading.lock().await;
         let next = MessageNumber(self.sent.0 + 1);
@@ -154,7 +154,7 @@ impl Follower {
             feed.keep_message_event(number, self.form, &event);
             events.push((number, event));
         }
-        if events.is_empty() { Err(End::Store) } else { Ok(events) }
+        if events.is_empty() { Err(StreamEnd::Store) } else { Ok(events) }
     }
 
     fn message(&self, message: &MessageRow) -> Value {
@@ -167,19 +167,19 @@ impl Follower {
         }
     }
 
-    async fn send(&self, bytes: Bytes) -> Result<(), End> {
-        self.sender.send(Ok(bytes)).await.map_err(|_| End::Gone)
+    async fn send(&self, bytes: Bytes) -> Result<(), StreamEnd> {
+        self.sender.send(Ok(bytes)).await.map_err(|_| StreamEnd::Gone)
     }
 }
 
-fn standing_event(session: SessionId, standing: &Standing, form: Form) -> String {
+fn status_event(session: SessionId, status: &SessionStatus, form: Form) -> String {
     let data = match form {
-        Form::Json => json!(standing),
+        Form::Json => json!(status),
         Form::Html => json!({
-            "head": standing.head,
-            "live": standing.live,
-            "html": views::conversation::standing(session, standing).into_string(),
-            "cost": views::conversation::cost(&standing.costs).into_string(),
+            "head": status.head,
+            "live": status.live,
+            "html": views::conversation::status(session, status).into_string(),
+            "cost": views::conversation::cost(&status.costs).into_string(),
         }),
     };
     event("standing", None, &data)

@@ -9,9 +9,9 @@ use convoke_session::event::waits_for;
 use convoke_session::file_changes::ChangedBy;
 use convoke_session::{MemberName, NewMessage, SessionEventKind, StopReason, TurnId, TurnState};
 
-use super::{Activity, Chat, Effect, Waiting};
+use super::{Activity, Chat, Effect, QueuedTurn};
+use crate::running_turn::RunningTurn;
 use crate::transcript::Tone;
-use crate::work::Work;
 use convoke_core::figures::{dollars, thousands};
 
 impl Chat {
@@ -52,7 +52,7 @@ impl Chat {
                 self.task = Some(task);
             }
             SessionEventKind::TurnQueued { turn, member, intent, .. } => {
-                self.queue.push(Waiting { turn, member, intent });
+                self.queue.push(QueuedTurn { turn, member, intent });
             }
             SessionEventKind::TurnDropped { turn, member } => {
                 self.unqueue(turn);
@@ -67,15 +67,15 @@ impl Chat {
                 self.sent.retain(|(name, _)| *name != member);
                 self.sent.push((member.clone(), turn));
                 let width = self.text_width();
-                // An attempt that another process left has no end of its own.
-                self.works.retain(|work| work.turn != turn);
-                self.works.push(Work::new(turn, member, self.now, tokens_estimate, width));
+                // No event ends an attempt that another process abandoned.
+                self.running.retain(|work| work.turn != turn);
+                self.running.push(RunningTurn::new(turn, member, self.now, tokens_estimate, width));
             }
             SessionEventKind::Agent { turn, event, .. } => {
                 if let EventKind::Warning(diagnostic) = &event.kind {
                     self.diagnose(diagnostic);
                 }
-                if let Some(work) = self.works.iter_mut().find(|work| work.turn == turn) {
+                if let Some(work) = self.running.iter_mut().find(|work| work.turn == turn) {
                     work.observe(&event);
                 }
             }
@@ -89,8 +89,8 @@ impl Chat {
             }
             SessionEventKind::TurnEnded { turn, member, state, reply, result, elapsed } => {
                 self.unqueue(turn);
-                let at_work = self.works.iter().position(|work| work.turn == turn);
-                let work = at_work.map(|at| self.works.remove(at));
+                let position = self.running.iter().position(|work| work.turn == turn);
+                let work = position.map(|at| self.running.remove(at));
                 if let Some(cost) = result.cost_usd {
                     *self.cost_usd.get_or_insert(0.0) += cost;
                 }
@@ -124,7 +124,7 @@ impl Chat {
             }
             SessionEventKind::Diagnostic { turn, diagnostic } => {
                 if diagnostic.code == TURN_INTERRUPTED {
-                    self.works.retain(|work| Some(work.turn) != turn);
+                    self.running.retain(|work| Some(work.turn) != turn);
                 }
                 self.diagnose(&diagnostic);
             }
@@ -135,8 +135,8 @@ impl Chat {
     }
 
     /// Adds notes about a turn that failed or was cancelled, and its partial reply.
-    fn give_up(&mut self, member: &MemberName, outcome: &Verdict, work: Option<&Work>) {
-        if let Some(text) = work.map(Work::text).filter(|text| !text.is_empty()) {
+    fn give_up(&mut self, member: &MemberName, outcome: &Verdict, work: Option<&RunningTurn>) {
+        if let Some(text) = work.map(RunningTurn::text).filter(|text| !text.is_empty()) {
             let begun = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
             let text = format!("partial reply of {member}: {begun} …");
             self.transcript.note(Tone::Quiet, &text);

@@ -25,14 +25,14 @@ use ratatui::layout::Size;
 use self::questions::OpenQuestion;
 use crate::completion::Completion;
 use crate::editor::Editor;
-use crate::history::Past;
+use crate::history::StoredState;
 use crate::layout::Areas;
 use crate::overlay::{Overlay, Page};
+use crate::running_turn::RunningTurn;
 use crate::sent_prompt::SentPrompt;
 use crate::text::printable_line;
 use crate::transcript::{EarlierPage, MessageHeader, Tone, Transcript};
 use crate::user_action::{InputParser, PromptView, UserAction};
-use crate::work::Work;
 
 /// The initial state of a chat.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ pub struct Setup {
 pub enum Input {
     /// A key was pressed.
     Key(KeyEvent),
-    /// Somebody takes part from elsewhere, for example on a page.
+    /// A request of another client, for example a page.
     Remote(RemoteRequest),
     /// Text was pasted.
     Paste(String),
@@ -73,22 +73,22 @@ pub enum Input {
     /// An event of the conversation.
     Event(SessionEventKind),
     /// The queued turns and the task.
-    Standing(Vec<Waiting>, Option<String>),
+    Queue(Vec<QueuedTurn>, Option<String>),
     /// A prompt that was read from the store.
     SentPrompt(Option<SentPrompt>, PromptView),
     /// Earlier messages that were read from the store, oldest first.
     Earlier(Vec<ShownMessage>),
-    /// A message with the files that it attaches, or why it cannot be sent.
+    /// A message with the files that it attaches, or the error.
     Attached(Result<Box<NewMessage>, String>),
-    /// The text as it came back from the person's editor, or why it did not.
+    /// The text from the person's editor, or the error.
     Edited(Result<String, String>),
-    /// A request failed and had no effect.
+    /// A request was refused and had no effect.
     Refused(String),
     /// Another process continues the conversation.
     Woken,
     /// A short notice.
     Remark(String),
-    /// There is a text to keep in the conversation.
+    /// A text to add to the conversation.
     Note(String),
     /// An interrupt signal, like Ctrl-C.
     Interrupt,
@@ -99,9 +99,9 @@ pub enum Input {
 /// A request from another client of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteRequest {
-    /// Say something.
+    /// Send a message.
     Say(Box<NewMessage>),
-    /// Run turns until a person is to speak.
+    /// Run turns until it is a person's turn.
     Continue,
     /// Retry a turn.
     Retry(TurnId),
@@ -110,13 +110,13 @@ pub enum RemoteRequest {
 /// An effect to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Store a message and run turns until a person is to speak.
+    /// Store a message and run turns until it is a person's turn.
     Say(NewMessage),
     /// Store a message between two turns.
     Interject(NewMessage),
-    /// Run turns until a person is to speak.
+    /// Run turns until it is a person's turn.
     Continue,
-    /// Retry a turn, then run turns until a person is to speak.
+    /// Retry a turn, then run turns until it is a person's turn.
     Retry(TurnId),
     /// Undo the changes of a turn, or preview the undo.
     Undo(Option<TurnId>, UndoConsent),
@@ -142,7 +142,7 @@ pub enum Effect {
 
 /// A queued turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct QueuedTurn {
     /// The turn.
     pub turn: TurnId,
     /// The member.
@@ -151,7 +151,7 @@ pub struct Waiting {
     pub intent: Intent,
 }
 
-impl From<&Turn> for Waiting {
+impl From<&Turn> for QueuedTurn {
     fn from(turn: &Turn) -> Self {
         Self { turn: turn.id, member: turn.member.clone(), intent: turn.intent }
     }
@@ -165,8 +165,8 @@ pub struct Chat {
     pub(crate) to: Vec<String>,
     pub(crate) task: Option<String>,
     pub(crate) transcript: Transcript,
-    pub(crate) queue: Vec<Waiting>,
-    pub(crate) works: Vec<Work>,
+    pub(crate) queue: Vec<QueuedTurn>,
+    pub(crate) running: Vec<RunningTurn>,
     /// The messages that are not stored yet, in order.
     pub(crate) pending: Vec<NewMessage>,
     pub(crate) activity: Activity,
@@ -212,15 +212,15 @@ pub(crate) enum Activity {
 
 impl Chat {
     /// Creates a chat from the stored state of a session.
-    pub(crate) fn new(setup: Setup, past: Past, size: Size) -> Self {
-        let Past { messages, left_out, sent, undone, queue, task } = past;
+    pub(crate) fn new(setup: Setup, past: StoredState, size: Size) -> Self {
+        let StoredState { messages, left_out, sent, undone, queue, task } = past;
         let mut chat = Self {
             speaker: setup.speaker.clone(),
             to: setup.to.clone(),
             task,
             transcript: Transcript::new(&setup.session, left_out),
             queue,
-            works: Vec::new(),
+            running: Vec::new(),
             pending: Vec::new(),
             activity: Activity::Waiting,
             editor: Editor::default(),
@@ -274,7 +274,7 @@ impl Chat {
                 None
             }
             Input::Event(event) => self.observe(event),
-            Input::Standing(queue, task) => {
+            Input::Queue(queue, task) => {
                 (self.queue, self.task) = (queue, task);
                 None
             }
@@ -333,14 +333,14 @@ impl Chat {
 
     /// Returns whether the screen changes without input.
     pub fn is_busy(&self) -> bool {
-        !self.works.is_empty()
+        !self.running.is_empty()
     }
 
     /// Returns the number of lines of the conversation, with streamed replies.
     pub(crate) fn height(&self) -> usize {
-        let works = self.works.iter().filter(|work| !work.lines().is_empty());
-        let works: usize = works.map(|work| work.lines().len() + 2).sum();
-        self.transcript.height() + works + 2 * self.pending.len()
+        let running = self.running.iter().filter(|work| !work.lines().is_empty());
+        let running: usize = running.map(|work| work.lines().len() + 2).sum();
+        self.transcript.height() + running + 2 * self.pending.len()
     }
 
     /// Returns the number of lines that the conversation has ever had.
@@ -361,7 +361,7 @@ impl Chat {
         self.size = size;
         let width = self.text_width();
         self.transcript.resize(width);
-        self.works.iter_mut().for_each(|work| work.resize(width));
+        self.running.iter_mut().for_each(|work| work.resize(width));
         let page = self.areas().page_width();
         if let Some(overlay) = &mut self.overlay {
             overlay.resize(page);
@@ -462,7 +462,7 @@ impl Chat {
         Effect::Interject(message)
     }
 
-    /// Returns whether a request from elsewhere waits for the running turn; the error is why it is refused.
+    /// Returns whether a remote request waits for the running turn; the error is the reason for a refusal.
     pub fn admits(&self, request: &RemoteRequest) -> Result<bool, String> {
         let is_waiting = self.activity == Activity::Waiting;
         match request {
@@ -473,12 +473,12 @@ impl Chat {
             RemoteRequest::Say(_) => Ok(!is_waiting),
             RemoteRequest::Continue | RemoteRequest::Retry(_) if is_waiting => Ok(false),
             RemoteRequest::Continue | RemoteRequest::Retry(_) => {
-                Err("a turn runs; try again when it has ended".to_owned())
+                Err("a turn is running; try again when it has ended".to_owned())
             }
         }
     }
 
-    /// Carries out a request from another client.
+    /// Carries out a remote request.
     fn remote(&mut self, request: RemoteRequest) -> Option<Effect> {
         let waits = self.admits(&request).ok()?;
         Some(match request {

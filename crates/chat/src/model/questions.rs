@@ -29,7 +29,7 @@ impl OpenQuestion {
         let diff = diff.as_ref().map_or(String::new(), |diff| format!("\n\n{diff}"));
         let place = directory.as_ref().map(|it| format!(" in {}", it.display()));
         let place = place.unwrap_or_default();
-        format!("{} asks before it uses {tool}{place}:\n\n{summary}{diff}", self.member)
+        format!("{} asks to use {tool}{place}:\n\n{summary}{diff}", self.member)
     }
 }
 
@@ -52,16 +52,11 @@ impl Chat {
         }
     }
 
-    /// Returns whether a question waits for an answer.
-    pub(crate) fn has_question(&self) -> bool {
-        !self.questions.is_empty()
-    }
-
     pub(super) fn answered(&mut self, id: &str, answer: PermissionAnswer, by: AnsweredBy) {
         if let Some(at) = self.questions.iter().position(|open| open.question.id == id) {
             let open = self.questions.remove(at);
             let summary = open.question.summary.lines().next().unwrap_or_default();
-            let may = if answer.allows() { "may" } else { "may not" };
+            let may = if answer.allows() { "was allowed" } else { "was refused" };
             let why = match by {
                 AnsweredBy::Session => "as answered before",
                 AnsweredBy::Rule => "by a rule",
@@ -97,7 +92,7 @@ impl Chat {
         if let Some(overlay) = self.overlay.as_mut().filter(|_| is_read && answer.allows())
             && overlay.scroll + height < overlay.lines.len()
         {
-            // A yes is to all of it: first its end has to be on the screen.
+            // An answer is for the whole question, so its end must have been on the screen.
             overlay.scroll_by(height.saturating_sub(1).max(1).cast_signed(), height);
             return None;
         }
@@ -143,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_is_answered_by_its_own_keys_once_it_can_have_been_read() {
+    fn a_card_accepts_only_its_own_keys_and_only_after_a_moment() {
         let mut chat = chat();
         chat.update(Input::Event(asked("1.q")));
         let card = chat.questions[0].text();
@@ -161,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_yes_counts_when_the_end_of_the_card_is_on_the_screen() {
+    fn a_question_can_be_allowed_once_its_end_was_on_the_screen() {
         let mut chat = chat();
         let mut long = asked("1.q");
         if let SessionEventKind::PermissionAsked { question, .. } = &mut long {

@@ -12,7 +12,7 @@ use ratatui::backend::TestBackend;
 use ratatui::layout::Size;
 
 use super::{Chat, Effect, Input, Setup};
-use crate::history::Past;
+use crate::history::StoredState;
 use crate::view::render;
 
 /// A team of one person and three agents.
@@ -26,11 +26,14 @@ pub(crate) fn team() -> Team {
 
 /// A new chat.
 pub(crate) fn chat() -> Chat {
-    chat_after(Past { task: Some("Decide whether login.py can ship".into()), ..Past::default() })
+    chat_after(StoredState {
+        task: Some("Decide whether login.py can ship".into()),
+        ..StoredState::default()
+    })
 }
 
 /// A chat that resumes a session.
-pub(crate) fn chat_after(past: Past) -> Chat {
+pub(crate) fn chat_after(past: StoredState) -> Chat {
     let setup = Setup {
         name: "sample review".to_owned(),
         session: "0199a1b2".to_owned(),

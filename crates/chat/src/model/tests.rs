@@ -19,8 +19,8 @@ use insta::assert_snapshot;
 use ratatui::layout::Size;
 
 use super::testing::{chat, chat_after, message, queued, started};
-use super::{Chat, Effect, INBOX_LIMIT, Input, Waiting};
-use crate::history::Past;
+use super::{Chat, Effect, INBOX_LIMIT, Input, QueuedTurn};
+use crate::history::StoredState;
 use crate::sent_prompt::SentPrompt;
 use crate::user_action::PromptView;
 use convoke_session::diagnostics;
@@ -70,7 +70,7 @@ fn at_work() -> Chat {
 }
 
 #[test]
-fn a_message_goes_to_the_one_who_is_addressed() {
+fn a_message_goes_to_the_addressed_member() {
     let mut chat = chat();
     let says = |chat: &mut Chat, line: &str| {
         let effect = match chat.enter_line(line) {
@@ -105,7 +105,7 @@ fn a_message_goes_to_the_one_who_is_addressed() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_and_the_line_can_be_put_right() {
+fn an_invalid_line_is_reported_and_can_be_corrected() {
     let mut chat = chat();
     for (line, notice) in [
         ("/quitt", "unknown command /quitt; did you mean /quit?"),
@@ -133,7 +133,7 @@ fn what_cannot_be_done_is_said_and_the_line_can_be_put_right() {
 }
 
 #[test]
-fn ctrl_c_cancels_the_turn_and_then_leaves() {
+fn ctrl_c_cancels_the_turn_and_then_quits() {
     let mut chat = at_work();
     assert_eq!(chat.ctrl('c'), Some(Effect::CancelTurn));
     assert!(chat.screen().contains("cancelling … "));
@@ -146,7 +146,7 @@ fn ctrl_c_cancels_the_turn_and_then_leaves() {
 }
 
 #[test]
-fn what_was_said_before_leaving_is_stored() {
+fn messages_sent_before_quitting_are_stored() {
     let mut chat = at_work();
     chat.enter_line("Stored between two turns.");
     chat.enter_line("Stored at the end.");
@@ -160,7 +160,7 @@ fn what_was_said_before_leaving_is_stored() {
 }
 
 #[test]
-fn ctrl_c_between_turns_clears_the_line_and_then_leaves() {
+fn ctrl_c_between_turns_clears_the_line_and_then_quits() {
     let mut chat = chat();
     chat.type_in("half a thought");
     assert_eq!((chat.ctrl('c'), chat.editor.text()), (None, ""));
@@ -170,7 +170,7 @@ fn ctrl_c_between_turns_clears_the_line_and_then_leaves() {
 }
 
 #[test]
-fn ctrl_d_leaves_only_an_empty_line() {
+fn ctrl_d_quits_only_with_an_empty_line() {
     let mut chat = chat();
     chat.type_in("x");
     assert_eq!(chat.ctrl('d'), None);
@@ -179,7 +179,7 @@ fn ctrl_d_leaves_only_an_empty_line() {
 }
 
 #[test]
-fn what_is_said_during_a_turn_is_shown_as_waiting_and_never_forgotten() {
+fn a_message_sent_during_a_turn_is_shown_as_pending_and_stored() {
     let mut chat = at_work();
     let said = chat.enter_line("Look at the tests, too.");
     let saying = NewMessage::from_person("you", "Look at the tests, too.").to(["ada"]);
@@ -194,7 +194,7 @@ fn what_is_said_during_a_turn_is_shown_as_waiting_and_never_forgotten() {
 }
 
 #[test]
-fn a_turn_that_failed_can_be_tried_again() {
+fn a_turn_that_failed_can_be_retried() {
     let mut chat = at_work();
     let failure = Verdict::Failed(Failure::new(FailureReason::Auth, "run `claude login`"));
     chat.happen(writes(1, "ada", "I have read"));
@@ -212,7 +212,7 @@ fn a_turn_that_failed_can_be_tried_again() {
 }
 
 #[test]
-fn another_person_who_is_asked_gets_the_word() {
+fn an_addressed_person_becomes_the_speaker() {
     let mut chat = chat();
     let (person, turn) = ("kim".into(), TurnId(3));
     let answers = MessageNumber(2);
@@ -232,12 +232,12 @@ fn the_ledger_is_one_key_away() {
 }
 
 #[test]
-fn a_first_screen_says_what_to_do() {
+fn the_first_screen_shows_what_to_do() {
     assert_snapshot!(chat().screen());
 }
 
 #[test]
-fn the_member_at_work_is_seen_while_it_writes() {
+fn the_running_member_is_shown_while_it_writes() {
     let mut chat = at_work();
     chat.happen(queued(2, "lin"));
     chat.happen(queued(3, "sam"));
@@ -255,7 +255,7 @@ fn the_member_at_work_is_seen_while_it_writes() {
 }
 
 #[test]
-fn a_reply_stands_with_what_it_took() {
+fn a_reply_is_shown_with_its_time_and_tokens() {
     let mut chat = at_work();
     chat.happen(message(2, "ada", &["lin", "sam"], "Two views, please."));
     chat.happen(queued(2, "lin"));
@@ -289,7 +289,7 @@ fn names_are_offered_and_completed() {
 }
 
 #[test]
-fn a_long_conversation_is_scrolled_and_stays_where_one_reads() {
+fn a_scrolled_conversation_does_not_move() {
     let mut chat = chat();
     for number in 1..40 {
         chat.happen(message(number, "ada", &[], &format!("Remark number {number}.")));
@@ -310,7 +310,7 @@ fn a_long_conversation_is_scrolled_and_stays_where_one_reads() {
 }
 
 #[test]
-fn a_page_is_opened_turned_over_and_closed() {
+fn a_page_is_opened_switched_and_closed() {
     let mut chat = chat();
     let sheet = SentPrompt {
         member: "ada".into(),
@@ -336,7 +336,7 @@ fn help_fits_a_small_terminal() {
 }
 
 #[test]
-fn a_session_is_taken_up_with_its_end_in_view() {
+fn a_resumed_session_shows_its_last_messages() {
     let said = |number: u64, from: &str, text: &str| ShownMessage {
         id: format!("msg-{number}").as_str().into(),
         number: MessageNumber(number),
@@ -347,9 +347,12 @@ fn a_session_is_taken_up_with_its_end_in_view() {
         tool: None,
         attachments: Vec::new(),
     };
-    let waiting =
-        Waiting { turn: TurnId(9), member: "lin".into(), intent: convoke_core::marker::Intent::P1 };
-    let mut chat = chat_after(Past {
+    let waiting = QueuedTurn {
+        turn: TurnId(9),
+        member: "lin".into(),
+        intent: convoke_core::marker::Intent::P1,
+    };
+    let mut chat = chat_after(StoredState {
         messages: vec![said(201, "you", "And the tests?"), said(202, "ada", "They pass.")],
         left_out: 200,
         sent: vec![("ada".into(), TurnId(8))],
@@ -362,7 +365,7 @@ fn a_session_is_taken_up_with_its_end_in_view() {
 }
 
 #[test]
-fn a_turn_that_was_interrupted_is_told_with_what_is_left_of_it() {
+fn an_interrupted_turn_is_reported_with_its_partial_output() {
     let mut chat = chat();
     let interrupted = vec![TurnId(9)];
     chat.happen(SessionEventKind::Opened { messages: 2, waiting: 1, interrupted });
@@ -371,15 +374,15 @@ fn a_turn_that_was_interrupted_is_told_with_what_is_left_of_it() {
 }
 
 #[test]
-fn a_turn_that_runs_again_is_shown_once() {
+fn a_retried_turn_is_shown_once() {
     let mut chat = chat();
     chat.happen(started(9, "ada"));
     chat.happen(started(9, "ada"));
-    assert_eq!(chat.works.len(), 1);
+    assert_eq!(chat.running.len(), 1);
     let code = diagnostics::TURN_INTERRUPTED;
     let diagnostic = Diagnostic::new(code, "turn 9 was interrupted and runs again");
     chat.happen(SessionEventKind::Diagnostic { turn: Some(TurnId(9)), diagnostic });
-    assert!(chat.works.is_empty());
+    assert!(chat.running.is_empty());
 }
 
 #[test]
@@ -429,7 +432,7 @@ fn nothing_of_a_hostile_text_reaches_the_terminal() {
 }
 
 #[test]
-fn ctrl_c_twice_leaves_also_when_the_turn_has_ended_in_between() {
+fn ctrl_c_twice_quits_even_if_the_turn_has_ended_in_between() {
     let mut chat = at_work();
     assert!(chat.screen().contains("Ctrl-C cancels the turn, twice quits"));
     assert_eq!(chat.ctrl('c'), Some(Effect::CancelTurn));
@@ -440,7 +443,7 @@ fn ctrl_c_twice_leaves_also_when_the_turn_has_ended_in_between() {
 }
 
 #[test]
-fn hints_that_are_no_longer_true_go() {
+fn outdated_hints_are_removed() {
     let mut chat = at_work();
     chat.enter_line("/retry");
     assert!(chat.screen().contains("agents are running; /cancel cancels the turn"));
@@ -500,7 +503,7 @@ fn the_bell_rings_when_a_turn_needs_the_person() {
 }
 
 #[test]
-fn replies_are_markdown_and_what_a_person_wrote_is_text() {
+fn replies_are_rendered_as_markdown_and_messages_of_people_as_text() {
     let mut chat = chat();
     let text = "## Result\n\n- `login.py` is **fine**\n\n```python\nreturn True  # ok\n```";
     chat.happen(message(1, "you", &["ada"], "*really* `so`?"));
@@ -509,7 +512,7 @@ fn replies_are_markdown_and_what_a_person_wrote_is_text() {
 }
 
 #[test]
-fn earlier_messages_are_read_when_one_scrolls_to_them() {
+fn earlier_messages_are_read_on_scrolling_to_them() {
     let said = |number: u64| ShownMessage {
         id: format!("msg-{number}").as_str().into(),
         number: MessageNumber(number),
@@ -520,7 +523,11 @@ fn earlier_messages_are_read_when_one_scrolls_to_them() {
         tool: None,
         attachments: Vec::new(),
     };
-    let past = Past { messages: (251..=260).map(said).collect(), left_out: 250, ..Past::default() };
+    let past = StoredState {
+        messages: (251..=260).map(said).collect(),
+        left_out: 250,
+        ..StoredState::default()
+    };
     let mut chat = chat_after(past);
     let mut pages = Vec::new();
     for _ in 0..200 {
@@ -548,7 +555,7 @@ fn a_message_is_written_in_an_editor_and_sent_by_enter() {
     assert_eq!(chat.ctrl('g'), Some(Effect::Edit("first words".to_owned())));
     assert_eq!(chat.update(Input::Edited(Ok("many\nlines".to_owned()))), None);
     assert_eq!(chat.editor.text(), "many\nlines");
-    chat.update(Input::Edited(Err("vi: not found; the message is as it was".to_owned())));
+    chat.update(Input::Edited(Err("vi: not found; the message is unchanged".to_owned())));
     assert_eq!(chat.editor.text(), "many\nlines");
     assert!(chat.screen().contains("vi: not found"));
     let saying = NewMessage::from_person("you", "many\nlines").to(["ada"]);
@@ -560,7 +567,7 @@ fn a_message_is_written_in_an_editor_and_sent_by_enter() {
 }
 
 #[test]
-fn a_line_that_finds_no_room_stays_with_its_recipients() {
+fn a_line_over_the_inbox_limit_stays_with_its_recipients() {
     let mut chat = at_work();
     while chat.pending.len() < INBOX_LIMIT {
         chat.enter_line("more");
@@ -590,7 +597,7 @@ fn attached_files_are_shown_below_the_message() {
 }
 
 #[test]
-fn ctrl_z_suspends_wherever_one_is() {
+fn ctrl_z_suspends_in_every_view() {
     let mut chat = at_work();
     assert_eq!(chat.ctrl('z'), Some(Effect::Suspend));
     chat.press(KeyCode::F(1));
@@ -598,7 +605,7 @@ fn ctrl_z_suspends_wherever_one_is() {
 }
 
 #[test]
-fn a_file_that_cannot_be_attached_leaves_the_line_to_be_put_right() {
+fn a_file_that_cannot_be_attached_leaves_the_line_for_correction() {
     let mut chat = chat();
     let line = "@lin look at @gone.rs";
     let message = NewMessage::from_person("you", "look at @gone.rs").to(["lin"]);

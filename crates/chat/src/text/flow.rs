@@ -2,7 +2,7 @@
 
 use super::wrap::wrap_onto;
 
-/// The size that is kept of a text twice as long.
+/// The size to which a text is cut when it is twice as long.
 const KEPT_BYTES: usize = 64 << 10;
 /// The maximum size of a row, which bounds the cost of zero-width characters.
 const LONGEST_ROW: usize = 4 << 10;

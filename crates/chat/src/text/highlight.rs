@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_strings_and_keywords_are_told_apart() {
+    fn comments_strings_and_keywords_are_highlighted() {
         let piece = |text: &str, tint| (text.to_owned(), tint);
         assert_eq!(
             tinted("rust", r#"let x = "a \" // b"; // c"#),

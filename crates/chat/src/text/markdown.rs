@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_that_is_no_mark() {
+    fn text_that_resembles_a_mark_is_kept() {
         let text = "[a]: http://h/a \"t\"\n\n<b>html</b> &lt; a | b\n--|--\n1 | 2\n\n![alt](x.png)\n\n[ ] todo\n";
         let shown = rendered(text, 60);
         for part in ["[a]: http://h/a", "<b>html</b> < a | b", "1 | 2", "alt (x.png)", "[ ] todo"] {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_steers_the_terminal() {
+    fn no_text_controls_the_terminal() {
         let piles = "&#x301;".repeat(200);
         let evil = format!(
             "&#27;[2J &#x9b;1m \u{1b}]0;t\u{7} [a](http://h/&#27;c) `\u{202e}`\n\n```\u{1b}\n\u{9b}2J\n```\n\n> \u{8}\n\na{piles}\n\n[x]: \u{1b}c\n"
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_grows_no_faster_than_the_text() {
+    fn the_output_grows_linearly_with_the_text() {
         for unit in [
             ">", "- ", "* ", "[", "**a", "`", "&#27;", "<!--", "1. a\n", "> ```\n", "[a]: b\n",
             "![", "a_",

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_a_terminal_becomes_a_mark() {
+    fn control_sequences_become_marks() {
         for (text, clean) in [
             ("plain\ntext", "plain\ntext"),
             ("\u{1b}[31mred\u{1b}[0m", "␛[31mred␛[0m"),

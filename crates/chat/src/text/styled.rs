@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::wrap::wrap_lines;
 
-/// The look of a piece of text. The view decides the colours.
+/// The style of a piece of text. The view chooses the colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Face {
     pub(crate) bold: bool,
@@ -19,7 +19,7 @@ impl Face {
     }
 }
 
-/// The kind of a piece of text that has a colour of its own.
+/// A kind of text with its own colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tint {
     /// Text.

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clipped_line_says_so() {
+    fn a_clipped_line_ends_with_a_mark() {
         let clipped = ["abc", "abcd", "漢字"].map(|line| clip(line, 3));
         assert_eq!(clipped, ["abc", "ab…", "漢…"]);
         assert_eq!(clip("abc", 0), "");

@@ -8,9 +8,9 @@ use ratatui::widgets::Paragraph;
 
 use super::sides;
 use crate::model::Chat;
+use crate::running_turn::RunningTurn;
 use crate::text::{Face, StyledText, Tint, printable_line};
 use crate::transcript::{Entry, EntryKind, MessageHeader, Tone};
-use crate::work::Work;
 
 /// The height below which the final blank line is left out.
 const SMALL: usize = 4;
@@ -26,8 +26,8 @@ pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
         lines.push(Line::default());
         lines.push(Line::raw(sides(&format!(" … {text}"), "not stored yet", area.width)).dim());
     }
-    for work in chat.works.iter().rev().filter(|work| !work.lines().is_empty()) {
-        written(work, &mut lines);
+    for turn in chat.running.iter().rev().filter(|turn| !turn.lines().is_empty()) {
+        written(turn, &mut lines);
     }
     for entry in chat.transcript.entries().iter().rev() {
         if lines.len() >= wanted {
@@ -35,7 +35,7 @@ pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
         }
         entry_lines(entry, area.width, &mut lines);
     }
-    // A small screen has no room for the final blank line.
+    // A small screen omits the final blank line.
     let blank = usize::from(height < SMALL && chat.scrolled == 0);
     let in_view = lines.into_iter().skip(chat.scrolled + blank).take(height);
     let mut in_view: Vec<Line<'_>> = in_view.collect();
@@ -90,10 +90,11 @@ fn head_line(head: &MessageHeader, width: u16) -> Line<'static> {
 }
 
 /// Adds the streamed reply of a member, last line first.
-fn written<'a>(work: &'a Work, lines: &mut Vec<Line<'a>>) {
+fn written<'a>(turn: &'a RunningTurn, lines: &mut Vec<Line<'a>>) {
     lines.push(Line::default());
-    lines.extend(work.lines().iter().rev().map(|line| body(line)));
-    let name = Span::raw(format!(" {} ", printable_line(work.member.as_str())));
+    let rows = turn.lines().iter().rev();
+    lines.extend(rows.map(|line| Line::from(vec![Span::raw("  "), Span::raw(line)])));
+    let name = Span::raw(format!(" {} ", printable_line(turn.member.as_str())));
     let name = name.bold().fg(Color::Green);
     lines.push(Line::from(vec![name, Span::raw("…").dim()]));
 }
@@ -116,8 +117,4 @@ fn style(Face { bold, italic, tint }: Face) -> Style {
     };
     let style = if bold { style.bold() } else { style };
     if italic { style.italic() } else { style }
-}
-
-fn body(line: &str) -> Line<'_> {
-    Line::from(vec![Span::raw("  "), Span::raw(line)])
 }

@@ -19,7 +19,7 @@ pub fn render(chat: &Chat, frame: &mut Frame<'_>) {
     let areas = chat.areas();
     status::header(chat, areas.header, frame);
     conversation::render(chat, areas.conversation, frame);
-    status::works(chat, areas.works, frame);
+    status::running(chat, areas.running, frame);
     status::queue(chat, areas.queue, frame);
     status::rule(chat, areas.rule, frame);
     status::hints(chat, areas.hints, frame);

@@ -34,13 +34,13 @@ pub(super) fn header(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
 }
 
 /// Draws the running members: elapsed time, activity, events and tokens.
-pub(super) fn works(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
-    let lines = chat.works.iter().map(|work| {
-        let name = printable_line(work.member.as_str());
-        let elapsed = clock(chat.now.saturating_sub(work.began));
-        let events = if work.events == 1 { "event" } else { "events" };
-        let counted = format!("{} {events} · {} tokens ", work.events, work.tokens());
-        let doing = format!(" ● {name} {elapsed}  {}", work.activity);
+pub(super) fn running(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
+    let lines = chat.running.iter().map(|turn| {
+        let name = printable_line(turn.member.as_str());
+        let elapsed = clock(chat.now.saturating_sub(turn.began));
+        let events = if turn.events == 1 { "event" } else { "events" };
+        let counted = format!("{} {events} · {} tokens ", turn.events, turn.tokens());
+        let doing = format!(" ● {name} {elapsed}  {}", turn.activity);
         Line::raw(sides(&doing, &counted, area.width)).fg(Color::Green)
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
@@ -87,7 +87,7 @@ pub(super) fn hints(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
         return;
     }
     let keys = match chat.activity {
-        _ if chat.has_question() => {
+        _ if !chat.questions.is_empty() => {
             " An agent waits for an answer: F3 shows its question · F1 help"
         }
         Activity::Waiting => {

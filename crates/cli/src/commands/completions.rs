@@ -15,7 +15,7 @@ use convoke_session::Store as _;
 use super::sessions::list::age;
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, UserConfiguration, find_team_file};
-use crate::conversation::sessions::{Here, open_store};
+use crate::conversation::sessions::{WorkingDirectory, open_store};
 use crate::figures::count;
 use crate::host_environment;
 use crate::outcome::Outcome;
@@ -26,7 +26,7 @@ const VARIABLE: &str = "COMPLETE";
 /// The maximum number of sessions that are offered.
 const SESSIONS: usize = 20;
 
-/// Prints a script that completes commands, options, member names and session ids in a shell.
+/// Print a script that completes commands, options, member names and session ids in a shell.
 ///
 /// For bash, add this line to ~/.bashrc: source <(convoke completions bash). For zsh, to ~/.zshrc: source
 /// <(convoke completions zsh). For fish: convoke completions fish > ~/.config/fish/completions/convoke.fish
@@ -103,7 +103,7 @@ pub fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 fn find_sessions() -> Option<Vec<(String, String)>> {
     let host_environment = host_environment::of_process().ok()?;
-    let here = Here::find(&host_environment);
+    let here = WorkingDirectory::find(&host_environment);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let sessions = runtime
         .block_on(async { open_store(&host_environment).await.ok()?.sessions().await.ok() })?;
@@ -123,7 +123,7 @@ fn described((value, help): (String, String)) -> CompletionCandidate {
     CompletionCandidate::new(value).help(Some(StyledStr::from(help)))
 }
 
-/// Prints the manual page of the command, or writes those of all commands into a directory.
+/// Print the manual page of the command, or write those of all commands into a directory.
 #[derive(Debug, Args)]
 pub struct Man {
     /// Write one page for each command into this directory

@@ -18,7 +18,7 @@ use crate::terminal::{Paint, stdout};
 
 /// Write a team file for this directory.
 ///
-/// It names the agents that are installed. An existing team file is never overwritten.
+/// The file names the installed agents. An existing team file is never overwritten.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Write JSON
@@ -41,12 +41,12 @@ const ROLES: [Role; 3] = [
     },
     Role {
         name: "reviewer",
-        summary: "Reviewer looks for what is wrong, and proves it.",
+        summary: "Reviewer finds errors and proves them.",
         instructions: "Cite file and line for every finding.",
     },
     Role {
         name: "tester",
-        summary: "Tester looks after the tests, and what they leave open.",
+        summary: "Tester runs the tests and finds what they do not cover.",
         instructions: "Name the test that would have failed.",
     },
 ];
@@ -96,8 +96,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         writeln!(out, "{} {command}", paint.faint(&format!("{what:<33}")))
     };
     advice("try it without an account", "run --rehearse \"Say hello\"")?;
-    advice("see what lead would be sent", "prompt --for lead")?;
-    advice("see whether agents are signed in", "doctor")?;
+    advice("show the prompt of lead", "prompt --for lead")?;
+    advice("check that agents are signed in", "doctor")?;
     advice("start a conversation", "run \"Review this project\"")?;
     Ok(Outcome::Done)
 }
@@ -115,23 +115,23 @@ fn team_file(installed: &[Vendor], person: &str, directory: &Path) -> String {
     let name = directory.file_name().map_or_else(|| "team".into(), |name| name.to_string_lossy());
     let mut text = format!(
         "\
-# The team of this directory. `convoke run \"…\"` lets it talk, `convoke prompt --for NAME` shows what a
-# member would be sent, and `convoke docs team-file` describes every setting.
+# The team of this directory. `convoke run \"…\"` starts a conversation, `convoke prompt --for NAME` shows the
+# prompt of a member, and `convoke docs team-file` describes every setting.
 name = {}
 # The task of the team; every member reads it in every prompt.
 # task = \"Review the authentication module\"
 
 [context]
 window = 5                # how many earlier messages a member sees
-max-bytes = \"768 KiB\"     # of everything that is sent to it in one turn
-# visibility = \"addressed\" # a member sees only what it wrote, or was sent
+max-bytes = \"768 KiB\"     # of the prompt of one turn
+# visibility = \"addressed\" # a member sees only its own messages and those addressed to it
 
 [limits]
-turns = 20                # then a person is asked, however much the agents have to say
+turns = 20                # then the conversation stops and waits for a person
 turn-timeout = \"30m\"
-# parallel = true         # members that are called together work at the same time
+# parallel = true         # members addressed by one message run at the same time
 
-# You. Somebody has to ask, and to be asked.
+# You.
 [[member]]
 name = \"{person}\"
 human = true
@@ -143,10 +143,10 @@ human = true
         let Role { name, summary, instructions } = role;
         let remark = match (index, installed.is_empty()) {
             (_, true) => {
-                "# It is not installed here: rehearse, or choose another (codex, gemini).\n"
+                "# Not installed here: rehearse, or choose another agent (codex, gemini).\n"
             }
             (0, false) => {
-                "# Members address each other with a last line such as [NEXT: reviewer]; their prompts explain it.\n"
+                "# Members address each other with a last line such as [NEXT: reviewer]; their prompts explain this.\n"
             }
             _ => "",
         };
@@ -157,8 +157,8 @@ human = true
         if index == 0 {
             text += "\
 # instructions-file = \"agents/lead.md\"   # longer instructions, in a file below this one
-# model = \"…\"                            # when it is not the agent's own choice
-# sandbox = \"edit\"                       # may change files; counts after `convoke trust`
+# model = \"…\"                            # default: the agent's own choice
+# sandbox = \"edit\"                       # may change files; takes effect after `convoke trust`
 ";
         }
     }
@@ -171,7 +171,7 @@ mod tests {
     use convoke_team::Team;
 
     #[test]
-    fn whatever_is_installed_the_file_is_a_team() {
+    fn the_file_is_a_valid_team_whatever_is_installed() {
         for installed in
             [&[][..], &[Vendor::Codex], &[Vendor::Claude, Vendor::Gemini], &Vendor::ALL]
         {

@@ -58,7 +58,7 @@ pub enum Command {
     Doctor(doctor::Arguments),
     /// Show the documentation
     Docs(docs::Arguments),
-    /// Print a script for completions in a shell
+    /// Print a shell completion script
     Completions(completions::Completions),
     /// Print the manual page, or write those of all commands
     Man(completions::Man),

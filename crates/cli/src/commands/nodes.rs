@@ -62,7 +62,7 @@ async fn list(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn standing(node: &NodeState) -> &'static str {
+fn state(node: &NodeState) -> &'static str {
     match (node.is_alive, node.offer.is_draining) {
         (false, _) => "lost",
         (true, true) => "draining",
@@ -74,7 +74,7 @@ fn as_text(node: &NodeState) -> String {
     let NodeState { name, holder, offer, .. } = node;
     let mut text = format!(
         "{name}: {}, process {} on {} since {}; offers {}",
-        standing(node),
+        state(node),
         holder.pid,
         holder.host,
         utc(holder.since),
@@ -89,7 +89,7 @@ fn as_text(node: &NodeState) -> String {
 fn as_json(node: &NodeState) -> Value {
     let NodeState { name, holder, offer, turns, .. } = node;
     json!({
-        "name": name, "state": standing(node), "pid": holder.pid, "host": holder.host,
+        "name": name, "state": state(node), "pid": holder.pid, "host": holder.host,
         "since": holder.since, "agents": offer.agents, "versions": offer.versions,
         "labels": offer.labels, "turns": turns,
     })

@@ -21,8 +21,8 @@ use crate::terminal::{Paint, Screen, printable, spelled_out, stdout};
 /// Until then a team file cannot choose commands, arguments, environment variables, working directories, wider
 /// permissions, model addresses and keys, or instructions files outside the project.
 ///
-/// Shows what the team file asks for, then asks you to confirm. Trust covers this directory only, not the
-/// directories below it, and only what the team file asks for now: if it asks for more later, you have to
+/// Shows the settings that need trust, then asks you to confirm. Trust covers this directory only, not the
+/// directories below it, and only the current settings: if the team file asks for more later, you have to
 /// trust it again. The same holds for the project's files that name commands for agents and git.
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -81,31 +81,31 @@ fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result
         request.show(&mut out)?;
     }
     let answer = if is_covered || arguments.yes {
-        Answer::Yes
+        Confirmation::Yes
     } else if arguments.json {
-        Answer::NotAsked
+        Confirmation::NotAsked
     } else {
         ask(&mut out)?
     };
-    let is_new = answer == Answer::Yes && !is_covered;
+    let is_new = answer == Confirmation::Yes && !is_covered;
     if is_new {
         let asked = asked.as_deref().unwrap_or_default();
         user.trusted.grant(directory.to_owned(), asked, commands.clone());
         user.trusted.save(home)?;
     }
     if arguments.json {
-        request.write_json(&mut out, answer == Answer::Yes, is_new)?;
+        request.write_json(&mut out, answer == Confirmation::Yes, is_new)?;
     } else if is_new {
         writeln!(out, "{} is trusted now.", directory.display())?;
     }
     match answer {
-        Answer::Yes => Ok(Outcome::Done),
-        Answer::No => {
+        Confirmation::Yes => Ok(Outcome::Done),
+        Confirmation::No => {
             writeln!(out, "Nothing was granted.")?;
             Ok(Outcome::Failed)
         }
-        Answer::NotAsked => Err(UsageError(
-            "nothing was granted: there is no terminal for a confirmation; pass `--yes` to grant what is shown"
+        Confirmation::NotAsked => Err(UsageError(
+            "nothing was granted: a confirmation needs a terminal; pass `--yes` to grant the settings shown"
                 .to_owned(),
         )
         .into()),
@@ -159,7 +159,7 @@ fn real_directory(given: &Path, arguments: &Arguments) -> Result<PathBuf, UsageE
     }
 }
 
-/// Returns what the team file of a directory asks for, `None` without a team file; and the files that name commands.
+/// Returns the settings of a directory's team file that need trust, `None` without a team file; and the files that name commands.
 fn requested(
     directory: &Path,
     user: &UserConfiguration,
@@ -218,19 +218,21 @@ impl Request<'_> {
     fn show_commands(&self, out: &mut Screen, paint: Paint) -> io::Result<()> {
         let changed = self.changed_commands();
         let (shown, heading): (Vec<&str>, _) = match &self.trusted_commands {
-            None => {
-                let heading =
-                    "Trust also lets agents and git follow the project's files that name commands";
-                (self.commands.paths().collect(), heading)
-            }
+            None if self.commands.paths().next().is_none() => (
+                Vec::new(),
+                "Trust also covers files of the project that name commands for agents and git; there are none now.",
+            ),
+            None => (
+                self.commands.paths().collect(),
+                "Trust also covers these files, which name commands for agents and git:",
+            ),
             Some(_) if changed.is_empty() => return Ok(()),
             Some(_) => (
                 changed,
-                "Files that name commands changed since you trusted it (+ new, ~ changed)",
+                "Files that name commands changed since you trusted the directory (+ new, ~ changed):",
             ),
         };
-        let end = if shown.is_empty() { "; there are none now." } else { ":" };
-        writeln!(out, "{heading}{end}")?;
+        writeln!(out, "{heading}")?;
         for path in shown {
             let mark = match &self.trusted_commands {
                 None => " ",
@@ -303,21 +305,21 @@ impl Request<'_> {
 
 /// The answer to the confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum Confirmation {
     Yes,
     No,
     /// There is no terminal.
     NotAsked,
 }
 
-fn ask(out: &mut Screen) -> io::Result<Answer> {
+fn ask(out: &mut Screen) -> io::Result<Confirmation> {
     if !stdin().is_terminal() || !out.is_terminal() {
-        return Ok(Answer::NotAsked);
+        return Ok(Confirmation::NotAsked);
     }
     write!(out, "Trust it? [y/N] ")?;
     out.flush()?;
     let mut written = String::new();
     stdin().lock().read_line(&mut written)?;
     let is_yes = matches!(written.trim().to_ascii_lowercase().as_str(), "y" | "yes");
-    Ok(if is_yes { Answer::Yes } else { Answer::No })
+    Ok(if is_yes { Confirmation::Yes } else { Confirmation::No })
 }

@@ -18,7 +18,7 @@ use super::project::how_to_trust;
 use crate::figures::number;
 
 /// The maximum number of files of one message.
-const MOST_FILES: usize = 20;
+const MAX_FILES: usize = 20;
 /// The maximum number of bytes of one message's files.
 const MOST_BYTES: usize = 1 << 20;
 /// Punctuation that may follow a path in a sentence.
@@ -88,10 +88,10 @@ impl ProjectAttachments {
         let file = self.resolve(named);
         let directory = self.base.display();
         Err(if file.is_dir() {
-            format!("@{named}: this is a directory; attach its files one by one")
+            format!("@{named}: is a directory; attach its files one by one")
         } else {
             format!(
-                "@{named}: there is no such file in {directory}; correct the path, or write `@{named}` in \
+                "@{named}: no such file in {directory}; correct the path, or write `@{named}` in \
                  backticks to send it as text"
             )
         })
@@ -119,7 +119,7 @@ impl ProjectAttachments {
         }
         let hint = self.team.hint(name);
         Err(format!(
-            "@{name}: no member has that name, and there is no such file; {hint}; write `@{name}` in backticks \
+            "@{name}: no member or file has that name; {hint}; write `@{name}` in backticks \
              to send it as text"
         ))
     }
@@ -149,15 +149,15 @@ impl ProjectAttachments {
         }
         if self.secrets.contain(real, &self.directory) {
             return Err(format!(
-                "@{named}: the file is one of your secrets, which no agent is given; `convoke docs permissions` has \
-                 the list"
+                "@{named}: the file is one of your secrets, which agents never receive; `convoke docs permissions` \
+                 lists them"
             ));
         }
         let bytes = Disk.read(real, FileKind::Attachment).map_err(failed)?;
         let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
         let text = text.ok_or_else(|| {
             format!(
-                "@{named}: the file is not text in UTF-8; name it without the @ to have it read"
+                "@{named}: the file is not UTF-8 text; write its path without the @ to let the agent read it"
             )
         })?;
         Ok(Attachment { path: shown(named), text })
@@ -188,17 +188,15 @@ impl Attachments for ProjectAttachments {
             if attached.contains(&real) {
                 continue;
             }
-            if attached.len() == MOST_FILES {
-                return Err(format!(
-                    "@{named}: {MOST_FILES} files are attached, and the limit is {MOST_FILES}"
-                ));
+            if attached.len() == MAX_FILES {
+                return Err(format!("@{named}: too many files; a message can attach {MAX_FILES}"));
             }
             let attachment = self.read(named, &real)?;
             bytes += attachment.text.len();
             if bytes > MOST_BYTES {
                 let (bytes, most) = (number(bytes as u64), number(MOST_BYTES as u64));
                 return Err(format!(
-                    "@{named}: the attached files have {bytes} bytes, and the limit is {most}"
+                    "@{named}: the attached files have {bytes} bytes; the limit is {most}"
                 ));
             }
             attached.insert(real);

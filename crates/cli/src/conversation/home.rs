@@ -17,14 +17,14 @@ pub struct Home {
     pub configuration: PathBuf,
     /// The directory of sessions, trust and the sample project.
     pub data: PathBuf,
-    /// The user's secrets, which no member's text may come from.
+    /// The user's secrets, which are never sent to an agent.
     pub secrets: Secrets,
     /// The user's home directory.
     pub user: PathBuf,
 }
 
 impl Home {
-    /// Finds them by `CONVOKE_CONFIG_DIR` and `CONVOKE_DATA_DIR`, else by the rules of XDG.
+    /// Finds the directories by `CONVOKE_CONFIG_DIR` and `CONVOKE_DATA_DIR`, else by the rules of XDG.
     pub fn new(host_environment: &HostEnvironment) -> Self {
         let directory = |own: &str, general: &str, usual: &str| {
             let absolute = |name: &str| {
@@ -75,7 +75,7 @@ impl Home {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
                 let message = format!("cannot read the file: {error}");
-                let fix = "make it a file that can be read, or remove it";
+                let fix = "make the file readable, or remove it";
                 return Err(report(TeamFileErrors::unreadable(message, fix)).into());
             }
         };

@@ -55,7 +55,7 @@ pub struct ConversationOptions {
     /// The team file [default: convoke.toml here or in a parent directory, up to the repository's root]
     #[arg(long, value_name = "FILE")]
     pub team: Option<PathBuf>,
-    /// The session to continue: its id, the beginning or end of it, or `last`
+    /// The session to resume: its id, the beginning or end of its id, or `last`
     #[arg(long, value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
     pub session: Option<String>,
     /// Run without an account: a built-in stand-in replies. With `=cli` the installed programs run in private
@@ -69,7 +69,7 @@ pub struct ConversationOptions {
         default_missing_value = "stand-in"
     )]
     pub rehearse: Option<Rehearse>,
-    /// Record what the programs send to their models: `wire` stores every request, by a relay on this
+    /// Record the requests of programs to their models: `wire` stores every request, through a relay on this
     /// machine that forwards it unchanged
     #[arg(long, value_name = "WHAT")]
     pub record: Option<RecordOption>,
@@ -124,7 +124,7 @@ impl AgentBackend {
         }
     }
 
-    /// Returns the option that chooses it again when the session is resumed.
+    /// Returns the option that chooses this backend again when the session is resumed.
     const fn option(self, began: Option<Rehearsal>) -> &'static str {
         match (self, began) {
             (Self::Agents, None) => "",
@@ -169,9 +169,9 @@ impl Conversation {
         Ok(asked.or_else(|| team.people().next().cloned()).unwrap_or_else(|| "user".into()))
     }
 
-    /// Returns the member that a message without a marker addresses: the agent whose question is answered,
+    /// Returns the default recipient of a message: the agent whose question is answered,
     /// else the first agent of the team.
-    pub async fn listener(&self) -> anyhow::Result<Option<MemberName>> {
+    pub async fn default_recipient(&self) -> anyhow::Result<Option<MemberName>> {
         let team = self.coordinator.team_agents().team();
         let asked = match self.coordinator.awaited() {
             Some(turn) => self.author(turn.answers).await?,
@@ -410,7 +410,7 @@ fn begin(project: &Project, backend: AgentBackend) -> NewSession {
 
 fn no_team(host_environment: &HostEnvironment) -> UsageError {
     UsageError(format!(
-        "there is no {TEAM_FILE} in {}; `convoke init` writes one, and `convoke run --rehearse` shows a \
+        "no {TEAM_FILE} in {}; `convoke init` writes one, and `convoke run --rehearse` shows a \
          sample",
         host_environment.cwd.display()
     ))

@@ -19,16 +19,16 @@ pub fn of_directory(directory: &Path, host_environment: &HostEnvironment) -> Opt
     Some(ProjectOrigin { remote, revision, below })
 }
 
-/// The directories of this machine that sessions may use. A session comes from the store, and chooses none of the others.
+/// The directories of this machine that sessions may use. A session comes from the store and can choose no others.
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub struct ProjectDirectories {
     /// Directories of other machines, and those here that have the same files.
     pub mapped: Vec<(PathBuf, PathBuf)>,
     /// Repositories, which are found by their remote, and directories that are found by their path.
     pub projects: Vec<PathBuf>,
 }
 
-impl Places {
+impl ProjectDirectories {
     /// Finds the directory of a session: a mapped one; one with the same path that the user has named or trusts; or a
     /// repository with the same remote. One that is not mapped must contain the commit that the session began with.
     pub fn find(
@@ -61,8 +61,8 @@ impl Places {
         self.projects.iter().find_map(top)
     }
 
-    /// Returns whether the user of this machine has named a directory, or one above it, or trusts it. One that contains
-    /// the home counts for itself alone: sign-ins and keys lie below it.
+    /// Returns whether the user of this machine has named a directory, or one above it, or trusts it. A directory that contains
+    /// the home does not include those below it: sign-ins and keys are stored there.
     fn is_own(&self, directory: &Path, host_environment: &HostEnvironment) -> bool {
         let trusted = TrustedDirectories::load(&Home::new(host_environment)).unwrap_or_default();
         let named = self.projects.iter().chain(self.mapped.iter().map(|(_, to)| to));
@@ -74,7 +74,7 @@ impl Places {
     }
 }
 
-/// Returns whether a directory is another one or below it, whatever links there are.
+/// Returns whether the real path of a directory is another directory or below it.
 fn is_within(directory: &Path, root: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok();
     real(directory).zip(real(root)).is_some_and(|(directory, root)| directory.starts_with(root))
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_is_no_option() {
+    fn a_revision_is_not_an_option() {
         assert!(is_revision(&"0a".repeat(20)));
         assert!(!is_revision("--upload-pack=x"));
         assert!(!is_revision("HEAD"));
@@ -182,9 +182,12 @@ mod tests {
         }
         let mut origin = of_directory(&at("laptop/web"), &host).unwrap();
         assert_eq!((&*origin.remote, &*origin.below), ("h/x/shop", "web"));
-        let mut places = Places { projects: vec![at("other"), at("server")], ..Places::default() };
+        let mut places = ProjectDirectories {
+            projects: vec![at("other"), at("server")],
+            ..ProjectDirectories::default()
+        };
         let gone = at("gone/web");
-        let find = |places: &Places, directory: &Path, origin: &ProjectOrigin| {
+        let find = |places: &ProjectDirectories, directory: &Path, origin: &ProjectOrigin| {
             places.find(directory, Some(origin), &host)
         };
         // Only directories that the user named are used.
@@ -221,12 +224,18 @@ mod tests {
             cwd: home.clone(),
         };
         for named in [&home, &root.path().to_owned()] {
-            let places = Places { projects: vec![named.clone()], ..Places::default() };
+            let places = ProjectDirectories {
+                projects: vec![named.clone()],
+                ..ProjectDirectories::default()
+            };
             assert_eq!(places.find(named, None, &host).as_ref(), Some(named));
             assert_eq!(places.find(&home.join(".claude"), None, &host), None);
             assert_eq!(places.find(&home.join("shop"), None, &host), None);
         }
-        let places = Places { projects: vec![home.join("shop")], ..Places::default() };
+        let places = ProjectDirectories {
+            projects: vec![home.join("shop")],
+            ..ProjectDirectories::default()
+        };
         assert_eq!(places.find(&home.join("shop/web"), None, &host), Some(home.join("shop/web")));
         assert_eq!(places.find(&home.join(".claude"), None, &host), None);
     }

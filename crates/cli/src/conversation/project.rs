@@ -52,7 +52,7 @@ impl UserConfiguration {
     }
 }
 
-/// A team, the directory that it works in, and whether the user trusts what it asks for.
+/// A team, its directory, and whether the user trusts its settings.
 #[derive(Debug, Clone)]
 pub struct Project {
     /// The name of the team file in messages.
@@ -63,7 +63,7 @@ pub struct Project {
     pub team: Team,
     /// The directory of the team file, in which agents work.
     pub directory: PathBuf,
-    /// Whether the user trusts what the file asks for.
+    /// Whether the user trusts the settings of the file.
     pub trust: DirectoryTrust,
     /// The files that name commands, as the user trusts them.
     trusted_commands: CommandFiles,
@@ -107,7 +107,7 @@ impl Project {
         Self::parse(file, text, directory, user, Origin::File)
     }
 
-    /// Reads and checks a team file as if its directory were trusted, to show what it asks for.
+    /// Reads and checks a team file as if its directory were trusted, to show the settings that need trust.
     pub fn read_to_trust(path: &Path, user: &UserConfiguration) -> Result<Self, TeamFileReport> {
         let file = path.display().to_string();
         match read_team_file(path) {
@@ -172,7 +172,7 @@ impl Project {
         }
     }
 
-    /// Returns whether the team file may choose what needs trust.
+    /// Returns whether the settings that need trust take effect.
     pub fn trust(&self) -> Trust {
         self.trust.into()
     }
@@ -224,7 +224,7 @@ impl Project {
         Diagnostic::new(diagnostics::AGENT_SETTING_REFUSED, message).at_path(self.file.clone())
     }
 
-    /// Returns the team as its conversations have it: with a person, and with each agent's prompt format in place of its
+    /// Returns the team as conversations use it: with a person, and with each agent's prompt format instead of its
     /// configured name.
     pub fn team_with_formats(&self, catalog: &Catalog) -> Team {
         let mut team = self.team.clone();
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_team_file_is_found_as_far_up_as_the_repository_goes() {
+    fn a_team_file_is_found_up_to_the_root_of_the_repository() {
         let root = tempfile::tempdir().unwrap();
         let at = |path: &str| root.path().join(path);
         let find_team_file = |cwd: &Path| {

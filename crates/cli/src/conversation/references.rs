@@ -1,4 +1,4 @@
-//! Checks what a team file refers to: the agents of the user's configuration, and files beside it.
+//! Checks the references of a team file: agents of the user's configuration, and files beside it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ impl ProjectReferences<'_> {
         read_instructions(self.directory, file, trust, self.secrets).map(drop)
     }
 
-    /// Rejects a command line or a directory in place of a program.
+    /// Rejects a command line or a directory instead of a program.
     fn check_command(&self, settings: &AgentSettings) -> Result<(), BadReference> {
         let Some(command) = &settings.command else { return Ok(()) };
         let path = self.directory.join(command);
@@ -104,7 +104,7 @@ impl ProjectReferences<'_> {
         let arguments: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
         Err(BadReference {
             code: TeamFileCode::InvalidValue,
-            problem: "must be a program alone, without its arguments".to_owned(),
+            problem: "must be a program without arguments".to_owned(),
             fix: match &arguments[..] {
                 [] => format!("write `command = \"{program}\"`, without white space"),
                 _ => format!(
@@ -147,7 +147,7 @@ fn check_address(settings: &AgentSettings) -> Result<(), BadReference> {
     }
 }
 
-/// Returns the location of a file, links followed. A missing file counts as outside.
+/// Returns the real path of a file. A missing file counts as outside.
 pub(super) fn locate(directory: &Path, file: &str) -> FileLocation {
     match directory.join(file).canonicalize() {
         Ok(path) if path.starts_with(directory) => FileLocation::Inside,
@@ -172,7 +172,7 @@ pub(super) fn read_instructions(
             (Some(_), _) => "use a smaller file",
             (None, ErrorKind::IsADirectory) => "name a file in the directory",
             (None, _) if file.starts_with('~') => {
-                "write the whole path: `~` is not replaced, and a path is relative to the team file"
+                "write the full path: `~` is not expanded, and paths are relative to the team file"
             }
             (None, _) => "create the file, or correct the path; it is relative to the team file",
         };
@@ -191,8 +191,11 @@ pub(super) fn read_instructions(
         });
     }
     if secrets.contain(&path, directory) {
-        let problem = format!("`{file}` is one of your secrets, which no agent is given");
-        return Err(refuse(problem, "name another file; `convoke docs permissions` has the list"));
+        let problem = format!("`{file}` is one of your secrets, which agents never receive");
+        return Err(refuse(
+            problem,
+            "name another file; `convoke docs permissions` lists your secrets",
+        ));
     }
     let bytes = Disk.read(&path, FileKind::Instructions).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|error| {

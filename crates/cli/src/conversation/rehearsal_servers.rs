@@ -70,7 +70,8 @@ impl RehearsalServers {
         // The server is the program's proxy too, so that it needs no other port.
         let route = Route::Through { port: server.port() };
         let host = Host {
-            guardian: Guardian::this_program().context("cannot find this program")?,
+            guardian: Guardian::this_program()
+                .context("cannot determine the path of this program")?,
             env: kept.chain(own).collect(),
             temp_root: home.path().join("tmp"),
             state_dir,

@@ -41,7 +41,7 @@ use crate::diagnostics::own;
 use crate::machine;
 use crate::outcome::UsageError;
 
-/// The time per word of the sample's replies, so that people can follow.
+/// The time per word of the sample's replies, slow enough to read.
 const PACE: Duration = Duration::from_millis(10);
 
 /// A team with its agents.
@@ -83,7 +83,7 @@ impl AgentResolver<'_> {
         let mut secrets: Vec<_> = self.environment();
         secrets.extend(Vendor::stored_secrets(&secrets));
         let mut keys = Vec::new();
-        // A rehearsal rejects whatever a real run would.
+        // A rehearsal has the same errors as a real run.
         let resolved = self.resolve_agents(&mut diagnostics)?;
         let model_keys = self.model_keys(&resolved);
         for (name, resolved) in resolved {
@@ -152,7 +152,7 @@ impl AgentResolver<'_> {
             .collect()
     }
 
-    /// Leaves members to other machines whose agents have no command here, because the team file names it and is not
+    /// Leaves members to other machines if their agents have no command here, because the team file names it and is not
     /// trusted. Returns the reason.
     pub(super) fn leave_unstartable(&mut self) -> Result<Option<String>, UsageError> {
         if self.backend != AgentBackend::Agents {
@@ -276,7 +276,7 @@ impl AgentResolver<'_> {
             let message = if can_be_pointed {
                 format!("`{}` is not installed", definition.program())
             } else {
-                format!("`{}` has no model that could be rehearsed", definition.program())
+                format!("`{}` cannot use a rehearsal server", definition.program())
             };
             let message = format!("the built-in stand-in replaces {name}: {message}");
             diagnostics.push(Diagnostic::new(own::REHEARSAL_STAND_IN, message));
@@ -285,7 +285,7 @@ impl AgentResolver<'_> {
         let state = self.home.data.join("rehearsal");
         let mut lines = Vec::new();
         if self.project.origin == Origin::Sample {
-            let all = sample::lines(name.as_str());
+            let all = sample::replies(name.as_str());
             lines = all[self.done(name, all.len())..].to_vec();
         }
         let thread = self.thread_of(name);
@@ -421,7 +421,8 @@ impl AgentResolver<'_> {
         let mut env = self.environment();
         env.retain(|(name, _)| is_inherited(name, definition.vendor(), model_keys));
         Ok(Host {
-            guardian: Guardian::this_program().context("cannot find this program")?,
+            guardian: Guardian::this_program()
+                .context("cannot determine the path of this program")?,
             env,
             temp_root: std::env::temp_dir(),
             state_dir: self.home.data.join("agents"),
@@ -481,7 +482,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cli_inherits_of_the_keys_of_models_the_one_that_it_signs_in_with() {
+    fn a_cli_inherits_only_the_model_key_that_it_signs_in_with() {
         let keys: BTreeSet<OsString> =
             ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY"].map(OsString::from).into();
         let inherited = |vendor: Option<Vendor>| {

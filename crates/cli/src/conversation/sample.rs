@@ -26,30 +26,38 @@ const LOGIN: &str = include_str!("../../sample/login.py");
 pub const QUESTION: &str = "Can we ship login.py tonight?";
 
 /// One turn of the script: the member, the files it reads, and its reply.
-struct Part {
+struct ScriptedTurn {
     member: &'static str,
     reads: Option<(&'static str, &'static str)>,
-    says: &'static str,
+    reply: &'static str,
 }
 
-const PLAY: [Part; 5] = [
-    Part {
+const SCRIPT: [ScriptedTurn; 5] = [
+    ScriptedTurn {
         member: "ada",
         reads: Some(("login.py", LOGIN)),
-        says: include_str!("../../sample/play/1-ada.md"),
+        reply: include_str!("../../sample/replies/1-ada.md"),
     },
-    Part {
+    ScriptedTurn {
         member: "lin",
         reads: Some(("login.py", LOGIN)),
-        says: include_str!("../../sample/play/2-lin.md"),
+        reply: include_str!("../../sample/replies/2-lin.md"),
     },
-    Part { member: "ada", reads: None, says: include_str!("../../sample/play/3-ada.md") },
-    Part {
+    ScriptedTurn {
+        member: "ada",
+        reads: None,
+        reply: include_str!("../../sample/replies/3-ada.md"),
+    },
+    ScriptedTurn {
         member: "sam",
         reads: Some(("test_login.py", FILES[2].1)),
-        says: include_str!("../../sample/play/4-sam.md"),
+        reply: include_str!("../../sample/replies/4-sam.md"),
     },
-    Part { member: "ada", reads: None, says: include_str!("../../sample/play/5-ada.md") },
+    ScriptedTurn {
+        member: "ada",
+        reads: None,
+        reply: include_str!("../../sample/replies/5-ada.md"),
+    },
 ];
 
 /// Returns the directory of the sample project.
@@ -85,19 +93,19 @@ pub fn is_of_session(session: &NewSession, home: &Home) -> bool {
 
 /// Returns the steps of a member's turns.
 pub fn turns(member: &str) -> Vec<Vec<Step>> {
-    let parts = PLAY.iter().filter(|part| part.member == member);
-    parts.map(steps).collect()
+    let turns = SCRIPT.iter().filter(|turn| turn.member == member);
+    turns.map(steps).collect()
 }
 
 /// Returns the replies of a member.
-pub fn lines(member: &str) -> Vec<&'static str> {
-    let parts = PLAY.iter().filter(|part| part.member == member);
-    parts.map(|part| part.says.trim_end()).collect()
+pub fn replies(member: &str) -> Vec<&'static str> {
+    let turns = SCRIPT.iter().filter(|turn| turn.member == member);
+    turns.map(|turn| turn.reply.trim_end()).collect()
 }
 
-fn steps(part: &Part) -> Vec<Step> {
+fn steps(turn: &ScriptedTurn) -> Vec<Step> {
     let mut steps = vec![Step::Wait(Duration::from_millis(250))];
-    if let Some((file, text)) = part.reads {
+    if let Some((file, text)) = turn.reads {
         steps.push(Step::Tool {
             name: "read".to_owned(),
             input: serde_json::json!({ "file": file }).to_string(),
@@ -105,7 +113,7 @@ fn steps(part: &Part) -> Vec<Step> {
         });
         steps.push(Step::Wait(Duration::from_millis(250)));
     }
-    steps.push(Step::Say(part.says.trim_end().to_owned()));
+    steps.push(Step::Say(turn.reply.trim_end().to_owned()));
     steps
 }
 
@@ -115,15 +123,15 @@ mod tests {
     use convoke_team::Team;
 
     #[test]
-    fn everybody_in_the_play_is_an_agent_of_the_team() {
+    fn every_member_of_the_script_is_an_agent_of_the_team() {
         let team = Team::parse(TEAM).unwrap();
-        for part in &PLAY {
+        for part in &SCRIPT {
             assert!(team.member(part.member).unwrap().agent().is_some(), "{}", part.member);
         }
     }
 
     #[test]
-    fn what_the_agents_cite_stands_where_they_say() {
+    fn the_lines_that_the_agents_cite_exist() {
         let line = |number: usize| LOGIN.lines().nth(number - 1).unwrap();
         for (number, text) in [
             (6, "SESSION_SECONDS"),

@@ -17,12 +17,12 @@ const PAGE: usize = 256;
 
 /// The directory in which the command runs, and the sessions that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Here {
+pub struct WorkingDirectory {
     cwd: PathBuf,
     home: PathBuf,
 }
 
-impl Here {
+impl WorkingDirectory {
     /// Finds the real path of the working directory.
     pub fn find(host_environment: &HostEnvironment) -> Self {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -34,7 +34,7 @@ impl Here {
         self.cwd.starts_with(&session.directory)
     }
 
-    /// Returns a directory as people write it: `.` for this one, `~` for the user's own.
+    /// Formats a directory for people: `.` for the working directory, `~` for the user's home.
     pub fn shown(&self, directory: &Path) -> String {
         if directory == self.cwd {
             return ".".to_owned();
@@ -42,7 +42,7 @@ impl Here {
         self.named(directory)
     }
 
-    /// Returns a directory, relative to the user's home if it is in it.
+    /// Formats a directory, relative to `~` if it is below the user's home.
     pub fn named(&self, directory: &Path) -> String {
         match directory.strip_prefix(&self.home) {
             Ok(below) if self.home.parent().is_some() => {
@@ -58,13 +58,13 @@ impl Here {
 pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId> {
     let sessions = store.sessions().await?;
     if written == "last" {
-        let here = Here::find(&host_environment::of_process()?);
+        let here = WorkingDirectory::find(&host_environment::of_process()?);
         if let Some(last) = sessions.iter().find(|session| here.has(session)) {
             return Ok(last.id);
         }
         if let Some(last) = sessions.first() {
             let directory = here.shown(Path::new(&last.directory));
-            writeln!(stderr(), "the last session is of another directory: {directory}")?;
+            writeln!(stderr(), "the last session belongs to another directory: {directory}")?;
             return Ok(last.id);
         }
     }
@@ -74,9 +74,10 @@ pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId
 
 /// Finds a session whose files are to be changed, as [`find`] does; `last` is never one of another directory.
 pub async fn find_to_change(store: &impl Store, written: &str) -> anyhow::Result<SessionId> {
-    let here = Here::find(&host_environment::of_process()?);
+    let here = WorkingDirectory::find(&host_environment::of_process()?);
     if written == "last" && !store.sessions().await?.iter().any(|session| here.has(session)) {
-        let why = "no session works in this directory; name one of `convoke sessions list --all`";
+        let why =
+            "no session belongs to this directory; pass an id from `convoke sessions list --all`";
         return Err(UsageError(why.to_owned()).into());
     }
     find(store, written).await

@@ -16,7 +16,7 @@ use crate::outcome::UsageError;
 /// The option that chooses the store.
 #[derive(Debug, Clone, Default, Args)]
 pub struct StoreSettings {
-    /// Keep sessions in this PostgreSQL database (`postgres://user@host/database`) in place of this machine's file
+    /// Keep sessions in this PostgreSQL database (`postgres://user@host/database`) instead of the file on this machine
     #[arg(long, value_name = "URL", global = true)]
     store: Option<String>,
 }
@@ -59,7 +59,7 @@ pub async fn open_url(host_environment: &HostEnvironment, url: &str) -> anyhow::
     if url == OWN_FILE {
         let home = Home::new(host_environment);
         tracing::info!(directory = %home.data.display(), "opening the store");
-        let store = SqliteStore::open(&home.data).await.context("cannot open the sessions")?;
+        let store = SqliteStore::open(&home.data).await.context("cannot open the session store")?;
         return Ok(store.into());
     }
     check(url)?;
@@ -72,7 +72,7 @@ pub async fn open_url(host_environment: &HostEnvironment, url: &str) -> anyhow::
     Ok(store.with_context(|| format!("cannot open the store {url}"))?.into())
 }
 
-/// The variable with the duration of leases in seconds, in place of 15.
+/// The variable that sets the duration of leases in seconds; the default is 15.
 const LEASE: &str = "CONVOKE_STORE_LEASE";
 
 fn lease(host_environment: &HostEnvironment) -> Result<Option<Duration>, UsageError> {
@@ -108,7 +108,7 @@ fn check(url: &str) -> Result<(), UsageError> {
     let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"));
     let Some(rest) = rest else {
         return Err(UsageError(
-            "the store must be a URL of the form postgres://user@host/database, or sqlite: for the file of this machine".to_owned(),
+            "invalid store URL; use postgres://user@host/database, or sqlite: for the file on this machine".to_owned(),
         ));
     };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();

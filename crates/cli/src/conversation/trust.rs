@@ -24,7 +24,7 @@ pub struct TrustedDirectories {
     directories: BTreeMap<PathBuf, DirectoryGrant>,
 }
 
-/// What the user trusts in a directory.
+/// The grant of a directory: the choices of its team file, and its files that name commands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DirectoryGrant {
@@ -141,7 +141,7 @@ impl TrustedDirectories {
         self.directories.contains_key(directory)
     }
 
-    /// Returns what the user trusts in a directory.
+    /// Returns the grant of a directory.
     pub fn granted(&self, directory: &Path) -> Option<&DirectoryGrant> {
         self.directories.get(directory)
     }

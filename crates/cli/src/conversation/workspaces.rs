@@ -66,7 +66,7 @@ fn created(workspace: &Workspace) -> Diagnostic {
 
 fn restored(workspace: &Workspace) -> Diagnostic {
     let message = format!(
-        "the workspace of {} was gone and is restored from its last record: {}",
+        "the workspace of {} was missing and was restored from its last record: {}",
         workspace.member,
         workspace.directory.display()
     );
@@ -110,9 +110,9 @@ fn text_for_others(
     let unmerged = changes.workspace_changes(session, workspace)?;
     let lines = change_lines(changes, directory, &unmerged, NAMED_CHANGES)?;
     if lines.is_empty() {
-        return Ok(text + " It has no changes that are not merged.\n");
+        return Ok(text + " All its changes are merged.\n");
     }
-    text.push_str(" Its changes that are not merged:\n");
+    text.push_str(" Its unmerged changes:\n");
     for line in lines {
         let _ = writeln!(text, "{line}");
     }

@@ -111,8 +111,8 @@ mod tests {
     fn every_code_is_documented() {
         let mut page = String::from(
             "# Diagnostics\n\nEvery cut, drop, skip and fallback is reported under one of these codes. \
-             `--deny CODE` makes a command that gives it exit with 3. An *error* does not work until it is \
-             corrected, a *loss* means that something was cut or left out, a *note* is worth knowing. This \
+             `--deny CODE` makes a command exit with 3 if it reports that code. An *error* must be \
+             corrected, a *loss* means that content was cut or left out, a *note* is information. This \
              page is generated from the tables in `crates/*/src/diagnostics.rs`.\n\n\
              | code | severity | meaning | what to do |\n|---|---|---|---|\n",
         );

@@ -2,11 +2,11 @@
 
 convoke_core::diagnostic_codes! {
     TOOLS_MISSING = "tools.missing", Note,
-        "The request offers no tools, because none were named; Codex itself would offer its own.",
-        "Name a file with the tools: --tools FILE.";
+        "The request offers no tools, because none were given; Codex would offer its own.",
+        "Pass a file of tools: --tools FILE.";
     THREAD_COMPACTS = "thread.compacts", Note,
         "The thread has reached its limit, so the next request asks for a summary, not for a reply.",
-        "Nothing to do: the prompt follows with the next request.";
+        "No action needed: the request after it contains the prompt.";
     REHEARSAL_STAND_IN = "rehearsal.stand-in", Note,
         "A member's program is not available for the rehearsal; the built-in stand-in replaced it.",
         "Install the program, or rehearse with the stand-in alone: --rehearse.";
@@ -17,6 +17,6 @@ convoke_core::diagnostic_codes! {
         "A line on standard input did not answer an agent's question and was skipped.",
         "Write {\"type\":\"permission\",\"id\":ID,\"answer\":\"once\"}, or session or never.";
     DOCTOR_CONFIGURATION = "doctor.configuration", Error,
-        "The user's own agents.toml or the team file here has errors, so that every run is refused.",
-        "Correct what the message names; `convoke check` shows every error of a team file.";
+        "The user's agents.toml or the team file of this directory has errors, so every run fails.",
+        "Correct the setting that the message names; `convoke check` shows every error of a team file.";
 }

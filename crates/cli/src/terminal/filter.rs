@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 use convoke_chat::is_dangerous;
 use unicode_width::UnicodeWidthChar as _;
 
-/// The number of characters without a width that may follow each other. Families of emoji need seven.
+/// The maximum number of successive zero-width characters. Emoji families need seven.
 const MAX_COMBINING: usize = 16;
 
-/// The first character of a style mark. Unicode reserves it for use inside of a program.
+/// The first character of a style mark: a Unicode noncharacter, reserved for internal use.
 const MARK: char = '\u{FDD0}';
 /// Its first byte in UTF-8.
 const MARK_BYTE: u8 = 0xEF;
@@ -89,12 +89,12 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Creates a filter that passes on every byte, with colours in place of their marks.
+    /// Creates a filter that replaces marks by colours and passes every other byte through.
     pub(super) fn exact() -> Self {
         Self::default()
     }
 
-    /// Returns a piece with control sequences in place of marks; all else stays as it is. O(bytes).
+    /// Replaces the marks of a piece by control sequences; everything else is unchanged. O(bytes).
     pub(super) fn painted(&mut self, piece: &[u8]) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.extend_from_slice(piece);
@@ -172,7 +172,7 @@ impl Filter {
         text.push_str(std::str::from_utf8(rest).unwrap_or_default());
     }
 
-    /// Returns the shown form of a character.
+    /// Returns the displayed form of a character.
     fn character(&mut self, c: char) -> char {
         let has_width = matches!(c, '\n' | '\t') || c.width().is_some_and(|width| width > 0);
         self.combining = if has_width { 0 } else { self.combining + 1 };
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_steers_a_terminal_becomes_a_mark() {
+    fn control_sequences_become_marks() {
         for (text, clean) in [
             ("plain\n\ttext", "plain\n\ttext"),
             ("\u{1b}[31mred\u{1b}[0m", "␛[31mred␛[0m"),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pile_of_accents_ends() {
+    fn a_pile_of_accents_is_cut() {
         let pile = shown(&[format!("a{}", "\u{301}".repeat(500)).as_bytes()]);
         assert_eq!(pile.matches('\u{301}').count(), MAX_COMBINING);
     }

@@ -2,7 +2,7 @@
 //!
 //! A [`Screen`] is the only way to either. A pipe or a file gets the exact bytes, and colours only with
 //! `--color always`. A terminal gets text and
-//! nothing else: whatever is written, control sequences, direction overrides and invisible characters are shown
+//! nothing else: control sequences, direction overrides and invisible characters are shown
 //! as marks. Colours are the one exception, and only [`Paint`] can make them.
 
 mod filter;
@@ -70,13 +70,13 @@ impl Screen {
         screen
     }
 
-    /// Returns the stream for texts that are shown as they are: the terminal breaks their lines.
+    /// Returns the stream without line wrapping, for texts that are shown verbatim.
     pub fn verbatim(mut self) -> Self {
         self.wrap = None;
         self
     }
 
-    /// Returns whether it is a terminal.
+    /// Returns whether the stream is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.is_terminal
     }
@@ -118,7 +118,7 @@ impl Write for Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if self.wrap.is_some() || self.filter.is_some() {
-            // There is no place to report it.
+            // There is nowhere to report the error.
             let _ = self.flush();
         }
     }
@@ -164,7 +164,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns a line with control, invisible and direction characters spelled out, for texts whose every character counts.
+/// Returns a line with control, invisible and direction characters spelled out, for texts in which every character matters.
 pub fn spelled_out(line: &str) -> Cow<'_, str> {
     let is_control = |c: char| convoke_chat::is_dangerous(c) && c != '\t';
     if !line.contains(is_control) {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_hide_a_part_of_a_line_is_spelled_out() {
+    fn characters_that_could_hide_text_are_spelled_out() {
         assert_eq!(super::spelled_out("a\u{1b}[2K\tb\u{202e}c é"), "a\\u{1b}[2K\tb\\u{202e}c é");
     }
 }

@@ -7,7 +7,7 @@ use super::filter::Filter;
 use super::wrap::LineWrap;
 use super::{stdout, width};
 
-/// Writes a text to standard output; through the program of `PAGER`, if it is set and the terminal is too small.
+/// Writes a text to standard output, through `PAGER` if it is set and the text does not fit the terminal.
 pub fn page(text: &str) -> io::Result<()> {
     let mut out = stdout();
     let rows = out.is_terminal().then(|| terminal_size::terminal_size_of(&out)).flatten();
@@ -28,7 +28,7 @@ pub fn page(text: &str) -> io::Result<()> {
     }
     let Ok(mut child) = command.spawn() else { return out.write_all(text.as_bytes()) };
     if let Some(mut stdin) = child.stdin.take() {
-        // A reader that has seen enough closes the pipe.
+        // The user may quit the pager early, which closes the pipe.
         let _ = stdin.write_all(shown.as_bytes());
     }
     child.wait().map(drop)

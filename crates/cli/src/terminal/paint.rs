@@ -9,7 +9,7 @@ use super::filter::Control;
 use super::settings::{self, ColorChoice};
 use super::{Screen, width};
 
-/// Whether output is coloured: on a terminal, unless `NO_COLOR` says otherwise, or as `--color` says.
+/// Whether output is coloured: by default on a terminal without `NO_COLOR`, else as `--color` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
     /// Text alone.

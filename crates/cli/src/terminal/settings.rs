@@ -14,7 +14,7 @@ pub struct OutputSettings {
     /// Show results, errors and losses only: no notes, no headings, no summary
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// Log what Convoke does on standard error; twice for more
+    /// Log to standard error; repeat for more detail
     #[arg(long, short, global = true, action = ArgAction::Count)]
     verbose: u8,
 }
@@ -25,7 +25,7 @@ pub enum ColorChoice {
     /// On a terminal, unless `NO_COLOR` is set
     #[default]
     Auto,
-    /// Always, also into a pipe or a file
+    /// Always, even to a pipe or a file
     Always,
     /// Never
     Never,

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// Breaks the lines of a text that arrives in pieces. A continued line is indented as its beginning is; a word
+/// Breaks the lines of a text that arrives in pieces. Continuation lines keep the indentation; a word
 /// that is wider than the terminal stays whole.
 #[derive(Debug)]
 pub(super) struct LineWrap {
@@ -18,7 +18,7 @@ pub(super) struct LineWrap {
     /// An incomplete word, with its colours.
     word: String,
     word_width: usize,
-    /// Whether a colour is being read.
+    /// Whether a colour sequence is being read.
     is_control: bool,
 }
 

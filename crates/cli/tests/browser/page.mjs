@@ -86,7 +86,7 @@ try {
     await page.locator("#message-4").waitFor();
     assert.deepEqual(await numbers(page), [1, 2, 3, 4]);
   }
-  assert.equal(await first.locator("#message-3 header").getByText("max").count(), 1, "a message without a name goes to the listener");
+  assert.equal(await first.locator("#message-3 header").getByText("max").count(), 1, "a message without a name goes to the default recipient");
   const { messages } = terminal("sessions", "show", session);
   const texts = await first.locator("li.message > pre.text").allTextContents();
   assert.deepEqual(texts, messages.map(({ message }) => message.content), "the terminal has the same");
@@ -98,14 +98,14 @@ try {
   assert.equal(await attached.locator("pre").textContent(), readFileSync(join(project, "src/parser.rs"), "utf8"));
   await second.locator("#message-6").waitFor();
   await say(first, "@max Look at @src/nothing.rs");
-  await first.locator("#message.shown", { hasText: "there is no such file" }).waitFor();
+  await first.locator("#message.shown", { hasText: "no such file" }).waitFor();
   await field(first).fill("");
 
   step("a question is refused by a key in one tab, and allowed by a click in the other");
   await say(first, "@ask Build it");
   for (const page of [first, second]) await page.locator(".question", { hasText: "make all" }).waitFor();
   await inspect(second, "question");
-  await first.getByRole("button", { name: "Do not allow" }).focus();
+  await first.getByRole("button", { name: "Refuse" }).focus();
   await first.keyboard.press("Enter");
   await reply(second, "I was refused.").waitFor();
   await second.locator(".question").waitFor({ state: "detached" });
@@ -226,7 +226,7 @@ try {
   step("two turns are compared, by a link, and by a number with keys only");
   await first.getByRole("link", { name: "turn 1", exact: true }).focus();
   await first.keyboard.press("Enter");
-  await first.getByRole("heading", { name: "What a cache can reuse" }).waitFor();
+  await first.getByRole("heading", { name: "Reusable by a cache" }).waitFor();
   const difference = terminal("sessions", "diff", session, "1", String(turn));
   assert.match(await first.locator("#reusable").textContent(), new RegExp(`^${grouped(difference.reusableBytes)} bytes`));
   assert.equal(Number(await first.locator("rect.unchanged").getAttribute("data-bytes")), difference.reusableBytes);
@@ -319,7 +319,7 @@ try {
 
   step("explain is a page, with skills");
   await first.getByRole("link", { name: "Explain", exact: true }).click();
-  await first.getByRole("heading", { name: "What agents load here" }).waitFor();
+  await first.getByRole("heading", { name: "Instruction files and skills" }).waitFor();
   assert.ok((await first.getByText("AGENTS.md").count()) > 0);
   assert.ok((await first.getByText("release", { exact: true }).count()) > 0);
   await inspect(first, "explain");

@@ -26,7 +26,7 @@ const members = {
 const shell = (name, script) =>
   `[agent.${name}]\nkind = "plain"\npermissions = "full"\ncommand = "/bin/sh"\nargs = ["-c", ${JSON.stringify(script)}]\n`;
 
-/** Speaks as Claude Code does, asks before it makes a file, and says what it was told. */
+/** Speaks the protocol of Claude Code, asks before it makes a file, and reports the answer. */
 const asking = `#!/bin/sh
 read message
 case "$message" in *again*) command='touch built.txt';; *) command='make all';; esac

@@ -118,7 +118,7 @@ impl Request {
         (status, Some(answer))
     }
 
-    /// Returns which header says something else than the body.
+    /// Returns the header that contradicts the body.
     fn mismatch(&self, message: &Value) -> Option<&'static str> {
         let params = &message["params"];
         let version = &params["_meta"]["io.modelcontextprotocol/protocolVersion"];
@@ -149,7 +149,7 @@ fn serve() -> String {
                 let Some(request) = Request::read(&stream) else { return };
                 let (status, body) = request.answer(&server);
                 let body = body.map_or(String::new(), |body| body.to_string());
-                // A client that is gone reads nothing.
+                // The client may have disconnected.
                 let _ = write!(
                     stream,
                     "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",

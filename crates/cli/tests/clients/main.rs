@@ -5,7 +5,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says aloud that it is skipped"
+    reason = "a test fails by panicking, and reports that it is skipped"
 )]
 
 mod conformance;

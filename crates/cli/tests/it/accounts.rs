@@ -1,4 +1,4 @@
-//! What was sent: every command tells the same.
+//! Every command reports the same figures about sent texts.
 
 use serde_json::Value;
 
@@ -6,10 +6,10 @@ use crate::context::TestContext;
 use crate::model::{Model, answer, repository};
 use convoke_rehearsal::Answer;
 
-/// An address at which nobody listens.
+/// An address without a listener.
 const NOBODY: &str = "http://127.0.0.1:1/v1";
 
-/// A team whose agents cannot be reached: a program that does not exist, and a model at which nobody listens.
+/// A team whose agents cannot be reached: a program that does not exist, and a model at an address without a listener.
 fn out_of_reach(agent: &str) -> TestContext {
     let team = format!(
         "[[member]]\nname = \"kim\"\nhuman = true\n\n[[member]]\nname = \"mo\"\nagent = \"{agent}\"\n"
@@ -175,7 +175,7 @@ fn a_program_that_is_not_signed_in_has_sent_nothing() {
 }
 
 #[test]
-fn a_request_in_a_wire_format_that_the_server_does_not_speak_stays_on_record() {
+fn a_request_in_an_unsupported_wire_format_stays_stored() {
     let model = Model::new([Answer::error(405), Answer::say("Yes.")]);
     let context = TestContext::new()
         .file(".git/HEAD", "ref: refs/heads/main\n")

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::context::TestContext;
 use crate::editor::{Editor, TEAM, words};
 
-/// An ACP agent that asks whether it may run a command, and says what it was told.
+/// An ACP agent that asks before it runs a command, and reports the answer.
 const ASKING: &str = r#"#!/bin/sh
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
 say() { printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%s"}}}}\n' "$1"; }
@@ -62,7 +62,7 @@ fn the_protocol_is_answered_and_nothing_else_is_written() {
 }
 
 #[test]
-fn every_members_words_say_who_speaks() {
+fn the_text_of_every_member_has_its_name() {
     let context = TestContext::new().file("convoke.toml", TEAM);
     let mut editor = Editor::start(&context, &["--rehearse"]);
     let session = editor.open(&context);
@@ -114,7 +114,7 @@ fn a_session_is_loaded_with_its_messages_and_resumed_without() {
 }
 
 #[test]
-fn a_session_without_messages_is_not_kept() {
+fn a_session_without_messages_is_not_saved() {
     let context = TestContext::new().file("convoke.toml", TEAM);
     let mut editor = Editor::start(&context, &["--rehearse"]);
     editor.open(&context);
@@ -152,7 +152,7 @@ fn the_team_is_that_of_the_editors_directory_wherever_the_command_was_started() 
 }
 
 #[test]
-fn what_is_no_text_is_left_out_and_named() {
+fn content_without_text_is_left_out_and_named() {
     let context = TestContext::new().file("convoke.toml", TEAM);
     let mut editor = Editor::start(&context, &["--rehearse"]);
     let params = json!({"cwd": context.path(), "mcpServers": [{"name": "x", "command": "y", "args": [], "env": []}]});
@@ -168,7 +168,7 @@ fn what_is_no_text_is_left_out_and_named() {
         editor.request("session/prompt", &json!({"sessionId": session, "prompt": prompt}));
     assert_eq!(response["result"]["stopReason"], "end_turn");
     let said = words(&before, "agent_message_chunk");
-    assert!(said.contains("members read text only: image"), "{said}");
+    assert!(said.contains("members read only text: image"), "{said}");
     assert!(said.contains("MCP servers of the editor are not passed on: 1"), "{said}");
     assert!(said.contains("**max:** ") && !said.contains("**eva:** "), "{said}");
     editor.close();
@@ -234,10 +234,10 @@ fn a_prompt_is_cancelled_at_any_time_and_twice() {
     let (_, response) = editor.until(id);
     assert_eq!(response["result"]["stopReason"], "cancelled", "{response}");
     wait_for("a process is left", || running(&context).is_empty());
-    // The session goes on.
+    // The session continues.
     let who = editor.prompt(&session, "/who").0;
     assert!(who.contains("**max**: slow") && !who.contains("Next:"), "{who}");
-    assert!(editor.prompt(&session, "/who is it").0.contains("takes no text"));
+    assert!(editor.prompt(&session, "/who is it").0.contains("takes no argument"));
     // Closing a session cancels its prompt.
     let id = editor.send_prompt(&session, "work");
     wait_for("the agent never ran", || running(&context).len() == 2);
@@ -250,13 +250,16 @@ fn a_prompt_is_cancelled_at_any_time_and_twice() {
 }
 
 #[test]
-fn a_name_that_no_member_has_is_sent_to_nobody() {
+fn an_unknown_name_addresses_no_member() {
     let context = TestContext::new().file("convoke.toml", TEAM);
     let mut editor = Editor::start(&context, &["--rehearse"]);
     let session = editor.open(&context);
     let (said, response) = editor.prompt(&session, "@mx have a look");
     assert_eq!(response["result"]["stopReason"], "end_turn");
-    assert!(said.contains("@mx: no member has that name") && !said.contains("**max:**"), "{said}");
+    assert!(
+        said.contains("@mx: no member or file has that name") && !said.contains("**max:**"),
+        "{said}"
+    );
     assert!(editor.prompt(&session, "@max have a look").0.contains("**max:**"));
     editor.close();
 }
@@ -276,7 +279,7 @@ fn an_editor_that_disconnects_during_a_turn_leaves_no_process() {
 }
 
 #[test]
-fn questions_reach_the_editor_and_whatever_is_no_answer_is_a_no() {
+fn questions_reach_the_editor_and_any_other_response_refuses() {
     for (outcome, said) in [
         (json!({"result": {"outcome": {"outcome": "selected", "optionId": "once"}}}), "allowed"),
         (json!({"result": {"outcome": {"outcome": "selected", "optionId": "no"}}}), "refused"),
@@ -314,7 +317,7 @@ fn questions_reach_the_editor_and_whatever_is_no_answer_is_a_no() {
 }
 
 #[test]
-fn a_refusal_holds_once_and_what_the_session_decided_is_not_asked_again() {
+fn a_refusal_applies_once_and_an_answer_for_the_session_is_not_asked_again() {
     let agent = "kind = \"acp\"\ncommand = \"asking\"\npermissions = \"ask\"\n";
     let context = with_agent("asking", ASKING, agent);
     let mut editor = Editor::start(&context, &[]);
@@ -355,7 +358,7 @@ fn a_refusal_holds_once_and_what_the_session_decided_is_not_asked_again() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told() {
+fn failures_are_reported() {
     let context = TestContext::new().file("convoke.toml", TEAM);
     let mut editor = Editor::start(&context, &["--rehearse"]);
     let (_, refused) = editor.request("session/new", &json!({"cwd": "/nonexistent/directory"}));
@@ -366,7 +369,7 @@ fn what_cannot_be_done_is_told() {
         editor.request("session/prompt", &json!({"sessionId": session, "prompt": image}));
     assert!(refused["error"]["message"].as_str().unwrap().contains("image"), "{refused}");
     let (said, _) = editor.prompt(&session, "/task Ship it");
-    assert!(said.contains("nobody was asked"), "{said}");
+    assert!(said.contains("addresses no agent"), "{said}");
     editor.prompt(&session, "@max hello");
     // A session belongs to the directory that it began in.
     let elsewhere = TestContext::new();

@@ -175,7 +175,7 @@ fn thoughts_plans_tool_calls_and_diffs_are_passed_on() {
     editor.close();
 }
 
-/// What each editor sends first, with each session and with each prompt, as their sources have it.
+/// The messages of each editor at the start, with each session and with each prompt, as in their sources.
 fn editors(cwd: &Path) -> Vec<(&'static str, Value, Value, Value)> {
     let files = json!({"readTextFile": true, "writeTextFile": true});
     let link = json!({"type": "resource_link", "uri": "file:///p/a.rs", "name": "a.rs"});

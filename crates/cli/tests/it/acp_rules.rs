@@ -16,7 +16,7 @@ fn session_of(message: &Value) -> Option<&str> {
 }
 
 #[test]
-fn a_version_that_is_not_spoken_is_answered_with_the_one_that_is() {
+fn an_unsupported_version_is_answered_with_the_supported_one() {
     let (_context, mut editor) = started();
     for version in [0, 2, 99, 65_535] {
         let (_, hello) = editor.request("initialize", &json!({ "protocolVersion": version }));
@@ -65,7 +65,7 @@ fn extension_requests_are_answered_and_extension_notifications_are_not() {
 }
 
 #[test]
-fn an_id_comes_back_as_it_was() {
+fn an_id_is_returned_unchanged() {
     let (_context, mut editor) = started();
     for id in [json!("a b"), json!(0), json!(-7), json!(9_007_199_254_740_991_u64), json!("")] {
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": "authenticate", "params": {} });
@@ -145,7 +145,7 @@ fn a_cancel_that_meets_the_end_of_a_turn_leaves_one_response() {
 }
 
 #[test]
-fn a_cancel_of_no_session_is_passed_over() {
+fn a_cancel_for_an_unknown_session_is_ignored() {
     let (_context, mut editor) = started();
     editor.cancel("nobody");
     editor.write(r#"{"jsonrpc":"2.0","method":"session/cancel"}"#);
@@ -179,14 +179,14 @@ fn standard_output_carries_messages_only_whatever_is_logged() {
     let context = TestContext::new().file("convoke.toml", TEAM).env("DEBUG", "1");
     let mut editor = Editor::start(&context, &["--rehearse", "-vv"]);
     let session = editor.open(&context);
-    // The reader of the editor fails on every line that is no message.
+    // The reader of the editor fails on every line that is not a message.
     let (_, answer) = editor.prompt(&session, "Hello");
     assert_eq!(answer["result"]["stopReason"], "end_turn");
     editor.close();
 }
 
 #[test]
-fn it_ends_with_its_input_also_while_a_prompt_runs() {
+fn it_ends_with_its_input_even_while_a_prompt_runs() {
     let (context, mut editor) = started();
     let session = editor.open(&context);
     editor.send_prompt(&session, "Hello");

@@ -9,7 +9,7 @@ use crate::context::TestContext;
 use crate::model::{Model, answer, repository};
 
 #[test]
-fn the_answer_is_written_as_it_comes_and_the_thread_goes_on() {
+fn the_answer_is_streamed_and_the_thread_can_be_continued() {
     let model = Model::new([
         Reply::default().think("Hm.").say("For").say("ty.").into(),
         Answer::say("Two."),
@@ -69,7 +69,7 @@ fn the_wire_and_the_rest_can_be_named_and_the_question_comes_from_standard_input
 }
 
 #[test]
-fn what_leaves_is_what_the_request_command_shows() {
+fn the_sent_body_is_that_of_the_request_command() {
     let model = Model::new([]);
     let context = repository(&model);
     for wire in ["responses", "chat"] {
@@ -87,7 +87,7 @@ fn what_leaves_is_what_the_request_command_shows() {
 }
 
 #[test]
-fn json_tells_everything_at_the_end() {
+fn json_is_written_at_the_end() {
     let model = Model::new([Answer::call("read_file", json!({"path": "AGENTS.md"}))]);
     let context = repository(&model);
     let value = answer(&context, &["--tools", "read", "What are the rules?"]);
@@ -115,7 +115,7 @@ fn an_attempt_that_failed_leaves_no_trace_in_the_answer() {
 }
 
 #[test]
-fn failures_say_what_to_do_and_have_their_exit_codes() {
+fn failures_have_hints_and_exit_codes() {
     let model = Model::new([Answer::error(401)]);
     let context = repository(&model);
     insta::assert_snapshot!(context.run(&["ask", "Hello"]), @r"
@@ -131,7 +131,7 @@ fn failures_say_what_to_do_and_have_their_exit_codes() {
     ----- stdout -----
 
     ----- stderr -----
-    convoke: --thread: there is no thread nope
+    convoke: --thread: no thread nope
     ");
     insta::assert_snapshot!(context.run(&["ask", "--key-env", "OTHER_KEY", "Hello"]), @r"
     exit code: 2
@@ -169,7 +169,7 @@ fn failures_say_what_to_do_and_have_their_exit_codes() {
 }
 
 #[test]
-fn the_variables_of_openai_or_one_flag_are_enough() {
+fn openais_variables_or_one_option_are_enough() {
     let model = Model::new([]);
     let bare = || {
         let context = TestContext::new();
@@ -199,11 +199,11 @@ fn a_thread_is_named_by_the_beginning_of_its_id_or_as_the_last() {
     }
     answer(&context, &["Second"]);
     let several = context.run(&["ask", "--thread", &thread[..1], "Which?"]);
-    assert!(several.contains("begins several ids"), "{several}");
+    assert!(several.contains("matches several threads"), "{several}");
 }
 
 #[test]
-fn a_thread_is_compacted_and_brought_back_by_hand() {
+fn a_thread_is_compacted_and_restored_by_hand() {
     let model = Model::new([Answer::say("One."), Answer::say("SUMMARY"), Answer::say("Two.")]);
     let context = repository(&model);
     let thread = answer(&context, &["First"])["thread"].as_str().expect("a thread").to_owned();
@@ -253,14 +253,14 @@ fn a_model_is_a_member_of_a_team_and_its_thread_is_compacted_by_hand() {
     let thread = format!("{}-mo", listed["sessions"][0]["id"].as_str().expect("an id"));
     run(&["sessions", "rm", "--purge", "last"]);
     let gone = context.run(&["ask", "--thread", &thread, "Hello"]);
-    assert!(gone.contains("there is no thread"), "{gone}");
+    assert!(gone.contains("no thread"), "{gone}");
     assert!(person.contains("exit code: 2") && person.contains("no agent of the team"), "{person}");
 }
 
-/// Kills the command while each of a turn's requests is under way. Whatever was killed, the thread is as
+/// Kills the command during each of a turn's requests. Afterwards the thread is as
 /// it was before the turn, and the turn sends the same bytes when it is taken again.
 #[test]
-fn a_turn_that_was_killed_at_any_step_is_as_if_it_had_never_begun() {
+fn a_turn_killed_at_any_step_leaves_no_trace() {
     let call = || Answer::call("list_files", json!({"path": "."}));
     let hang = || Answer::from(Reply::default().say("I am wri").end(End::Hang));
     let scripts = [
@@ -291,10 +291,10 @@ fn a_turn_that_was_killed_at_any_step_is_as_if_it_had_never_begun() {
     }
 }
 
-/// The same for a summary that was under way: before a turn that would fill the thread, and in the middle
+/// The same during a compaction: before a turn that would fill the thread, and in the middle
 /// of one that did.
 #[test]
-fn a_compaction_that_was_killed_is_as_if_it_had_never_begun() {
+fn a_killed_compaction_leaves_no_trace() {
     let look = || Answer::call("read_file", json!({"path": "big.txt"}));
     let hang = || Answer::from(Reply::default().say("What was sai").end(End::Hang));
     let ends = || [Answer::say("SUMMARY"), Answer::say("Done.")];
@@ -369,7 +369,7 @@ fn a_link_out_of_a_project_that_is_not_trusted_is_not_sent() {
 }
 
 #[test]
-fn a_note_has_a_line_of_its_own_where_both_streams_are_one() {
+fn a_note_begins_on_a_new_line_if_both_streams_are_the_same() {
     let cut = Answer::from(Reply::default().say("The answ").end(End::Cut));
     let model = Model::new([cut, Answer::say("The answer is 42.")]);
     let context = repository(&model);
@@ -398,7 +398,7 @@ fn a_long_reply_is_written_once() {
 }
 
 #[test]
-fn a_reader_that_goes_away_cancels_the_turn_and_that_is_said() {
+fn a_closed_output_cancels_the_turn_with_an_error() {
     use std::io::Read as _;
     let second = std::time::Duration::from_millis(200);
     let reply = (0..60).fold(Reply::default(), |reply, _| reply.say("More. ").wait(second));
@@ -422,7 +422,7 @@ fn a_reader_that_goes_away_cancels_the_turn_and_that_is_said() {
 }
 
 #[test]
-fn what_a_compaction_meets_is_told_as_it_is_of_an_answer() {
+fn events_of_a_compaction_are_reported_like_those_of_an_answer() {
     let model = Model::new([
         Answer::say("One."),
         Answer::error(503),

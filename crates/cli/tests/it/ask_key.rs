@@ -68,7 +68,7 @@ fn a_program_does_not_inherit_the_key_of_a_model() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_and_a_key_is_not_repeated() {
+fn invalid_arguments_are_refused_and_a_key_is_not_repeated() {
     let model = Model::new([]);
     let context = repository(&model);
     let refused = |arguments: &[&str]| {

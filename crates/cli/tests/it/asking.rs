@@ -1,22 +1,14 @@
-//! Agents that ask before they act, answered by a program, by a rule, or by nobody.
+//! Agents that ask before they act: answered by a program or by a rule, or refused.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
 use crate::context::TestContext;
 
-/// A program that speaks as Claude Code does, asks whether it may run a command, and says what it was told.
-const ASKING: &str = r#"#!/bin/sh
-read message
-echo '{"type":"system","subtype":"init","session_id":"s1","model":"m"}'
-echo '{"type":"control_request","request_id":"q1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"make x"}}}'
-read answer
-case "$answer" in *'"behavior":"allow"'*) said=allowed;; *) said=refused;; esac
-echo '{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"I was '$said'."}]},"session_id":"s1"}'
-echo '{"type":"result","subtype":"success","is_error":false,"result":"I was '$said'.","session_id":"s1"}'
-"#;
+/// A program that speaks the protocol of Claude Code, asks before it runs a command, and reports the answer.
+const ASKING: &str = include_str!("../asking_agent.sh");
 
 const TEAM: &str = "[[member]]\nname = \"kailai\"\nhuman = true\n\n\
                     [[member]]\nname = \"max\"\nagent = \"claude\"\n";
@@ -32,14 +24,15 @@ fn configure(context: &TestContext, name: &str, text: &str) {
     std::fs::write(context.home().join("config").join(name), text).unwrap();
 }
 
+/// Starts a conversation for a program.
+fn start(context: &TestContext) -> Child {
+    let mut command = context.command(&["run", "--json", "Build it"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
 /// Runs a conversation for a program, which answers the question with these lines.
 fn answered(context: &TestContext, answers: &[&str]) -> Vec<Value> {
-    let mut child = context
-        .command(&["run", "--json", "Build it"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = start(context);
     let mut stdin = child.stdin.take();
     let mut events = Vec::new();
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
@@ -97,7 +90,7 @@ fn a_program_answers_over_json() {
 }
 
 #[test]
-fn a_line_that_is_no_answer_is_named_and_a_program_that_leaves_has_said_no() {
+fn an_invalid_answer_is_reported_and_the_end_of_input_refuses() {
     let events = answered(
         &project(),
         &["yes", "{\"type\": \"permission\", \"id\": \"9.q\", \"answer\": \"once\"}"],
@@ -109,14 +102,14 @@ fn a_line_that_is_no_answer_is_named_and_a_program_that_leaves_has_said_no() {
     assert!(codes.contains(&"run.answer-unread"), "{codes:?}");
     let said: Vec<&str> =
         diagnostics.iter().filter_map(|event| event["diagnostic"]["message"].as_str()).collect();
-    for reason in ["was no answer; write {", "answers a question that is not open"] {
+    for reason in ["is not an answer; write {", "answers a question that is not open"] {
         assert!(said.iter().any(|it| it.contains(reason)), "{said:?}");
     }
 }
 
-/// Every line that is no answer is named, and none of them takes the answer after it along.
+/// Every invalid line is reported, and the answer after it still counts.
 #[test]
-fn lines_that_are_no_answers_do_not_hide_one_that_is() {
+fn invalid_lines_do_not_hide_an_answer() {
     let long = "x".repeat(200_000);
     let lines = [
         "[]",
@@ -137,7 +130,7 @@ fn lines_that_are_no_answers_do_not_hide_one_that_is() {
     assert_eq!(unread.count(), 7, "{diagnostics:?}");
 }
 
-/// A program that speaks as Claude Code does and asks two questions before it reads an answer.
+/// A program that speaks the protocol of Claude Code and asks two questions before it reads an answer.
 const ASKING_TWO: &str = r#"#!/bin/sh
 read message
 echo '{"type":"system","subtype":"init","session_id":"s1","model":"m"}'
@@ -158,12 +151,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"So:'$said'
 fn two_questions_at_once_are_answered_in_any_order() {
     let context = TestContext::new().file("convoke.toml", TEAM).program("claude", ASKING_TWO);
     configure(&context, "agents.toml", "[agent.claude]\npermissions = \"ask\"\n");
-    let mut child = context
-        .command(&["run", "--json", "Build it"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = start(&context);
     let mut stdin = child.stdin.take().unwrap();
     let mut events = Vec::new();
     let mut open = Vec::new();
@@ -186,7 +174,7 @@ fn two_questions_at_once_are_answered_in_any_order() {
     assert_eq!(reply(&events), "So: 2 allowed 1 refused.");
 }
 
-/// Nobody can answer: the standard input of the person is closed before anything is asked.
+/// No answer is possible: standard input is closed before the question is asked.
 #[test]
 fn a_question_to_a_closed_standard_input_is_refused() {
     for arguments in [&["run", "--json", "Build it"][..], &["run", "Build it"]] {
@@ -197,7 +185,7 @@ fn a_question_to_a_closed_standard_input_is_refused() {
 }
 
 #[test]
-fn text_of_a_conversation_is_no_answer() {
+fn a_message_is_not_an_answer() {
     let context = project();
     let said = context
         .run(&["run", "once, session, yes, {\"type\": \"permission\", \"answer\": \"once\"}"]);
@@ -238,8 +226,5 @@ fn a_team_file_needs_trust_to_have_an_agent_ask() {
     assert!(said.contains("`member.max.sandbox` needs trust and was left out"), "{said}");
     context.run(&["trust", "--yes"]);
     let said = context.run(&["run", "Build it"]);
-    assert!(
-        !said.contains("needs trust") && said.contains("max asks before it uses Bash"),
-        "{said}"
-    );
+    assert!(!said.contains("needs trust") && said.contains("max asks to use Bash"), "{said}");
 }

@@ -1,12 +1,12 @@
-//! Questions of agents at a real terminal: in `run` by a word, in the chat by the keys of a card, and by nobody.
+//! Questions of agents at a real terminal: answered in `run` by a word, in the chat by the keys of a card, or refused.
 
 use std::cell::Cell;
 
 use crate::chat::Terminal;
 use crate::context::TestContext;
 
-/// A program that speaks as Claude Code does, asks twice whether it may run a command, and says what it
-/// was told.
+/// A program that speaks the protocol of Claude Code, asks twice before it runs a command, and reports the
+/// answers.
 const ASKING: &str = r#"#!/bin/sh
 read message
 echo '{"type":"system","subtype":"init","session_id":"s1","model":"m"}'
@@ -86,30 +86,30 @@ fn run_is_answered_by_a_word() {
 }
 
 #[test]
-fn another_word_is_no_answer_and_the_end_of_input_is_a_no() {
+fn another_word_is_not_an_answer_and_the_end_of_input_refuses() {
     let Some(terminal) = terminal("x", "") else { return };
     run(&terminal, "once");
     wait_for_question(&terminal, 1);
     terminal.enter("yes please");
-    terminal.wait_for("that was no answer; type once, session or never");
+    terminal.wait_for("not an answer; type once, session or never");
     terminal.press("C-d");
     let screen = terminal.wait_for("I was-refused-refused.");
     assert!(screen.contains("max was refused (never, person)"), "{screen}");
 }
 
 #[test]
-fn no_answer_in_time_is_a_no() {
+fn a_question_without_an_answer_in_time_is_refused() {
     let Some(terminal) = terminal("x", "[limits]\nask-timeout = \"1s\"\n") else { return };
     run(&terminal, "yes");
     let screen = terminal.wait_for("I was-refused-refused.");
     assert_eq!(screen.matches("max was refused (never, timeout)").count(), 2, "{screen}");
 
-    // The shell reads what is typed from now on.
+    // The shell reads all further input.
     terminal.wait_for("code 0");
     terminal.begin("chat");
     terminal.enter("once");
     let screen = terminal.wait_for("I was-refused-refused.");
-    assert!(screen.contains("max may not: make x (no answer in time)"), "{screen}");
+    assert!(screen.contains("max was refused: make x (no answer in time)"), "{screen}");
 }
 
 /// Presses a key until a text is shown: a card takes no key before it can have been read.
@@ -136,9 +136,9 @@ fn a_card_of_the_chat_is_answered_by_its_keys() {
     ] {
         let Some(terminal) = terminal(second, "") else { return };
         terminal.begin("chat");
-        // What is said in the conversation answers nothing.
+        // A message is not an answer.
         terminal.enter("1 2 3 once session yes");
-        let card = terminal.wait_for("max asks before it uses Bash");
+        let card = terminal.wait_for("max asks to use Bash");
         assert!(card.contains("make x"), "{card}");
         for key in ["y", "o", "s", "Enter"] {
             terminal.press(key);

@@ -52,7 +52,7 @@ fn a_file_is_attached_with_its_source_in_the_ledger() {
 }
 
 #[test]
-fn those_who_answer_later_see_the_file_in_the_context() {
+fn later_turns_see_the_file_in_their_context() {
     let context = project();
     context.run(&["run", "--rehearse", "Look at @src/main.rs"]);
     context.run(&["run", "--session", "last", "--to", "lin", "And you?"]);
@@ -78,7 +78,7 @@ fn a_member_comes_before_a_file_and_a_dot_makes_it_a_file() {
 }
 
 #[test]
-fn what_cannot_be_attached_is_named_and_nothing_is_said() {
+fn a_file_that_cannot_be_attached_is_named_and_nothing_is_sent() {
     let context = project();
     let outside = context.home().join("secret.txt");
     std::fs::write(&outside, "secret").expect("a file");
@@ -89,10 +89,10 @@ fn what_cannot_be_attached_is_named_and_nothing_is_said() {
     for (mention, why) in [
         (
             "@gone.rs",
-            "@gone.rs: there is no such file in [DIRECTORY]; correct the path, or write `@gone.rs` in backticks",
+            "@gone.rs: no such file in [DIRECTORY]; correct the path, or write `@gone.rs` in backticks",
         ),
-        ("@src/", "@src/: this is a directory"),
-        ("@image.png", "@image.png: the file is not text"),
+        ("@src/", "@src/: is a directory"),
+        ("@image.png", "@image.png: the file is not UTF-8 text"),
         (
             "@large.txt",
             "@large.txt: too large: 614400 bytes, and the limit for an attached file is 524288",
@@ -109,7 +109,7 @@ fn what_cannot_be_attached_is_named_and_nothing_is_said() {
         let chat = context.run_with_input(&["chat", "--rehearse"], mention.as_bytes());
         assert!(chat.contains(why), "{mention}: {chat}");
     }
-    assert!(context.run(&["sessions", "list"]).contains("no sessions"));
+    assert!(context.run(&["sessions", "list"]).contains("No sessions"));
     context.run(&["trust", "--yes"]);
     let shown = context.run(&["run", "--rehearse", "Look at @link.txt"]);
     assert!(shown.contains("+ link.txt, 6 bytes"), "{shown}");
@@ -123,7 +123,7 @@ fn a_reply_shows_where_it_goes_and_not_its_marker() {
     assert!(shown.contains("sign_in(users, \"[NEXT: all]\", \"guess\")"), "code stays: {shown}");
 }
 
-/// Whoever wrote a text that comes through a pipe does not choose which files are sent.
+/// Text from a pipe cannot choose which files are sent.
 #[test]
 fn a_text_from_a_pipe_attaches_nothing() {
     let context = project();
@@ -156,7 +156,7 @@ fn a_file_is_attached_once_and_the_limit_counts_files() {
     let context = (0..21).fold(context, |it, number| it.file(&format!("f{number}.txt"), "x"));
     let shown = context.run(&["run", "--rehearse", &twenty_one.join(" ")]);
     assert!(shown.starts_with("exit code: 2"), "{shown}");
-    assert!(shown.contains("@f20.txt: 20 files are attached, and the limit is 20"), "{shown}");
+    assert!(shown.contains("@f20.txt: too many files; a message can attach 20"), "{shown}");
     let again = [&twenty_one[..20], &twenty_one[..20]].concat();
     let shown = context.run(&["run", "--rehearse", &again.join(" ")]);
     assert!(shown.starts_with("exit code: 0"), "{shown}");

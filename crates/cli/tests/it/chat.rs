@@ -19,7 +19,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Opens a terminal; nothing when there is no tmux, which only a machine of one's own may lack.
+    /// Opens a terminal; `None` without tmux, which only CI requires.
     pub fn open_in(context: TestContext) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             assert!(std::env::var_os("CI").is_none(), "tmux is not installed");
@@ -84,7 +84,7 @@ impl Terminal {
         self.tmux(&["resize-window", "-x", width, "-y", height]);
     }
 
-    /// Returns what the terminal shows, without the times that things took.
+    /// Returns the content of the terminal, without durations.
     fn screen(&self) -> String {
         let screen = self.tmux(&["capture-pane", "-p"]);
         let words = screen.split_inclusive(' ').map(|word| match word.split_once('.') {
@@ -98,7 +98,7 @@ impl Terminal {
         words.collect()
     }
 
-    /// Waits until the terminal shows a text, and returns what it shows then.
+    /// Waits until the terminal shows a text, and returns its content.
     pub fn wait_for(&self, text: &str) -> String {
         self.wait_until(text, |screen| screen.contains(text))
     }
@@ -135,7 +135,7 @@ impl Terminal {
         screen
     }
 
-    /// Checks that the shell has its terminal back: its own screen, and what is typed is seen.
+    /// Checks that the terminal is restored: the shell's screen is back, and input is echoed.
     fn assert_given_back(&self) {
         self.wait_until("the shell's own screen", |_| {
             self.tmux(&["display-message", "-p", "#{alternate_on}#{cursor_flag}"]).trim() == "01"
@@ -173,7 +173,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Compares what a terminal shows with the snapshot of that name.
+/// Compares the content of a terminal with the snapshot of that name.
 macro_rules! assert_screen {
     ($terminal:expr, $snapshot:literal) => {
         assert_snapshot!($snapshot, $terminal.settled($snapshot))
@@ -181,7 +181,7 @@ macro_rules! assert_screen {
 }
 
 #[test]
-fn a_conversation_is_held_in_a_terminal() {
+fn a_conversation_runs_in_a_terminal() {
     let Some(terminal) = Terminal::rehearsing() else { return };
     assert_screen!(terminal, "chat_begins");
     terminal.enter("Can we ship login.py tonight?");
@@ -210,7 +210,7 @@ fn a_conversation_is_held_in_a_terminal() {
 }
 
 #[test]
-fn ctrl_c_cancels_the_turn_and_then_leaves_and_the_session_goes_on() {
+fn ctrl_c_cancels_the_turn_and_then_quits_and_the_session_can_be_resumed() {
     let Some(terminal) = Terminal::with_busy_agent() else { return };
     terminal.enter("Can we ship login.py tonight?");
     terminal.wait_for("● ada");
@@ -230,7 +230,7 @@ fn ctrl_c_cancels_the_turn_and_then_leaves_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_signal_saves_and_gives_the_terminal_back() {
+fn a_signal_saves_and_restores_the_terminal() {
     let Some(terminal) = Terminal::with_busy_agent() else { return };
     terminal.enter("Can we ship login.py tonight?");
     terminal.wait_for("● ");
@@ -265,7 +265,7 @@ fn without_a_terminal_each_line_is_a_message_or_a_command() {
 }
 
 #[test]
-fn a_line_that_cannot_be_understood_is_named_and_the_next_one_is_said() {
+fn an_invalid_line_is_reported_and_the_next_one_is_sent() {
     let context = TestContext::new().env("CONVOKE_DATA_DIR", "data");
     let lines = b"/too lin\n/to nobody\n/retry\nhello\n";
     let output = context.run_with_input(&["chat", "--rehearse"], lines);
@@ -280,7 +280,7 @@ fn a_line_that_cannot_be_understood_is_named_and_the_next_one_is_said() {
 }
 
 #[test]
-fn a_chat_without_a_screen_in_which_nothing_was_said_is_not_kept() {
+fn a_line_chat_without_messages_is_not_saved() {
     let context = TestContext::new().env("CONVOKE_DATA_DIR", "data");
     for (arguments, lines) in [
         (&["chat", "--rehearse"][..], &b""[..]),
@@ -290,12 +290,12 @@ fn a_chat_without_a_screen_in_which_nothing_was_said_is_not_kept() {
     ] {
         let output = context.run_with_input(arguments, lines);
         let sessions = context.run(&["sessions", "list"]);
-        assert!(sessions.contains("There are no sessions yet"), "{output}\n{sessions}");
+        assert!(sessions.contains("No sessions yet"), "{output}\n{sessions}");
     }
 }
 
 #[test]
-fn ctrl_c_twice_leaves_while_a_turn_runs() {
+fn ctrl_c_twice_quits_while_a_turn_runs() {
     let Some(terminal) = Terminal::with_busy_agent() else { return };
     terminal.enter("Can we ship login.py tonight?");
     terminal.wait_for("● ada");
@@ -350,7 +350,7 @@ fn a_message_is_written_in_the_editor_of_the_environment() {
     terminal.enter("/edit");
     terminal.wait_until("the editor again", |screen| screen.matches("editing").count() == 2);
     terminal.enter("fail");
-    terminal.wait_for("the message is as it was");
+    terminal.wait_for("the message is unchanged");
     terminal.press("C-c");
     terminal.press("C-c");
     terminal.wait_for("code 0");
@@ -383,7 +383,7 @@ fn the_bell_rings_when_the_turns_are_over() {
 }
 
 #[test]
-fn earlier_messages_are_read_from_the_store_when_one_scrolls_up() {
+fn earlier_messages_are_read_from_the_store_on_scrolling_up() {
     let context = TestContext::new();
     let lines: Vec<String> =
         (1..=260).map(|number| format!("[NEXT: nobody] remark {number}\n")).collect();

@@ -49,7 +49,7 @@ impl TestContext {
         self
     }
 
-    /// Returns where the command keeps what it keeps for its user.
+    /// Returns the directory of the user's configuration and data.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
@@ -152,7 +152,7 @@ impl TestContext {
         Some(text.lines().map(at_last).collect::<Vec<_>>().join("\n"))
     }
 
-    /// Replaces what differs from run to run.
+    /// Masks values that differ from run to run.
     pub fn masked(&self, text: &str) -> String {
         let text = text
             .replace(&*self.path().to_string_lossy(), "[DIRECTORY]")
@@ -174,7 +174,7 @@ impl TestContext {
         command
     }
 
-    /// Runs the command and returns what it wrote.
+    /// Runs the command and returns its output.
     pub fn output(&self, arguments: &[&str], input: &[u8]) -> Output {
         let mut child = self
             .command(arguments)

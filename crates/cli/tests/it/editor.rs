@@ -41,7 +41,7 @@ impl Editor {
         let stdout = child.stdout.take().unwrap();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines() {
-                // Whatever is no message of the protocol fails here.
+                // Fails if the line is not a message of the protocol.
                 let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
                 assert_eq!(message["jsonrpc"], "2.0");
                 if sender.send(message).is_err() {
@@ -84,7 +84,7 @@ impl Editor {
         message
     }
 
-    /// Returns what comes before a response, and the response.
+    /// Returns the messages before a response, and the response.
     pub fn until(&self, id: u64) -> (Vec<Value>, Value) {
         let mut before = Vec::new();
         loop {

@@ -20,7 +20,7 @@ fn a_team_file_is_written_from_the_agents_that_are_installed() {
 }
 
 #[test]
-fn what_it_writes_can_be_rehearsed_at_once() {
+fn the_written_team_can_be_rehearsed() {
     let project = TestContext::new().env("USER", "kailai");
     assert!(project.output(&["init"], b"").status.success());
     insta::assert_snapshot!(
@@ -38,7 +38,7 @@ fn a_team_file_is_never_overwritten() {
 }
 
 #[test]
-fn json_says_what_was_written() {
+fn json_names_the_written_file() {
     let project = TestContext::new().program("codex", NOTHING);
     insta::assert_snapshot!(project.run(&["init", "--json"]));
 }

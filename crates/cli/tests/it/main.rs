@@ -1,4 +1,4 @@
-//! The command from outside: what it prints, where, and its exit code.
+//! The command from outside: its output and exit codes.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Masks for what differs from run to run.
+//! Masks for values that differ from run to run.
 
 use std::fmt::Write as _;
 
@@ -67,7 +67,7 @@ fn events_hash(text: &str) -> String {
     masked
 }
 
-/// Replaces the age of what was made a while ago, on a machine that is slow. The blanks around an age depend on
+/// Replaces the ages that a slow machine shows. The blanks around an age depend on
 /// the ages of other lines.
 pub fn ages(text: &str) -> String {
     let lines = text.split_inclusive('\n').map(|line| {

@@ -88,5 +88,5 @@ fn a_turn_that_is_over_is_an_error_of_the_call() {
         answers(&context, &gone, &[list, call(2, "say", &json!({ "to": "max", "text": "x" }))]);
     assert_eq!(answers[0]["result"]["tools"].as_array().unwrap().len(), 5);
     assert_eq!(answers[1]["result"]["isError"], true);
-    assert!(text(&answers[1]).starts_with("the conversation cannot be reached: "), "{answers:?}");
+    assert!(text(&answers[1]).starts_with("cannot reach the conversation: "), "{answers:?}");
 }

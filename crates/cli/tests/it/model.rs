@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 
 use crate::context::TestContext;
 
-/// A model that answers from a script, in a thread of its own.
+/// A model that answers from a script, in a separate thread.
 pub struct Model {
     runtime: Runtime,
     server: Option<Rehearsal>,

@@ -5,7 +5,7 @@ use crate::context::TestContext;
 const TEAM: &str = "[[member]]\nname = \"max\"\nagent = \"claude\"\n\n[[member]]\nname = \"mia\"\nagent = \"gemini\"\n";
 
 #[test]
-fn a_quiet_run_shows_what_was_said() {
+fn a_quiet_run_shows_only_replies() {
     let project = TestContext::new().file("convoke.toml", TEAM);
     insta::assert_snapshot!(project.run(&["run", "-q", "--rehearse", "Hello"]));
 }
@@ -85,7 +85,7 @@ fn a_prompt_on_a_terminal_has_its_system_text_beside_it() {
 }
 
 #[test]
-fn a_rehearsal_of_a_new_team_begins_by_itself() {
+fn a_rehearsal_without_a_task_begins_with_a_greeting() {
     let project = TestContext::new().env("PATH", "/usr/bin:/bin").env("USER", "kim");
     project.run(&["init"]);
     let said = project.run(&["run", "--rehearse"]);
@@ -105,7 +105,7 @@ fn names_at_the_beginning_of_a_task_address_it() {
     {
         let said = run(task);
         assert!(said.starts_with("exit code: 2"), "{said}");
-        assert!(said.contains("no member has that name") && said.contains(hint), "{said}");
+        assert!(said.contains("no member or file has that name") && said.contains(hint), "{said}");
     }
     for text in ["`@nobody` is no member", "@angular/core fails", "what does @param mean?"] {
         let said = run(text);
@@ -114,14 +114,14 @@ fn names_at_the_beginning_of_a_task_address_it() {
 }
 
 #[test]
-fn a_marker_that_calls_nobody_is_a_failure() {
+fn a_marker_that_names_no_member_is_a_failure() {
     let project = TestContext::new().file("convoke.toml", TEAM);
     let said = project.run(&["run", "--rehearse", "Hello [NEXT: nobody]"]);
     assert!(said.starts_with("exit code: 1"), "{said}");
     assert!(said.contains("No member was addressed"), "{said}");
 }
 
-/// A team of stand-ins that reply as the user's file says.
+/// A team of stand-ins with the replies of the user's file.
 fn replying(reply: &str) -> TestContext {
     let project = TestContext::new().file(
         "convoke.toml",
@@ -135,7 +135,7 @@ fn replying(reply: &str) -> TestContext {
 }
 
 #[test]
-fn a_marker_of_a_reply_that_calls_nobody_is_a_failure() {
+fn a_marker_of_a_reply_that_names_no_member_is_a_failure() {
     let said = replying("I am done. [NEXT: bob]").run(&["run", "Hello"]);
     assert!(said.starts_with("exit code: 1"), "{said}");
     assert!(said.contains("A marker named no member; waiting for kim."), "{said}");
@@ -233,14 +233,14 @@ fn errors_point_to_pages_of_the_program() {
 }
 
 #[test]
-fn a_rehearsed_sample_is_of_another_directory() {
+fn the_sample_belongs_to_another_directory() {
     let project = TestContext::new();
     project.run(&["run", "--rehearse"]);
     let listed = project.run(&["sessions", "list"]);
-    assert!(listed.contains("There are no sessions of this directory"), "{listed}");
+    assert!(listed.contains("No sessions of this directory"), "{listed}");
     assert!(listed.contains("1 session of other directories: `--all` lists them"), "{listed}");
     let last = project.output(&["sessions", "show", "last"], b"");
     let said = String::from_utf8_lossy(&last.stderr).into_owned();
-    assert!(said.starts_with("the last session is of another directory: "), "{said}");
+    assert!(said.starts_with("the last session belongs to another directory: "), "{said}");
     assert!(String::from_utf8_lossy(&last.stdout).contains("sample review"));
 }

@@ -89,7 +89,7 @@ fn a_prompt_of_a_team_without_a_person_names_the_user_that_it_gets() {
 }
 
 #[test]
-fn a_marker_that_says_nothing_is_reported() {
+fn an_empty_marker_is_reported() {
     let message = r#"{"content":"one [NEXT: ] two","speaker":{"roleId":"kailai"}}"#;
     let project = project().file("messages.jsonl", message);
     insta::assert_snapshot!(project.run(&for_max(&["--deny", "marker.empty"])));
@@ -168,7 +168,7 @@ fn an_earlier_message_can_be_answered() {
 }
 
 #[test]
-fn a_snapshots_task_beats_the_team_files() {
+fn the_task_of_a_snapshot_takes_precedence_over_the_team_files() {
     let snapshot = r#"{"version":1,"teamTask":"From the snapshot","messages":[]}"#;
     let project = project().file("snapshot.json", snapshot);
     insta::assert_snapshot!(project.run(&[
@@ -239,7 +239,7 @@ fn a_link_out_of_the_project_is_refused() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     use std::process::{Command, Stdio};
     let project = project().file(
         "messages.jsonl",

@@ -11,7 +11,7 @@ use crate::model::{Model, repository};
 const TEAM: &str = "briefing = false\n[context]\nwindow = 0\n\n[[member]]\nname = \"kim\"\n\
     human = true\n\n[[member]]\nname = \"mo\"\nagent = \"api\"\n";
 
-/// Runs a command that must succeed, and returns what it writes.
+/// Runs a command that must succeed, and returns its output.
 fn run(context: &TestContext, arguments: &[&str]) -> String {
     let output = context.output(arguments, b"");
     let err = String::from_utf8_lossy(&output.stderr);
@@ -29,13 +29,13 @@ fn talked(more: &[&str]) -> (Model, TestContext) {
     (model, context)
 }
 
-/// Returns the conversation of a request: what a provider's cache goes by.
+/// Returns the conversation of a request, which a provider caches.
 fn conversation(body: &str) -> &str {
     &body[..body.find("],\"tools\":").expect("a request")]
 }
 
 #[test]
-fn a_copy_goes_on_with_what_its_model_remembers_and_the_original_with_its_own() {
+fn a_fork_and_its_original_continue_with_separate_threads() {
     let (model, context) = talked(&["Third answer.", "Fourth answer."]);
     let copy = run(&context, &["sessions", "fork", "last"]);
     let list: Value =
@@ -51,7 +51,7 @@ fn a_copy_goes_on_with_what_its_model_remembers_and_the_original_with_its_own() 
 }
 
 #[test]
-fn a_copy_as_it_was_earlier_remembers_no_more() {
+fn a_fork_at_an_earlier_message_has_only_the_thread_items_up_to_it() {
     let (model, context) = talked(&["Another answer."]);
     let copy = run(&context, &["sessions", "fork", "last", "--after", "2"]);
     run(&context, &["run", "--session", copy.trim(), "Another?"]);
@@ -80,7 +80,7 @@ fn a_compaction_is_undone_in_the_copy_alone() {
 }
 
 #[test]
-fn everything_that_was_exported_is_there_again_elsewhere() {
+fn an_exported_session_is_imported_completely() {
     let (model, context) = talked(&["SUMMARY", "Third answer.", "Fourth answer."]);
     run(&context, &["sessions", "compact", "last", "mo"]);
     run(&context, &["run", "--session", "last", "Three?"]);
@@ -93,7 +93,7 @@ fn everything_that_was_exported_is_there_again_elsewhere() {
     let (header, rest) = all.split_once('\n').expect("lines");
     let (header_again, rest_again) = again.split_once('\n').expect("lines");
     assert_eq!(rest_again, rest);
-    // It works where it was imported, whatever the file says.
+    // It works in the directory of the import, whatever the file says.
     let directory = |context: &TestContext| context.path().display().to_string();
     assert_eq!(header_again, header.replace(&directory(&context), &directory(&other)));
 
@@ -116,7 +116,7 @@ fn everything_that_was_exported_is_there_again_elsewhere() {
 }
 
 #[test]
-fn a_request_that_is_none_is_refused_with_its_line_and_nothing_is_imported() {
+fn an_invalid_request_is_refused_with_its_line_and_nothing_is_imported() {
     let (_model, context) = talked(&[]);
     let all = run(&context, &["sessions", "export", "last", "--all"]);
     let at = all.lines().position(|line| line.starts_with("{\"request\":")).expect("a line") + 1;
@@ -147,7 +147,7 @@ fn a_request_that_is_none_is_refused_with_its_line_and_nothing_is_imported() {
 }
 
 #[test]
-fn a_thread_that_is_none_is_refused_with_its_line_and_nothing_is_imported() {
+fn an_invalid_thread_is_refused_with_its_line_and_nothing_is_imported() {
     let (_model, context) = talked(&[]);
     let all = run(&context, &["sessions", "export", "last", "--all"]);
     let usage = "\"line\":\"{\\\"usage\\\"";
@@ -169,7 +169,7 @@ fn a_thread_that_is_none_is_refused_with_its_line_and_nothing_is_imported() {
 }
 
 #[test]
-fn nobody_compacts_a_thread_while_its_session_is_held() {
+fn a_thread_is_not_compacted_while_its_session_is_open() {
     let hang = Reply::default().end(End::Hang);
     let model = Model::new([Answer::say("First answer."), hang.into()]);
     let context = repository(&model).file("convoke.toml", TEAM);

@@ -54,7 +54,7 @@ fn the_requests_of_a_session_are_shown_to_the_byte_with_their_ledgers() {
         ]
     );
 
-    // Each says how much of it a provider can take from its cache, to the byte.
+    // Each reports the exact size of the part that a provider's cache can serve.
     let same = |one: &str, other: &str| {
         one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
     };
@@ -89,7 +89,7 @@ fn the_requests_of_a_session_are_shown_to_the_byte_with_their_ledgers() {
 }
 
 #[test]
-fn every_request_of_a_turn_is_kept_and_so_is_every_attempt() {
+fn every_request_and_attempt_of_a_turn_is_stored() {
     let model = Model::new([
         Answer::call("list_files", json!({"path": "."})),
         Answer::error(503),
@@ -119,7 +119,7 @@ fn every_request_of_a_turn_is_kept_and_so_is_every_attempt() {
 }
 
 #[test]
-fn a_request_is_kept_before_it_leaves() {
+fn a_request_is_stored_before_it_is_sent() {
     let hang = Answer::from(Reply::default().say("I am wri").end(End::Hang));
     let model = Model::new([hang, Answer::say("Done.")]);
     let context = repository(&model).file("convoke.toml", TEAM);
@@ -141,7 +141,7 @@ fn a_request_is_kept_before_it_leaves() {
 }
 
 #[test]
-fn what_was_asked_can_be_seen_too_and_the_key_never() {
+fn stored_requests_are_shown_without_the_key() {
     let model = Model::new([Answer::say("One."), Answer::say("Two.")]);
     let context = repository(&model);
     let question = "Is my key correct-horse-battery?";
@@ -172,7 +172,7 @@ fn a_member_that_sends_its_own_requests_says_so() {
 }
 
 #[test]
-fn a_run_tells_the_prompt_of_a_model_apart_from_what_was_sent() {
+fn a_run_distinguishes_the_prompt_of_a_model_from_its_requests() {
     let model = Model::new([
         Answer::call("list_files", json!({"path": "."})),
         Answer::say("Done."),
@@ -187,6 +187,6 @@ fn a_run_tells_the_prompt_of_a_model_apart_from_what_was_sent() {
     assert!(shown.contains(&format!("2 requests, {grouped} bytes, ")), "{shown}");
     let row = shown.lines().find(|line| line.starts_with("mo      ")).expect("a row");
     assert_eq!(row.split_whitespace().nth(2), Some(&*grouped), "{shown}");
-    assert!(shown.contains("what each model was sent"), "{shown}");
+    assert!(shown.contains("show every request"), "{shown}");
     assert!(shown.contains(" --request\n") && !shown.contains(" --prompt\n"), "{shown}");
 }

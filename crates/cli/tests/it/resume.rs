@@ -1,4 +1,4 @@
-//! Going on with a session: who speaks, who answers, and what an interrupted one still holds.
+//! Resumed sessions: the speaker, the recipients, and the partial output of interrupted turns.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ fn sessions(project: &TestContext) -> usize {
 }
 
 #[test]
-fn a_rehearsal_stays_one_until_the_user_says_otherwise() {
+fn a_rehearsed_session_stays_a_rehearsal_unless_the_user_chooses_otherwise() {
     let project = programs("echo really", "true");
     let began = project.run(&["run", "--rehearse", "Hello"]);
     assert!(began.contains("I was sent a prompt"), "{began}");
@@ -71,7 +71,7 @@ fn a_rehearsal_stays_one_until_the_user_says_otherwise() {
 }
 
 #[test]
-fn what_had_come_of_a_turn_is_there_after_the_process_was_killed() {
+fn the_partial_output_of_a_turn_survives_a_kill() {
     let script = "if [ -e again ]; then echo whole; else touch again; echo 'one [NEXT: sarah]'; \
                   echo two; exec sleep 600; fi";
     let project = programs(script, "echo never");
@@ -103,7 +103,7 @@ fn what_had_come_of_a_turn_is_there_after_the_process_was_killed() {
 }
 
 #[test]
-fn the_person_who_is_asked_answers_whoever_asked() {
+fn the_addressed_person_answers_the_asking_agent() {
     let project = programs(
         "echo 'not me'",
         "if grep -q red; then echo thanks; else echo 'Which? [NEXT: lee]'; fi",
@@ -116,7 +116,7 @@ fn the_person_who_is_asked_answers_whoever_asked() {
 }
 
 #[test]
-fn nobody_is_called_in_the_place_of_a_name_that_nobody_has() {
+fn an_unknown_name_is_not_replaced_by_another_member() {
     let project = programs("echo 'not me'", "true");
     let said = project.run(&["run", "Hello [NEXT: sarha]"]);
     assert!(said.contains("did you mean `sarah`?"), "{said}");
@@ -125,7 +125,7 @@ fn nobody_is_called_in_the_place_of_a_name_that_nobody_has() {
 }
 
 #[test]
-fn a_turn_that_was_not_done_is_offered_to_whoever_comes_back() {
+fn a_failed_turn_is_offered_for_retry_when_the_session_is_resumed() {
     let project = programs("exit 3", "true");
     project.run(&["run", "Go"]);
     let later = project.run(&["run", "--session", "last"]);
@@ -133,7 +133,7 @@ fn a_turn_that_was_not_done_is_offered_to_whoever_comes_back() {
 }
 
 #[test]
-fn a_session_says_when_its_team_file_is_not_the_one_that_stands_there() {
+fn a_session_reports_that_its_team_file_differs_from_the_directorys() {
     let project = programs("echo hello", "true");
     project.run(&["run", "Go"]);
     let same = project.run(&["run", "--session", "last", "Again"]);
@@ -144,7 +144,7 @@ fn a_session_says_when_its_team_file_is_not_the_one_that_stands_there() {
 }
 
 #[test]
-fn what_is_refused_leaves_no_session_behind() {
+fn a_refused_run_leaves_no_session() {
     let project = programs("echo hello", "true")
         .file("empty.jsonl", "")
         .file("broken.jsonl", "{\"format\":\"convoke-session\",\"version\":1}\n");

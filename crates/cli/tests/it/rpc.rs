@@ -2,7 +2,7 @@
 
 use crate::context::TestContext;
 
-/// Writes a call as JSON-RPC; what begins with `raw ` is a line of its own.
+/// Writes a call as JSON-RPC; a text that begins with `raw ` is a line by itself.
 fn line(id: usize, call: &str) -> String {
     if let Some(raw) = call.strip_prefix("raw ") {
         return raw.to_owned();
@@ -28,7 +28,7 @@ fn session(arguments: &[&str], calls: &[&str]) -> String {
 }
 
 #[test]
-fn a_conversation_is_kept() {
+fn a_conversation_is_stored_and_exported() {
     insta::assert_snapshot!(session(
         &[],
         &[
@@ -52,7 +52,7 @@ fn a_conversation_is_kept() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_its_code() {
+fn invalid_actions_are_refused_with_their_status() {
     insta::assert_snapshot!(session(
         &[],
         &[

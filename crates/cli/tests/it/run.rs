@@ -1,7 +1,7 @@
 //! `convoke run`.
 
 use std::io::{BufRead, BufReader};
-use std::process::{ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 
 use nix::fcntl::{FcntlArg, fcntl};
 use serde_json::Value;
@@ -62,7 +62,7 @@ fn a_team_is_rehearsed_with_stand_ins() {
 }
 
 #[test]
-fn whoever_is_not_called_by_the_text_is_called_by_to() {
+fn to_applies_if_the_text_addresses_no_member() {
     let project = project();
     let said = [
         project.run(&["run", "--rehearse", "Hello"]),
@@ -79,7 +79,7 @@ fn whoever_is_not_called_by_the_text_is_called_by_to() {
 }
 
 #[test]
-fn programs_talk_to_each_other() {
+fn programs_address_each_other() {
     let project = programs(
         "if grep -q granted; then echo thanks; else echo 'ask her [NEXT: sarah]'; fi",
         "echo 'granted [NEXT: max]'",
@@ -88,7 +88,7 @@ fn programs_talk_to_each_other() {
 }
 
 #[test]
-fn a_person_who_is_called_gets_the_word() {
+fn a_conversation_stops_at_an_addressed_person() {
     let project = programs("echo 'Which one? [NEXT: kailai]'", "true");
     let asked = project.run(&["run", "Take one"]);
     let answered = project.run(&["run", "--session", "last", "The red one [NEXT: sarah]"]);
@@ -107,14 +107,14 @@ fn no_agent_can_draw_on_the_screen() {
 }
 
 #[test]
-fn json_is_one_event_a_line() {
+fn json_has_one_event_per_line() {
     let project = project();
     let output = project.run(&["run", "--rehearse", "--json", "Hello [NEXT: max, nobody]"]);
     insta::assert_snapshot!(output);
 }
 
 #[test]
-fn a_session_goes_on_with_what_was_said() {
+fn a_resumed_session_has_the_earlier_messages_as_context() {
     let project = project();
     project.output(&["run", "--rehearse", "Hello"], b"");
     insta::assert_snapshot!(project.run(&[
@@ -140,7 +140,7 @@ fn a_task_comes_from_the_team_file_or_standard_input() {
 }
 
 #[test]
-fn what_a_person_writes_is_sent_as_it_was_written() {
+fn a_persons_message_is_sent_verbatim() {
     let project = project();
     let written = "\u{feff}    fn main() {\n        let a = 1;\n    }";
     project.run(&["run", "--rehearse", &format!("{written}\n[NEXT: max]")]);
@@ -159,7 +159,7 @@ fn what_a_person_writes_is_sent_as_it_was_written() {
 }
 
 #[test]
-fn an_agent_that_fails_gives_the_word_back_and_can_be_tried_again() {
+fn a_failed_turn_stops_the_conversation_and_can_be_retried() {
     let project = programs("echo half; exit 3", "true");
     let failed = project.run(&["run", "Go"]);
     let config = project.home().join("config/agents.toml");
@@ -183,7 +183,7 @@ fn a_denied_diagnostic_is_exit_code_3() {
 }
 
 #[test]
-fn guards_stop_a_conversation_without_end() {
+fn limits_stop_an_endless_conversation() {
     let project = programs("echo 'your turn [NEXT: sarah]'", "echo 'no, yours [NEXT: max]'");
     let output = project.output(&["run", "Begin", "--json"], b"");
     assert_eq!(output.status.code(), Some(1));
@@ -193,7 +193,7 @@ fn guards_stop_a_conversation_without_end() {
 }
 
 #[test]
-fn members_that_are_called_together_work_at_the_same_time_where_the_team_allows_it() {
+fn members_addressed_together_run_at_the_same_time_if_the_team_allows_it() {
     // Each waits for the other to be at work.
     let meeting = |mine: &str, other: &str, says: &str| {
         format!("touch {mine}; while [ ! -e {other} ]; do sleep .05; done; echo {says}")
@@ -251,13 +251,22 @@ fn a_users_own_agents_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn a_store_of_another_version_is_refused_and_left_as_it_is() {
+fn a_store_of_another_version_is_refused_and_unchanged() {
     let project = project();
     std::fs::create_dir_all(project.home().join("data")).unwrap();
     std::fs::write(project.home().join("data/sessions.db"), "not a database").unwrap();
     insta::assert_snapshot!(project.run(&["run", "--rehearse", "x"]));
     let there = std::fs::read(project.home().join("data/sessions.db")).unwrap();
     assert_eq!(there, b"not a database");
+}
+
+/// Starts a run, and reads its output until the agent has begun.
+fn begun(project: &TestContext) -> (Child, impl Iterator<Item = String>) {
+    let mut command = project.command(&["run", "Go"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    lines.find(|line| line.contains("begun")).unwrap();
+    (child, lines)
 }
 
 #[test]
@@ -267,14 +276,7 @@ fn an_interrupt_cancels_the_turn_and_a_second_one_leaves_and_both_save() {
     {
         // An agent that cannot be asked to stop.
         let project = programs("trap '' INT TERM; echo begun; sleep 1000; echo never", "true");
-        let mut child = project
-            .command(&["run", "Go"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        lines.find(|line| line.contains("begun")).unwrap();
+        let (mut child, mut lines) = begun(&project);
         for _ in 0..interrupts {
             let process = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
             nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).unwrap();
@@ -291,18 +293,11 @@ fn an_interrupt_cancels_the_turn_and_a_second_one_leaves_and_both_save() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure_and_everything_is_saved() {
+fn a_closed_pipe_is_not_a_failure_and_everything_is_saved() {
     let speaks_on =
         "echo begun; while [ ! -e gone ]; do sleep .05; done; echo nobody hears; sleep 1000";
     let project = programs(&format!("[ ! -e gone ] || exec echo done; {speaks_on}"), "true");
-    let mut child = project
-        .command(&["run", "Go"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    lines.find(|line| line.contains("begun")).unwrap();
+    let (child, lines) = begun(&project);
     drop(lines);
     let project = project.file("gone", "");
     let output = child.wait_with_output().unwrap();
@@ -363,7 +358,7 @@ const GO_ON: [&str; 4] = ["run", "--session", "last", "--json"];
 
 /// The end of the process at any moment loses nothing that was acknowledged.
 #[test]
-fn a_run_that_is_killed_in_the_middle_of_a_turn_comes_to_its_end_later() {
+fn a_run_killed_during_a_turn_is_completed_later() {
     let whole = said(&events(&TestContext::new(), &SAMPLE));
     assert_eq!(whole.len(), 6);
     // Turns with more to say than the command can get ahead.
@@ -386,7 +381,7 @@ fn a_run_that_is_killed_in_the_middle_of_a_turn_comes_to_its_end_later() {
 }
 
 #[test]
-fn a_retry_after_a_crash_names_the_command_that_goes_on() {
+fn a_retry_after_a_crash_names_the_command_that_resumes() {
     let project = TestContext::new();
     let (_, killed) =
         killed_at(&project, &SAMPLE, |event| event["event"]["event"]["kind"] == "text");
@@ -403,7 +398,7 @@ fn a_retry_after_a_crash_names_the_command_that_goes_on() {
 }
 
 #[test]
-fn a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been() {
+fn a_run_that_is_killed_repeatedly_ends_like_an_undisturbed_one() {
     let whole = said(&events(&TestContext::new(), &SAMPLE));
     let project = TestContext::new();
     let mut seed = 20_261_115_u64;
@@ -425,7 +420,7 @@ fn a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been() {
         arguments = &GO_ON;
     }
     assert!(times > 2, "killed only {times} times");
-    // A message may be stored in the moment before its event is written; none is lost or said twice.
+    // A message may be stored just before its event is written; none is lost or repeated.
     let mut rest = whole.iter();
     assert!(acknowledged.iter().all(|one| rest.any(|other| other == one)), "{acknowledged:?}");
     assert_whole(&project);
@@ -435,11 +430,11 @@ fn a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been() {
 }
 
 #[test]
-fn two_processes_do_not_hold_one_session() {
+fn a_session_is_open_in_one_process_only() {
     let project = TestContext::new();
     let mut first =
         project.command(&["run", "--rehearse", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
-    // It holds the session for as long as it is not read to its end.
+    // The command has the session open until its output is read.
     let mut lines = in_step(first.stdout.take().unwrap());
     lines.find(|line| line.contains("\"turn-started\"")).unwrap();
     let second = project.run(&["run", "--rehearse", "--session", "last", "x"]);

@@ -109,7 +109,7 @@ fn a_page_has_the_figures_of_the_terminal() {
 }
 
 #[test]
-fn a_rehearsal_is_started_on_the_page_and_goes_on_in_the_terminal() {
+fn a_rehearsal_is_started_on_the_page_and_resumed_in_the_terminal() {
     let context = team();
     let page = Page::open(&context, &["--rehearse"]);
     let session = page.post("/api/sessions", &json!({}))["session"].as_str().unwrap().to_owned();

@@ -90,14 +90,14 @@ fn sessions_belong_to_directories() {
     let none = run(elsewhere, &["sessions", "list"]);
     assert_eq!(
         none,
-        "There are no sessions of this directory; `convoke run` starts one.\n\
+        "No sessions of this directory; `convoke run` starts one.\n\
          1 session of other directories: `--all` lists them\n"
     );
     let json = run(elsewhere, &["sessions", "list", "--json"]);
     assert_eq!(json, "{\"version\":1,\"sessions\":[],\"total\":0,\"elsewhere\":1}\n");
     assert!(run(elsewhere, &["sessions", "list", "--all"]).contains(&id[28..]));
     let last = run(elsewhere, &["sessions", "show", "last"]);
-    assert!(last.contains("the last session is of another directory: "), "{last}");
+    assert!(last.contains("the last session belongs to another directory: "), "{last}");
     assert!(last.contains(id), "{last}");
 }
 
@@ -122,7 +122,7 @@ fn a_search_says_whether_there_are_more_messages() {
     let all = project.run(&["sessions", "search", "the"]);
     assert!(!all.contains("More messages"), "{all}");
     let one = project.run(&["sessions", "search", "the", "--limit", "1"]);
-    assert!(one.contains("More messages have these words; `--limit` shows more."), "{one}");
+    assert!(one.contains("More messages contain these words; `--limit` shows more."), "{one}");
     let is_complete = |arguments: &[&str]| {
         let found = project.output(arguments, b"").stdout;
         let found: Value = serde_json::from_slice(&found).unwrap();
@@ -136,7 +136,7 @@ fn a_search_says_whether_there_are_more_messages() {
     let mut search = project.command(&["sessions", "search", "the", "--limit", "1"]);
     let output = search.current_dir(elsewhere.path()).output().unwrap();
     let none = String::from_utf8(output.stdout).unwrap();
-    assert!(none.contains("No message has these words"), "{none}");
+    assert!(none.contains("No message contains these words"), "{none}");
     assert!(!none.contains("More messages"), "{none}");
 }
 
@@ -177,7 +177,7 @@ fn a_removed_session_is_restored() {
 }
 
 #[test]
-fn a_removal_on_a_terminal_is_asked_about() {
+fn a_removal_on_a_terminal_asks_for_confirmation() {
     let project = talked();
     let Some(refused) = project.on_a_terminal(&["sessions", "rm", "last"], "n\n") else { return };
     assert!(
@@ -223,7 +223,7 @@ fn a_turn_is_shown_with_what_was_sent() {
 
 /// The prompt that is shown for a turn is the one that the agent read, to the byte.
 #[test]
-fn what_is_shown_as_sent_is_what_the_agent_read() {
+fn the_shown_prompt_is_the_one_that_the_agent_received() {
     let team = "[[member]]\nname = \"max\"\nagent = \"mine\"\ninstructions = \"Be brief.\"\n";
     let project = TestContext::new().file("convoke.toml", team).env("PATH", "/usr/bin:/bin");
     let read = project.path().join("read");
@@ -268,7 +268,7 @@ fn a_session_is_resumed() {
 }
 
 #[test]
-fn a_copy_goes_its_own_way() {
+fn a_fork_is_independent_of_the_original() {
     let project = talked();
     let copy = String::from_utf8(
         project.output(&["sessions", "fork", "last", "--after", "2"], b"").stdout,
@@ -286,7 +286,7 @@ fn a_copy_goes_its_own_way() {
 }
 
 #[test]
-fn what_was_exported_can_be_imported() {
+fn an_exported_session_can_be_imported() {
     let project = talked();
     let prompts = project.output(&["sessions", "show", "last", "--prompt"], b"").stdout;
     let snapshot = project.output(&["sessions", "export", "last"], b"").stdout;
@@ -323,7 +323,7 @@ fn what_was_exported_can_be_imported() {
 }
 
 #[test]
-fn every_prompt_comes_out_again() {
+fn every_prompt_is_reproduced() {
     let project = talked();
     insta::assert_snapshot!(
         [
@@ -335,12 +335,12 @@ fn every_prompt_comes_out_again() {
 }
 
 #[test]
-fn a_prompt_that_does_not_come_out_again_is_named() {
+fn a_prompt_that_cannot_be_reproduced_is_named() {
     let project = talked();
     let all =
         String::from_utf8(project.output(&["sessions", "export", "last", "--all"], b"").stdout)
             .unwrap();
-    // The messages are somebody's text; what was sent is kept by its hash.
+    // Messages are untrusted text; prompts are stored by their hash.
     let change = |line: &str| {
         let is_message = line.starts_with("{\"message\":");
         let to = if is_message { "Is the token fine?" } else { "Is the token safe?" };
@@ -438,7 +438,7 @@ fn a_file_that_is_no_snapshot_is_refused_for_what_it_is() {
 }
 
 #[test]
-fn a_turn_that_was_under_way_when_convoke_was_killed_says_how_to_go_on() {
+fn a_turn_interrupted_by_a_crash_shows_how_to_continue() {
     let team = "[[member]]\nname = \"kim\"\nhuman = true\n\n\
                 [[member]]\nname = \"ada\"\nagent = \"busy\"\n";
     let busy = "[agent.busy]\nkind = \"plain\"\npermissions = \"full\"\ncommand = \"/bin/sh\"\n\
@@ -462,5 +462,5 @@ fn a_turn_that_was_under_way_when_convoke_was_killed_says_how_to_go_on() {
     let shown = context.run(&["sessions", "show", "last"]);
     assert!(shown.contains("turn 1, ada: interrupted; `convoke run --session "), "{shown}");
     let beyond = context.run(&["sessions", "diff", "last", "1", "99"]);
-    assert!(beyond.contains("there is no turn 99; the last one is turn 1"), "{beyond}");
+    assert!(beyond.contains("no turn 99; the last turn is 1"), "{beyond}");
 }

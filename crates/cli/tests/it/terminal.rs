@@ -27,7 +27,7 @@ const OURS: [&str; 9] = [
     "\r\u{1b}[2K",
 ];
 
-/// Returns the text with TOML escapes for what a string may not contain.
+/// Returns the text with TOML escapes.
 fn toml(text: &str) -> String {
     text.chars()
         .map(|c| {
@@ -111,7 +111,7 @@ fn snapshot() -> String {
     json!({"version": 1, "teamTask": HOSTILE, "messages": [message]}).to_string()
 }
 
-/// Runs the command on a terminal of its own and returns every byte that the terminal received. Standard input is the
+/// Runs the command on a separate terminal and returns every byte that the terminal received. Standard input is the
 /// file after `<`.
 fn on_terminal(context: &TestContext, directory: &Path, arguments: &[&str]) -> String {
     let output = terminal(context, directory, arguments)
@@ -141,7 +141,7 @@ fn terminal(context: &TestContext, directory: &Path, arguments: &[&str]) -> Comm
     command
 }
 
-/// Returns what is left when the text and what we send ourselves are taken away.
+/// Returns the bytes that are neither text nor our own control sequences.
 fn foreign(shown: &str) -> Vec<char> {
     let mut text = shown.replace("\r\n", "\n");
     for ours in OURS {
@@ -335,7 +335,7 @@ fn no_command_sends_a_terminal_anything_but_text() {
 }
 
 #[test]
-fn what_programs_say_and_write_arrives_as_text() {
+fn output_of_programs_cannot_control_the_terminal() {
     let context = with_programs();
     shows_text_only(&context, context.path(), WITH_PROGRAMS);
 }
@@ -350,7 +350,7 @@ fn what_a_workspace_holds_arrives_as_text() {
 }
 
 #[test]
-fn what_a_model_says_arrives_as_text() {
+fn the_text_of_a_model_cannot_control_the_terminal() {
     let answers = [Answer::say(HOSTILE), Answer::say(HOSTILE), Answer::say(HOSTILE)];
     let model = Model::new(answers);
     let context = repository(&model).file("AGENTS.md", HOSTILE);
@@ -360,7 +360,7 @@ fn what_a_model_says_arrives_as_text() {
 
 /// The full screen sends many control sequences of its own; none of them begins like those of the text.
 #[test]
-fn the_full_screen_shows_text_only() {
+fn the_full_screen_shows_only_text() {
     let context = context();
     let run = context.output(&["run", "--rehearse", "--json", HOSTILE], b"");
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));

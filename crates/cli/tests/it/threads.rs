@@ -9,7 +9,7 @@ use crate::model::{Model, answer, repository};
 const TEAM: &str = "briefing = false\n[[member]]\nname = \"kim\"\nhuman = true\n\n\
                     [[member]]\nname = \"mo\"\nagent = \"api\"\n";
 
-/// Runs the command, and returns its exit code and what it wrote on either stream.
+/// Runs the command, and returns its exit code and the output of both streams.
 fn ran(context: &TestContext, arguments: &[&str]) -> (i32, String, String) {
     let output = context.output(arguments, b"");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
@@ -50,7 +50,7 @@ fn the_thread_of_a_session_is_read_and_never_changed() {
 }
 
 #[test]
-fn a_first_turn_that_failed_says_where_what_was_sent_is_kept() {
+fn a_failed_first_turn_names_the_thread_of_its_requests() {
     let model = Model::new([Answer::error(401), Answer::error(401)]);
     let context = repository(&model);
     let (code, _, err) = ran(&context, &["ask", "Hello"]);
@@ -78,7 +78,7 @@ fn threads_are_listed_the_newest_first_and_removed_with_what_was_sent() {
         Answer::say("Four."),
     ]);
     let context = repository(&model);
-    assert!(ran(&context, &["ask", "--threads"]).1.contains("There are no threads yet"));
+    assert!(ran(&context, &["ask", "--threads"]).1.contains("No threads yet"));
     let ask = |arguments: &[&str]| {
         answer(&context, arguments)["thread"].as_str().expect("a thread").to_owned()
     };

@@ -1,4 +1,4 @@
-//! `convoke trust`, and what it changes.
+//! `convoke trust`, and its effects.
 
 use crate::context::TestContext;
 
@@ -56,7 +56,7 @@ fn a_team_file_chooses_what_runs_only_when_it_is_trusted() {
 }
 
 #[test]
-fn a_change_that_asks_for_more_has_to_be_trusted_again() {
+fn a_team_file_that_asks_for_more_must_be_trusted_again() {
     let project = project();
     project.output(&["trust", "--yes"], b"");
     let path = project.path().join("convoke.toml");
@@ -81,7 +81,7 @@ fn a_change_that_asks_for_more_has_to_be_trusted_again() {
     insta::assert_snapshot!([difference, again, project.run(&["trust"])].join("\n"));
 }
 
-/// A program that speaks as Claude Code does, and keeps its arguments.
+/// A program that speaks the protocol of Claude Code, and stores its arguments.
 const CLAUDE: &str = r#"#!/bin/sh
 read message
 echo "$@" >>arguments
@@ -90,10 +90,10 @@ echo '{"type":"assistant","message":{"role":"assistant","content":[{"type":"text
 echo '{"type":"result","subtype":"success","is_error":false,"result":"Fine.","session_id":"s1"}'
 "#;
 
-/// A member that may edit plants settings, and a member with wider permissions has the next turn.
-#[test]
-fn settings_that_a_member_planted_are_not_followed_until_they_are_trusted() {
-    let team = r#"
+/// Returns a team of a program that may edit, which runs a script, and Claude Code with wider permissions.
+fn team_of_low_and_high(script: &str) -> String {
+    format!(
+        r#"
 [[member]]
 name = "kim"
 human = true
@@ -102,14 +102,23 @@ human = true
 name = "low"
 agent = "plain"
 command = "/bin/sh"
-args = ["-c", "mkdir -p .claude; echo '{\"hooks\": {}}' >.claude/settings.json; echo '[NEXT: high]'"]
+args = ["-c", "{script}"]
 sandbox = "edit"
 
 [[member]]
 name = "high"
 agent = "claude"
 sandbox = "edit-and-network"
-"#;
+"#
+    )
+}
+
+/// A member that may edit plants settings, and a member with wider permissions has the next turn.
+#[test]
+fn settings_that_a_member_planted_are_not_followed_until_they_are_trusted() {
+    let team = team_of_low_and_high(
+        r#"mkdir -p .claude; echo '{\"hooks\": {}}' >.claude/settings.json; echo '[NEXT: high]'"#,
+    );
     let project = TestContext::new().file("convoke.toml", team).program("claude", CLAUDE);
     let arguments = || {
         let arguments = std::fs::read_to_string(project.path().join("arguments")).unwrap();
@@ -144,30 +153,8 @@ sandbox = "edit-and-network"
 #[test]
 fn settings_are_not_followed_beside_a_member_that_may_change_them() {
     for (workspace, sources) in [("shared", "user"), ("own", "user,project,local")] {
-        let team = format!(
-            r#"
-workspace = "{workspace}"
-
-[limits]
-parallel = true
-
-[[member]]
-name = "kim"
-human = true
-
-[[member]]
-name = "low"
-agent = "plain"
-command = "/bin/sh"
-args = ["-c", "echo Fine."]
-sandbox = "edit"
-
-[[member]]
-name = "high"
-agent = "claude"
-sandbox = "edit-and-network"
-"#
-        );
+        let members = team_of_low_and_high("echo Fine.");
+        let team = format!("workspace = \"{workspace}\"\n[limits]\nparallel = true\n{members}");
         let arguments = TestContext::new();
         let program =
             CLAUDE.replace(">>arguments", &format!(">>{}/arguments", arguments.path().display()));
@@ -248,7 +235,7 @@ fn a_secret_in_a_team_file_is_neither_shown_nor_kept_and_the_agent_gets_it() {
 }
 
 #[test]
-fn a_rehearsal_refuses_an_agent_that_nobody_knows() {
+fn a_rehearsal_refuses_an_unknown_agent() {
     let team = TEAM.replace("\"plain\"", "\"claud\"");
     let project = TestContext::new().file("convoke.toml", team);
     for arguments in [&["run", "Hello"][..], &["run", "--rehearse", "Hello"]] {
@@ -262,7 +249,7 @@ fn a_rehearsal_refuses_an_agent_that_nobody_knows() {
 }
 
 #[test]
-fn trust_is_for_the_directory_and_not_for_what_lies_below() {
+fn trust_does_not_cover_directories_below() {
     let project = project();
     project.output(&["trust", "--yes"], b"");
     let below = TEAM.replace("cwd = \"work\"\n", "");
@@ -282,7 +269,7 @@ fn a_session_does_not_bring_trust_with_it() {
     let project = project();
     project.output(&["trust", "--yes"], b"");
     project.output(&["run", "--rehearse"], b"");
-    // Somebody sends a session whose team file is another than the one that is trusted.
+    // An imported session has another team file than the trusted one.
     let all = project.output(&["sessions", "export", "last", "--all"], b"").stdout;
     let all = String::from_utf8(all).unwrap().replace("agent.sh", "other.sh");
     let project = project.file("theirs.jsonl", all);

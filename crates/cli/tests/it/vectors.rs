@@ -14,7 +14,7 @@ fn vectors(file: &str) -> Vec<Value> {
     vectors
 }
 
-/// Runs a command over lines of JSON and returns what it answered.
+/// Runs a command over lines of JSON and returns its answers.
 fn run(arguments: &[&str], lines: impl Iterator<Item = Value>) -> Vec<Value> {
     let lines: Vec<String> = lines.map(|line| line.to_string()).collect();
     let output = TestContext::new().output(arguments, lines.join("\n").as_bytes());
@@ -86,7 +86,7 @@ fn rpc_plays_every_script() {
     }
 }
 
-/// Reduces an answer to what vectors compare.
+/// Reduces an answer to the fields that vectors compare.
 fn outcome(step: &Value, answer: &Value) -> Value {
     if let Some(error) = answer.get("error") {
         return error["message"].clone();

@@ -6,7 +6,7 @@ use crate::context::TestContext;
 
 const WIDTHS: [usize; 3] = [40, 80, 120];
 
-/// What is compared of a command.
+/// The compared output of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compared {
     /// The output, with a snapshot.

@@ -104,7 +104,7 @@ fn conflicts_are_shown_and_nothing_is_merged() {
     assert!(fork.contains("not copied: the workspaces of max"), "{fork}");
     let undo = project.run(&["undo", "--turn", "1", "--yes"]);
     assert!(undo.contains("a workspace of the session that this is a copy of"), "{undo}");
-    // The next turn goes on in a copy.
+    // The next turn continues in a copy.
     project.run(&["run", "--session", "last", "Again"]);
     assert!(read(&project, "text").contains("my 2"));
 }
@@ -243,7 +243,7 @@ fn a_name_with_a_blank_is_quoted_where_a_command_can_be_copied() {
     assert!(listed.contains("`convoke changes apply 'Sam B'` merges them"), "{listed}");
 }
 
-/// What took the place of a workspace hides neither the turns nor the workspaces of others.
+/// A file in place of a workspace hides neither the turns nor the workspaces of others.
 #[test]
 fn a_link_in_place_of_a_workspace_does_not_hide_the_list() {
     let team = format!("{OWN}{}", OWN.replace("\"max\"", "\"sam\""));

@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::machine::Machine;
 
 #[test]
-fn a_session_that_cannot_be_copied_does_not_keep_the_others() {
+fn a_session_that_cannot_be_copied_does_not_stop_the_others() {
     let cluster = Cluster::start();
     let machine = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
     let local = |arguments: &[&str]| machine.run_with(arguments, &[("CONVOKE_STORE", None)]);
@@ -20,7 +20,7 @@ fn a_session_that_cannot_be_copied_does_not_keep_the_others() {
     local(&["run", "--rehearse", "--to", "max", "One."]);
     local(&["run", "--rehearse", "--to", "max", "Two."]);
     assert!(copy().iter().all(|it| it["wasThere"] == false));
-    // The newest session has gone on here; the list has it first.
+    // The newest session was continued here, so it is listed first.
     local(&["run", "--session", "last", "--rehearse", "--to", "max", "More."]);
     local(&["run", "--rehearse", "--to", "max", "Three."]);
     let copied = copy();

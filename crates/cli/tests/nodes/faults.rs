@@ -48,7 +48,7 @@ enum Fault {
     Stop,
     Crash,
     Cut,
-    /// A process that was stopped for longer than its lease and knows the head of the session goes on.
+    /// A process that knows the head of the session continues after it was stopped for longer than its lease.
     Late,
 }
 
@@ -124,7 +124,7 @@ async fn is_said(
     Ok(waits || stored.iter().any(|message| message.message.content == text))
 }
 
-/// Reads all sessions until it is told to stop, and returns the messages of each as they came.
+/// Reads all sessions until it is asked to stop, and returns the messages of each in the order of arrival.
 async fn read(
     store: PostgresStore,
     sessions: Vec<SessionId>,
@@ -136,7 +136,7 @@ async fn read(
     let mut followers: Vec<Follower> = sessions.iter().map(start).collect();
     let mut seen = vec![Vec::new(); sessions.len()];
     loop {
-        // What was stored before it was told to stop is read.
+        // Everything stored before the request to stop is read.
         let is_last = stop.load(Ordering::SeqCst);
         for (follower, seen) in followers.iter_mut().zip(&mut seen) {
             let events = surely!(follower.advance(&store, &team).await);
@@ -197,7 +197,7 @@ impl Nodes {
         }
     }
 
-    /// Inflicts a fault, and notes what it hit.
+    /// Causes a fault, and records its target.
     async fn suffer(&mut self, fault: Fault, place: usize, world: &World<'_>, hits: &mut Hits) {
         let World { cluster, proxy, store, .. } = world;
         let begun = Instant::now();
@@ -217,14 +217,14 @@ impl Nodes {
             Fault::Stop => loop {
                 let node = &self.running[self.busy(place, store).await];
                 node.signal(Signal::SIGSTOP);
-                // What it has sent before is stored meanwhile.
+                // Earlier writes are stored meanwhile.
                 tokio::time::sleep(LEASE / 6).await;
                 let hit = surely!(turns_of(store, node).await);
                 if hits.note(hit) {
                     hits.stops += 1;
                     tokio::time::sleep(2 * LEASE).await;
                     node.signal(Signal::SIGCONT);
-                    // Whatever it does next is refused, and it says so.
+                    // Its next write is refused, which it reports.
                     node.wait_for("this process no longer holds session");
                     break;
                 }
@@ -299,7 +299,7 @@ async fn write_late(world: &World<'_>) -> u64 {
     kinds.len() as u64
 }
 
-/// What the nodes live in.
+/// The environment of the nodes.
 struct World<'w> {
     cluster: &'w Cluster,
     proxy: &'w Proxy,

@@ -1,4 +1,4 @@
-//! A machine: a home and a directory of its own, and the command there.
+//! A machine: a separate home and directory, and the command there.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -66,7 +66,7 @@ impl Machine {
         self.agent_of_kind("plain", "full", script)
     }
 
-    /// Adds an agent `worker` that speaks as a kind of program does.
+    /// Adds an agent `worker` of a kind.
     pub fn agent_of_kind(self, kind: &str, permissions: &str, script: &str) -> Self {
         let program = self.home.path().join("worker");
         let log = self.home.path().join("log");
@@ -87,7 +87,7 @@ impl Machine {
         format!("{}={}", other.path().display(), self.path().display())
     }
 
-    /// Returns what the agent has written to `$LOG`.
+    /// Returns the text that the agent has written to `$LOG`.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
     }
@@ -107,7 +107,7 @@ impl Machine {
         command
     }
 
-    /// Runs the command and returns what it wrote.
+    /// Runs the command and returns its output.
     pub fn run(&self, arguments: &[&str]) -> String {
         self.run_with(arguments, &[])
     }

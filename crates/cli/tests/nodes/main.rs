@@ -52,7 +52,7 @@ async fn create(store: &PostgresStore, team: &str, directory: &str) -> SessionId
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_runs_on_the_machine_that_it_is_pinned_to_and_is_shown_where_it_was_asked_for() {
+async fn a_turn_runs_on_its_node_and_is_shown_where_it_was_requested() {
     let cluster = Cluster::start();
     let laptop = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
     let server = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
@@ -67,7 +67,7 @@ async fn a_turn_runs_on_the_machine_that_it_is_pinned_to_and_is_shown_where_it_w
         "--map",
         &map,
     ]);
-    node.wait_for("takes turns of codex");
+    node.wait_for("runs turns of codex");
     let listed = laptop.run(&["nodes", "--json"]);
     for part in [
         r#""name":"build-server""#,
@@ -94,11 +94,11 @@ async fn a_turn_runs_on_the_machine_that_it_is_pinned_to_and_is_shown_where_it_w
     assert_eq!(node.end(), Some(0));
     assert!(laptop.run(&["nodes"]).starts_with("no nodes"));
     for (wrong, why) in [
-        (["--name", ""], "a name has a character that is not white space"),
-        (["--label", "gpu, "], "a name has a character that is not white space"),
+        (["--name", ""], "a name must not be blank"),
+        (["--label", "gpu, "], "a name must not be blank"),
         (["--map", "/a=/no/such"], "no directory `/no/such` here"),
         (["--project", "/no/such"], "no directory `/no/such` here"),
-        (["--project", "."], "no session finds --project .: it is no git repository"),
+        (["--project", "."], "--project .: must be a git repository"),
     ] {
         let refused = laptop.run(&[&["node"], &wrong[..]].concat());
         assert!(refused.contains(why), "{wrong:?}: {refused}");
@@ -123,14 +123,14 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     assert_eq!(server.log(), "with <> and <>\n");
     let turn = store.turns_after(session, TurnId(0), 1).await.unwrap().pop().unwrap();
     assert_eq!(turn.state, TurnState::Done);
-    // What the user of this machine has allowed counts, in the file that is here.
+    // The grants of this machine's user apply to the file here.
     let server = server.file("convoke.toml", team);
     assert!(server.run(&["trust", "--yes"]).contains("trust"));
     store.say(session, &NewMessage::from_person("ada", "again [NEXT: max]")).await.unwrap();
     wait_until("the turn ends", || node.output().contains("turn 2 of max: done"));
     assert!(server.log().ends_with("with <chosen by the store> and <too>\n"), "{}", server.log());
 
-    // What cannot run without trust is left to others, and said.
+    // A turn that cannot run without trust is left to others, and reported.
     let needy = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"acp\"\n\
                  command = \"/bin/true\"\nnode = \"one\"\n";
     let untrusted = create(&store, needy, &server.path().display().to_string()).await;
@@ -144,7 +144,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     let turn = store.turns_after(untrusted, TurnId(0), 1).await.unwrap().pop().unwrap();
     assert_eq!((turn.state, turn.attempts), (TurnState::Queued, 0));
 
-    // Whoever waits for the turn is told which node has left it, and why.
+    // The waiting person sees which node has left the turn, and why.
     let laptop = Machine::new(&cluster.url()).file("convoke.toml", needy);
     let id = untrusted.to_string();
     let go_on = ["run", "--json", "--session", &id, "--team", "convoke.toml", "--to", "max", "Go"];
@@ -154,22 +154,20 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     run.end();
     let mut run = laptop.start(&["run", "--json", "Go"]);
     let directory = laptop.path().canonicalize().unwrap();
-    let missing = format!("it has no directory for {}", directory.display());
+    let missing = format!("no directory here for {}", directory.display());
     run.wait_for(&format!("node `one` cannot run it: {missing}: start it there"));
     run.signal(nix::sys::signal::Signal::SIGINT);
     run.end();
 
-    // A directory that is not here is left to others, and said.
+    // A turn whose directory is not here is left to others, and reported.
     let elsewhere = create(&store, team, "/no/such/directory").await;
     store.say(elsewhere, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
-    wait_until("it is said", || {
-        node.output().contains("it has no directory for /no/such/directory")
-    });
+    wait_until("it is said", || node.output().contains("no directory here for /no/such/directory"));
     assert_eq!(node.end(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_draining_node_ends_its_turns_and_a_second_signal_gives_them_to_others() {
+async fn a_draining_node_finishes_its_turns_and_a_second_signal_offers_them_to_others() {
     let cluster = Cluster::start();
     let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
     let team = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"worker\"\n";
@@ -217,7 +215,7 @@ async fn the_agent_of_a_stopped_node_ends_with_its_lease() {
     let server = Machine::new(&cluster.url()).agent(script).env("CONVOKE_STORE_LEASE", "3");
     let before = now();
     let node = server.node(&["--name", "one", "--offer", "worker"]);
-    node.wait_for("takes turns of worker");
+    node.wait_for("runs turns of worker");
     let session = create(&store, team, &server.path().display().to_string()).await;
     let asked = now();
     store.say(session, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();

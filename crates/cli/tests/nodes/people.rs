@@ -1,4 +1,4 @@
-//! People at other machines than their agents: they cancel turns, answer questions, and see what others say.
+//! People at other machines than their agents: they cancel turns, answer questions, and see the messages of others.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,16 +16,8 @@ use super::machine::{Machine, Running};
 const TEAM: &str = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"worker\"\n\
                     node = \"server\"\n";
 
-/// A program that speaks as Claude Code does, asks whether it may run a command, and says what it was told.
-const ASKING: &str = r#"
-read message
-echo '{"type":"system","subtype":"init","session_id":"s1","model":"m"}'
-echo '{"type":"control_request","request_id":"q1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"make x"}}}'
-read answer
-case "$answer" in *'"behavior":"allow"'*) said=allowed;; *) said=refused;; esac
-echo '{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"I was '$said'."}]},"session_id":"s1"}'
-echo '{"type":"result","subtype":"success","is_error":false,"result":"I was '$said'.","session_id":"s1"}'
-"#;
+/// A program that speaks the protocol of Claude Code, asks before it runs a command, and reports the answer.
+const ASKING: &str = include_str!("../asking_agent.sh");
 
 /// Returns the machine of a person and that of the agent, which have the same project.
 fn machines(cluster: &Cluster) -> (Machine, Machine, String) {
@@ -41,14 +33,14 @@ fn event(line: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn questions_of_a_node_are_answered_at_another_machine_or_by_nobody() {
+async fn questions_of_a_node_are_answered_at_another_machine_or_refused() {
     let cluster = Cluster::start();
     let (laptop, server, map) = machines(&cluster);
     let server = server.agent_of_kind("claude", "ask", ASKING);
     let node = server.node(&["--name", "server", "--offer", "worker", "--map", &map]);
-    node.wait_for("takes turns of worker");
+    node.wait_for("runs turns of worker");
 
-    // Nobody can answer a command without input, and nobody is waited for.
+    // A command without input cannot answer, so the question is refused at once.
     let refused = laptop.run(&["run", "--json", "Build it"]);
     assert!(refused.contains("I was refused."), "{refused}\n{}", node.output());
     assert!(refused.contains(r#""by":"nobody""#), "{refused}");
@@ -60,7 +52,7 @@ async fn questions_of_a_node_are_answered_at_another_machine_or_by_nobody() {
     let listed = laptop.run(&["nodes"]);
     assert!(listed.contains("\n    waits for an answer: Bash: make x\n"), "{listed}");
     assert!(laptop.run(&["nodes", "--json"]).contains(r#""questions":["Bash: make x"]"#));
-    // What somebody says answers nothing.
+    // A message is not an answer.
     let session = asked["session"].as_str().unwrap().parse().unwrap();
     let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
     store.say(session, &NewMessage::from_person("ada", "once")).await.unwrap();
@@ -74,7 +66,7 @@ async fn questions_of_a_node_are_answered_at_another_machine_or_by_nobody() {
     assert_eq!(run.end(), Some(0), "{:?}", run.lines());
     node.wait_for("asks to use Bash: make x");
 
-    // The node remembers what was answered for the session.
+    // The node remembers the answer for the session.
     let again = laptop.run(&["run", "--json", "--session", "last", "--to", "max", "Again"]);
     assert!(again.contains("I was allowed.") && again.contains(r#""by":"session""#), "{again}");
     assert_eq!(node.end(), Some(0));
@@ -127,11 +119,11 @@ async fn a_question_of_a_node_is_answered_on_the_page_of_another_machine() {
     let (laptop, server, map) = machines(&cluster);
     let server = server.agent_of_kind("claude", "ask", ASKING);
     let node = server.node(&["--name", "server", "--offer", "worker", "--map", &map]);
-    node.wait_for("takes turns of worker");
+    node.wait_for("runs turns of worker");
     let id = create(&store, TEAM, &laptop.path().display().to_string()).await.to_string();
     let serve = laptop.start(&["serve", "--port", "0"]);
     let page = Page::of(&serve);
-    // Somebody looks at the page, so that somebody can be asked.
+    // A viewer of the page can be asked.
     let viewer = page.send("GET", &format!("{id}/stream"), "");
     super::wait_until("the page is attended", || {
         let attended = store.is_attended(id.parse().unwrap());
@@ -166,7 +158,7 @@ async fn a_turn_of_a_node_is_cancelled_at_another_machine() {
     let (laptop, server, map) = machines(&cluster);
     let server = server.agent("echo $$ >> \"$LOG\"; sleep 600; echo done");
     let node = server.node(&["--name", "server", "--offer", "worker", "--map", &map]);
-    node.wait_for("takes turns of worker");
+    node.wait_for("runs turns of worker");
     let mut run = laptop.start(&["run", "--json", "Build it"]);
     let started = event(&run.wait_for("turn-started"));
     super::wait_until("the agent runs", || !server.log().is_empty());
@@ -176,14 +168,14 @@ async fn a_turn_of_a_node_is_cancelled_at_another_machine() {
     let session = started["session"].as_str().unwrap().parse().unwrap();
     let turns = store.turns_after(session, TurnId(0), 9).await.unwrap();
     assert_eq!((turns.len(), turns[0].state), (1, TurnState::Cancelled));
-    // The agent has ended, and the node goes on.
+    // The agent has ended, and the node continues.
     assert!(laptop.run(&["nodes"]).starts_with("server: ready"), "{}", node.output());
     assert_eq!(node.end(), Some(0));
     server.assert_no_process_is_left();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_turn_waits_for_is_said_and_no_retry_is_offered_of_one_that_waits() {
+async fn a_waiting_turn_shows_its_reason_and_offers_no_retry() {
     const WAITS: &str = "max waits for node server: no node `server` is ready";
     let cluster = Cluster::start();
     let (laptop, ..) = machines(&cluster);
@@ -214,7 +206,7 @@ fn request(number: u32, method: &str, params: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_say_appears_as_it_comes() {
+async fn messages_of_others_appear_as_they_arrive() {
     let cluster = Cluster::start();
     let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
     let (laptop, server, _) = machines(&cluster);
@@ -222,7 +214,7 @@ async fn what_others_say_appears_as_it_comes() {
     let session = create(&store, TEAM, &server.path().display().to_string()).await;
     let id = session.to_string();
     let node = server.node(&["--name", "server", "--offer", "worker"]);
-    node.wait_for("takes turns of worker");
+    node.wait_for("runs turns of worker");
     // Neither of them does anything.
     let mut chat = server.start(&["chat", "--json", "--session", &id]);
     chat.wait_for("opened");

@@ -1,4 +1,4 @@
-//! What a node knows stays there: keys, sign-ins and passwords reach neither the database nor an announcement, whatever its
+//! Credentials stay on their node: keys, sign-ins and passwords reach neither the database nor an announcement, whatever its
 //! agents print.
 
 use convoke_session::store::postgres::PostgresStore;
@@ -39,7 +39,7 @@ const FILES: &[(&str, &str, &[&str])] = &[
     (".ssh/id_ed25519", "canary-of-ssh-5678\n", &["canary-of-ssh-5678"]),
 ];
 
-/// A program that speaks as Claude Code does, and prints its environment and what it can read of the sign-ins, in the output
+/// A program that speaks the protocol of Claude Code, and prints its environment and all readable sign-ins, in the output
 /// of a tool and in its reply. The kernel may hide those of other programs from it.
 const AGENT: &str = r#"
 read message
@@ -91,7 +91,7 @@ async fn credentials_never_leave_their_node() {
     let reading = format!("{team}instructions-file = \".credentials.json\"\n");
     let sneaking = create(&store, &reading, &server.in_home(".claude")).await;
     store.say(sneaking, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
-    wait_until("it is left", || node.output().contains("it has no directory for"));
+    wait_until("it is left", || node.output().contains("no directory here for"));
     let turn = store.turns_after(sneaking, TurnId(0), 1).await.unwrap().pop().unwrap();
     assert_eq!((turn.state, turn.attempts), (TurnState::Queued, 0));
     assert_eq!(node.end(), Some(0));

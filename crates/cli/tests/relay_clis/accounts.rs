@@ -1,4 +1,4 @@
-//! Accounts in place of keys: what is recorded is what arrived, and no token is stored.
+//! Accounts instead of keys: the recorded requests are those that arrived, and no token is stored.
 
 use serde_json::json;
 

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use crate::model_server::ModelServer;
 use crate::user::User;
 
-/// Every way out that a command could try; each line says what came of it.
+/// Every way out that a command could try; each line reports the result.
 const HOSTILE: &str = r#"
 use Socket;
 sub try {
@@ -78,7 +78,7 @@ fn reaches_nothing_but_the_relay(cli: &str, agent: &str) {
     assert!(shown.contains("Behind the relay."), "{cli}: {shown}");
     let seen = std::fs::read_to_string(project.join("seen")).unwrap_or_default();
     assert_eq!(seen, STOPPED, "{cli}: {shown}");
-    // What is open is named, and the network is not; what the relay refused is.
+    // Diagnostics name the open ports but not the network, and the hosts that the relay refused.
     assert!(!shown.contains("network (TCP port 443"), "{cli}: {shown}");
     assert!(shown.contains("evil.example.com"), "{cli}: {shown}");
 }

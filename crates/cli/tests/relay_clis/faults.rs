@@ -1,4 +1,4 @@
-//! Endpoints that refuse, cut and trickle, behind the relay: the record says what happened, and nothing is sent twice.
+//! Endpoints that refuse, disconnect and stall, behind the relay: the failures are recorded, and nothing is sent twice.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};

@@ -7,13 +7,15 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says aloud that it is skipped"
+    reason = "a test fails by panicking, and reports that it is skipped"
 )]
 
 mod accounts;
 mod by_hand;
 mod confined;
 mod faults;
+#[path = "../installed/mod.rs"]
+mod installed;
 mod model_server;
 mod sign_in;
 mod steady;
@@ -98,7 +100,7 @@ fn what_is_recorded_is_what_arrived(cli: &str, agent: &str) {
     is_recorded(&user, &server, cli, agent);
 }
 
-/// Runs one turn with the relay, and compares what was recorded with what arrived.
+/// Runs one turn with the relay, and compares the recorded requests with those that arrived.
 fn is_recorded(user: &User, server: &ModelServer, cli: &str, agent: &str) {
     let shown = user.run(&["run", "--record", "wire", "Say \"hello\"."]);
     assert!(shown.contains("Behind the relay."), "{cli}: {shown}");
@@ -177,7 +179,7 @@ fn codex_over_acp_is_recorded_as_it_arrived() {
     is_recorded(&user, &server, cli, "codex-acp");
 }
 
-/// A program whose endpoint is unknown runs, and is not recorded: that is said.
+/// A program with an unknown endpoint runs unrecorded, which is reported.
 #[test]
 fn an_agent_that_cannot_be_pointed_to_a_relay_is_named() {
     let Some(user) = User::new("copilot-1.0.102", "copilot", "read-only") else { return };

@@ -24,7 +24,7 @@ pub struct ModelServer {
     pub calls: Arc<Mutex<Vec<Got>>>,
 }
 
-/// What becomes of the answer to a call.
+/// The fate of the answer to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The provider refuses it: too many requests.
@@ -113,7 +113,7 @@ fn serve(stream: TcpStream, kept: &Mutex<Vec<Got>>, command: Option<&str>, fault
                 return;
             }
             if pieces < whole.len() {
-                // Each piece is a packet of its own.
+                // Each piece is a separate packet.
                 std::thread::sleep(Duration::from_millis(1));
             }
         }

@@ -104,7 +104,7 @@ fn serve(
     None
 }
 
-/// A token that says when it ends and whose it is, as Codex reads it.
+/// A token with an expiry and an owner, as Codex reads it.
 pub fn web_token(text: &str, expires: u64) -> String {
     let claims = json!({
         "exp": expires,

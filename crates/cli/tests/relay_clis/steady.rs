@@ -1,4 +1,4 @@
-//! Turns of one member that begin alike: nothing of Convoke's changes what a provider has cached.
+//! Turns of one member begin with the same bytes: Convoke changes nothing that a provider has cached.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::model_server::{Got, ModelServer};
 use crate::user::User;
 use crate::{files_below, unpacked};
 
-/// Returns what stands before the conversation: tools, then the system text.
+/// Returns the part before the conversation: tools, then the system text.
 fn beginning(got: &Got) -> Value {
     let body: Value = serde_json::from_slice(&unpacked(got)).unwrap();
     let mut system = body["system"].clone();
@@ -42,7 +42,7 @@ fn begins_every_turn_alike(cli: &str, agent: &str) {
             "{cli}: {request}"
         );
     }
-    // The private homes are gone with their turns.
+    // The private homes are removed with their turns.
     let mut left = Vec::new();
     files_below(user.temporary.path(), &mut left);
     left.retain(|path| path.to_string_lossy().contains("convoke-"));

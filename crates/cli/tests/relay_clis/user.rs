@@ -1,23 +1,11 @@
 //! A user with a CLI, in a home of their own.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use tempfile::TempDir;
 
-pub fn installed(cli: &str) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let cache =
-        std::env::var_os("CONVOKE_CLIS").map_or(root.join("target/clis"), |at| root.join(at));
-    let directory = cache.join(cli).join("node_modules/.bin");
-    if directory.exists() {
-        return Some(directory.canonicalize().unwrap());
-    }
-    let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    assert!(!is_ci, "{cli} is not in {}; run scripts/install-clis", cache.display());
-    eprintln!("skipped: {cli} is not installed; run scripts/install-clis");
-    None
-}
+use super::installed::programs;
 
 /// The version of Node.js that the adapters need.
 const NODE: &str = "node-22.23.3";
@@ -31,10 +19,10 @@ pub struct User {
 }
 
 impl User {
-    /// Returns a user with one member, an agent that may do what its permissions say.
+    /// Returns a user with one member, an agent with these permissions.
     pub fn new(cli: &str, agent: &str, permissions: &str) -> Option<Self> {
-        let directory = installed(cli)?;
-        let node = if agent.ends_with("-acp") { installed(NODE)? } else { PathBuf::new() };
+        let directory = programs(cli)?;
+        let node = if agent.ends_with("-acp") { programs(NODE)? } else { PathBuf::new() };
         let others = std::env::var("PATH").unwrap();
         let path = format!("{}:{}:{others}", directory.display(), node.display());
         let user = Self {

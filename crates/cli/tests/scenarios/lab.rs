@@ -116,7 +116,7 @@ impl Lab {
                 Some(encoded) => {
                     fs::write(&path, STANDARD.decode(encoded).map_err(io::Error::other)?)?;
                 }
-                // Configuration names paths; what a model reads must stay as it is.
+                // Only configuration names paths; texts for the model must not change.
                 None if is_configuration(&path) => fs::write(&path, self.map(content))?,
                 None => fs::write(&path, content)?,
             },

@@ -130,7 +130,7 @@ impl Call<'_> {
         child.wait_with_output().map_err(|error| error.to_string())
     }
 
-    /// Returns what was given to `codex exec`, without what has no part in the request.
+    /// Returns the arguments of `codex exec` that affect the request.
     fn arguments(&self) -> Result<Vec<String>, String> {
         let given = texts(&self.run["argv"]);
         let mut rest = given.iter().skip(1).peekable();

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Shared;
-use super::extract::{Given, InSession};
+use super::extract::{JsonBody, SessionPath};
 use crate::Scope;
 use crate::error::{ApiError, ApiResult};
-use crate::held::{ActionError, Done};
+use crate::running_sessions::{ActionError, ActionResult};
 
 /// The longest name of a session, in characters.
 const LONGEST_NAME: usize = 200;
@@ -27,11 +27,11 @@ impl From<ActionError> for ApiError {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
+pub(super) struct EmptyBody {}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Say {
+pub(super) struct SayBody {
     person: String,
     text: String,
     #[serde(default)]
@@ -40,20 +40,20 @@ pub(super) struct Say {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Retry {
+pub(super) struct RetryBody {
     turn: u64,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Answer {
+pub(super) struct AnswerBody {
     question: String,
     answer: PermissionAnswer,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Undo {
+pub(super) struct UndoBody {
     turn: Option<u64>,
     #[serde(default)]
     confirmed: bool,
@@ -63,75 +63,75 @@ pub(super) struct Undo {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Fork {
+pub(super) struct ForkBody {
     after: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Rename {
+pub(super) struct RenameBody {
     name: String,
 }
 
 pub(super) async fn create(
     State(app): Shared,
-    Given(Nothing {}): Given<Nothing>,
+    JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> ApiResult<Json<Value>> {
     if app.scope != Scope::All {
         return Err(ApiError::forbidden("this page shows one conversation"));
     }
-    let session = app.held.create().await?;
+    let session = app.running.create().await?;
     Ok(Json(json!({"session": session})))
 }
 
 pub(super) async fn say(
-    InSession { app, id, .. }: InSession,
-    Given(Say { person, text, to }): Given<Say>,
-) -> ApiResult<Json<Done>> {
+    SessionPath { app, id, .. }: SessionPath,
+    JsonBody(SayBody { person, text, to }): JsonBody<SayBody>,
+) -> ApiResult<Json<ActionResult>> {
     if text.trim().is_empty() {
         return Err(ApiError::bad_request("the message is empty"));
     }
-    Ok(Json(app.held.say(id, NewMessage::from_person(&*person, text).to(to)).await?))
+    Ok(Json(app.running.say(id, NewMessage::from_person(&*person, text).to(to)).await?))
 }
 
 pub(super) async fn cancel(
-    InSession { app, id, .. }: InSession,
-    Given(Nothing {}): Given<Nothing>,
-) -> ApiResult<Json<Done>> {
-    Ok(Json(app.held.cancel(id).await?))
+    SessionPath { app, id, .. }: SessionPath,
+    JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
+) -> ApiResult<Json<ActionResult>> {
+    Ok(Json(app.running.cancel(id).await?))
 }
 
 pub(super) async fn retry(
-    InSession { app, id, .. }: InSession,
-    Given(Retry { turn }): Given<Retry>,
-) -> ApiResult<Json<Done>> {
-    Ok(Json(app.held.retry(id, TurnId(turn)).await?))
+    SessionPath { app, id, .. }: SessionPath,
+    JsonBody(RetryBody { turn }): JsonBody<RetryBody>,
+) -> ApiResult<Json<ActionResult>> {
+    Ok(Json(app.running.retry(id, TurnId(turn)).await?))
 }
 
 pub(super) async fn resume(
-    InSession { app, id, .. }: InSession,
-    Given(Nothing {}): Given<Nothing>,
-) -> ApiResult<Json<Done>> {
-    Ok(Json(app.held.resume(id).await?))
+    SessionPath { app, id, .. }: SessionPath,
+    JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
+) -> ApiResult<Json<ActionResult>> {
+    Ok(Json(app.running.resume(id).await?))
 }
 
 pub(super) async fn release(
-    InSession { app, id, .. }: InSession,
-    Given(Nothing {}): Given<Nothing>,
-) -> ApiResult<Json<Done>> {
-    Ok(Json(app.held.release(id).await?))
+    SessionPath { app, id, .. }: SessionPath,
+    JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
+) -> ApiResult<Json<ActionResult>> {
+    Ok(Json(app.running.release(id).await?))
 }
 
 pub(super) async fn answer(
-    InSession { app, id, .. }: InSession,
-    Given(Answer { question, answer }): Given<Answer>,
-) -> ApiResult<Json<Done>> {
-    Ok(Json(app.held.answer(id, &question, answer).await?))
+    SessionPath { app, id, .. }: SessionPath,
+    JsonBody(AnswerBody { question, answer }): JsonBody<AnswerBody>,
+) -> ApiResult<Json<ActionResult>> {
+    Ok(Json(app.running.answer(id, &question, answer).await?))
 }
 
 pub(super) async fn undo(
-    InSession { app, id, .. }: InSession,
-    Given(Undo { turn, confirmed, shared }): Given<Undo>,
+    SessionPath { app, id, .. }: SessionPath,
+    JsonBody(UndoBody { turn, confirmed, shared }): JsonBody<UndoBody>,
 ) -> ApiResult<Json<Value>> {
     let consent = match (confirmed, shared) {
         (false, _) => UndoConsent::Preview,
@@ -144,8 +144,8 @@ pub(super) async fn undo(
 }
 
 pub(super) async fn fork(
-    InSession { app, id, .. }: InSession,
-    Given(Fork { after }): Given<Fork>,
+    SessionPath { app, id, .. }: SessionPath,
+    JsonBody(ForkBody { after }): JsonBody<ForkBody>,
 ) -> ApiResult<Json<Value>> {
     if app.scope != Scope::All {
         return Err(ApiError::forbidden("this page shows one conversation"));
@@ -161,8 +161,8 @@ pub(super) async fn fork(
 }
 
 pub(super) async fn rename(
-    InSession { app, id, .. }: InSession,
-    Given(Rename { name }): Given<Rename>,
+    SessionPath { app, id, .. }: SessionPath,
+    JsonBody(RenameBody { name }): JsonBody<RenameBody>,
 ) -> ApiResult<Json<Value>> {
     let name = name.trim();
     if name.is_empty() || name.contains(char::is_control) || name.chars().count() > LONGEST_NAME {

@@ -16,28 +16,28 @@ use crate::error::{ApiError, ApiResult};
 use crate::query::Form;
 
 /// The session of a path.
-pub(super) struct InSession {
+pub(super) struct SessionPath {
     pub app: Arc<App>,
     pub id: SessionId,
     pub session: Session,
 }
 
 /// A turn of the session of a path.
-pub(super) struct InTurn {
+pub(super) struct TurnPath {
     pub app: Arc<App>,
     pub id: SessionId,
     pub turn: Turn,
 }
 
 /// The texts of an attempt: the query's, else the last of the turn of a path.
-pub(super) struct InAttempt {
+pub(super) struct AttemptPath {
     pub app: Arc<App>,
     pub id: SessionId,
     pub sent: SentTurn,
 }
 
 /// The JSON body of an action.
-pub(super) struct Given<T>(pub T);
+pub(super) struct JsonBody<T>(pub T);
 
 #[derive(Deserialize)]
 struct SessionName {
@@ -54,7 +54,7 @@ struct AttemptQuery {
     attempt: Option<u32>,
 }
 
-impl FromRequestParts<Arc<App>> for InSession {
+impl FromRequestParts<Arc<App>> for SessionPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
@@ -65,22 +65,22 @@ impl FromRequestParts<Arc<App>> for InSession {
     }
 }
 
-impl FromRequestParts<Arc<App>> for InTurn {
+impl FromRequestParts<Arc<App>> for TurnPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
-        let InSession { app, id, .. } = InSession::from_request_parts(parts, app).await?;
+        let SessionPath { app, id, .. } = SessionPath::from_request_parts(parts, app).await?;
         let TurnName { turn } = path(parts, &app).await?;
         let turn = read_turn(&app, id, &turn).await?;
         Ok(Self { app, id, turn })
     }
 }
 
-impl FromRequestParts<Arc<App>> for InAttempt {
+impl FromRequestParts<Arc<App>> for AttemptPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
-        let InTurn { app, id, turn } = InTurn::from_request_parts(parts, app).await?;
+        let TurnPath { app, id, turn } = TurnPath::from_request_parts(parts, app).await?;
         let Query(AttemptQuery { attempt }) = Query::from_request_parts(parts, &app)
             .await
             .map_err(|rejected| ApiError::new(rejected.status(), rejected.body_text()))?;
@@ -97,7 +97,7 @@ impl FromRequestParts<Arc<App>> for Form {
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<Arc<App>> for Given<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &Arc<App>) -> ApiResult<Self> {
@@ -110,7 +110,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Given<T> {
 
 /// Reads a turn of a session by its number in a path.
 pub(super) async fn read_turn(app: &App, session: SessionId, turn: &str) -> ApiResult<Turn> {
-    let id = turn.parse().map_err(|_| ApiError::not_found("there is no such turn"))?;
+    let id = turn.parse().map_err(|_| ApiError::not_found("no such turn"))?;
     let turn = find_turn(&app.store, session, TurnId(id)).await?;
     turn.ok_or_else(|| ApiError::not_found(format!("no turn {id}")))
 }

@@ -72,9 +72,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/sessions/{*view}", get(assets::shell))
         .route("/assets/{version}/{name}", get(assets::asset))
         .fallback(async || ApiError::not_found("there is nothing at this address"))
-        .method_not_allowed_fallback(async || {
-            ApiError::forbidden("this address accepts no actions")
-        })
+        .method_not_allowed_fallback(async || ApiError::forbidden("this path accepts no actions"))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(from_fn_with_state(Arc::clone(app), guard::guard))
         .with_state(Arc::clone(app))
@@ -88,7 +86,7 @@ impl App {
 
     /// Parses the id of a session in a path, and rejects one that the server does not show.
     fn session_id(&self, written: &str) -> ApiResult<SessionId> {
-        let id = written.parse().map_err(|_| ApiError::not_found("there is no such session"))?;
+        let id = written.parse().map_err(|_| ApiError::not_found("no such session"))?;
         match self.scope {
             Scope::One(only) if only != id => {
                 Err(ApiError::not_found("this page shows one session, and not this one"))

@@ -1,4 +1,4 @@
-//! Requests to models: those of a turn, and what caches could serve.
+//! Requests to models: those of a turn, and the use of caches.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use convoke_session::{SessionId, StoreError, TurnId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::extract::{InSession, InTurn, path};
+use super::extract::{SessionPath, TurnPath, path};
 use super::reply;
 use super::turns::{file, range};
 use crate::error::{ApiError, ApiResult};
@@ -21,7 +21,7 @@ use crate::query::{BytesQuery, Form, TurnQuery};
 use crate::{App, views};
 
 pub(super) async fn list(
-    InTurn { app, id, turn }: InTurn,
+    TurnPath { app, id, turn }: TurnPath,
     Query(query): Query<TurnQuery>,
     form: Form,
 ) -> ApiResult<Response> {
@@ -41,18 +41,18 @@ struct RequestName {
 }
 
 /// A stored request of the turn of a path.
-pub(super) struct InRequest {
+pub(super) struct RequestPath {
     id: SessionId,
     turn: TurnId,
     record: RequestRecord<()>,
     texts: RequestTexts,
 }
 
-impl FromRequestParts<Arc<App>> for InRequest {
+impl FromRequestParts<Arc<App>> for RequestPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
-        let InTurn { app, id, turn } = InTurn::from_request_parts(parts, app).await?;
+        let TurnPath { app, id, turn } = TurnPath::from_request_parts(parts, app).await?;
         let RequestName { number } = path(parts, &app).await?;
         let thread = ThreadId::of_member(id, turn.member.as_str());
         let requests = app.store.requests(&thread).await.map_err(StoreError::from)?;
@@ -69,7 +69,7 @@ impl FromRequestParts<Arc<App>> for InRequest {
 }
 
 pub(super) async fn request(
-    InRequest { id, turn, record, texts }: InRequest,
+    RequestPath { id, turn, record, texts }: RequestPath,
     Query(query): Query<TurnQuery>,
     form: Form,
 ) -> ApiResult<Response> {
@@ -82,12 +82,12 @@ pub(super) async fn request(
     }))
 }
 
-pub(super) async fn body(InRequest { texts, .. }: InRequest) -> Response {
+pub(super) async fn body(RequestPath { texts, .. }: RequestPath) -> Response {
     file(texts.body, "request.json")
 }
 
 pub(super) async fn bytes(
-    InRequest { id, turn, record, texts }: InRequest,
+    RequestPath { id, turn, record, texts }: RequestPath,
     Query(query): Query<BytesQuery>,
     form: Form,
 ) -> Response {
@@ -95,7 +95,10 @@ pub(super) async fn bytes(
     range(&query, &texts.body, &path, form)
 }
 
-pub(super) async fn cache(InSession { app, id, .. }: InSession, form: Form) -> ApiResult<Response> {
+pub(super) async fn cache(
+    SessionPath { app, id, .. }: SessionPath,
+    form: Form,
+) -> ApiResult<Response> {
     let rows = app.host.cache(id).await.map_err(ApiError::host)?;
     let json = || {
         let requests: Vec<&Value> = rows.iter().map(|row| &row.json).collect();

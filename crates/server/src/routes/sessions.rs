@@ -12,16 +12,16 @@ use maud::html;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::extract::InSession;
+use super::extract::SessionPath;
 use super::{Shared, reply};
 use crate::error::{ApiError, ApiResult};
 use crate::host::ExportForm;
 use crate::query::{
     ExplainQuery, ExportQuery, Form, ListQuery, MessagesQuery, StreamQuery, TextQuery,
 };
-use crate::stored::{self, ListedSession, MOST_ROWS, PAGE, Standing};
+use crate::stored::{self, ListedSession, MOST_ROWS, PAGE, SessionStatus};
 use crate::views::conversation::more;
-use crate::views::sessions::{Directory, Found, List};
+use crate::views::sessions::{Directory, FoundMessages, List};
 use crate::views::text::{SHOWN, exact, slice};
 use crate::views::{self, conversation};
 use crate::{App, Scope, stream as events};
@@ -72,7 +72,7 @@ pub(super) async fn list(
 async fn found_sessions(
     app: &App,
     words: &str,
-) -> Result<(Vec<Summary>, Option<Found>), StoreError> {
+) -> Result<(Vec<Summary>, Option<FoundMessages>), StoreError> {
     let mut summaries = app.store.sessions().await?;
     if let Scope::One(only) = app.scope {
         summaries.retain(|summary| summary.id == only);
@@ -86,12 +86,12 @@ async fn found_sessions(
         return Ok((summaries, None));
     }
     let within: Vec<SessionId> = summaries.iter().map(|summary| summary.id).collect();
-    // One more than is shown, to see whether there are more.
+    // One more than is shown, to find out whether there are more.
     let mut messages = app.store.search(&words, Some(&within), MOST_FOUND + 1).await?;
     let has_more = messages.len() > MOST_FOUND;
     messages.truncate(MOST_FOUND);
     summaries.retain(|summary| messages.iter().any(|message| message.session == summary.id));
-    Ok((summaries, Some(Found { messages, has_more })))
+    Ok((summaries, Some(FoundMessages { messages, has_more })))
 }
 
 /// Groups sessions by directory, in the order of their first session.
@@ -108,22 +108,22 @@ fn by_directory<'r>(app: &App, rows: &'r [ListedSession]) -> Vec<Directory<'r>> 
 }
 
 pub(super) async fn session(
-    InSession { app, id, session }: InSession,
+    SessionPath { app, id, session }: SessionPath,
     Query(query): Query<MessagesQuery>,
     form: Form,
 ) -> ApiResult<Response> {
     let page = message_page(&app, &session, &query).await?;
     let is_held = app.store.is_held(id).await?;
     let feed = app.feeds.get(id);
-    let known = feed.standing().filter(|standing| standing.head == session.head.0);
+    let known = feed.status().filter(|status| status.head == session.head.0);
     let has_costs = known.is_some() || form == Form::Json;
-    let mut standing = match known {
-        Some(standing) => standing,
+    let mut status = match known {
+        Some(status) => status,
         // The feed has not read the last commit yet; its other state, such as a question, is current.
-        None => feed.with_events(Standing::read(&app.store, session.clone(), is_held).await?),
+        None => feed.with_events(SessionStatus::read(&app.store, session.clone(), is_held).await?),
     };
     if form == Form::Json {
-        standing.costs = app.store.costs(id).await?;
+        status.costs = app.store.costs(id).await?;
     }
     let team = stored::team_of(&session);
     let json = || {
@@ -136,19 +136,22 @@ pub(super) async fn session(
             "session": id, "name": began.name, "directory": began.directory,
             "rehearsal": began.rehearsal, "held": is_held,
             "createdAt": began.created_at, "updatedAt": session.updated_at,
-            "task": session.state.task, "costs": standing.costs, "members": members,
+            "task": session.state.task, "costs": status.costs, "members": members,
             "messages": page.json(), "hasEarlier": page.has_earlier, "hasLater": page.has_later,
-            "standing": standing,
+            "standing": status,
         })
     };
     Ok(reply(form, json, || {
         let directory = app.host.shown_directory(&session.began.directory);
-        let costs = has_costs.then_some(&*standing.costs);
-        conversation::conversation(&session, &directory, team.as_ref(), &page, &standing, costs)
+        let costs = has_costs.then_some(&*status.costs);
+        conversation::conversation(&session, &directory, team.as_ref(), &page, &status, costs)
     }))
 }
 
-pub(super) async fn cost(InSession { app, id, .. }: InSession, form: Form) -> ApiResult<Response> {
+pub(super) async fn cost(
+    SessionPath { app, id, .. }: SessionPath,
+    form: Form,
+) -> ApiResult<Response> {
     let costs = app.store.costs(id).await?;
     let json = || json!({"session": id, "costs": costs, "costUsd": stored::total_cost(&costs)});
     Ok(reply(form, json, || conversation::cost(&costs)))
@@ -167,7 +170,7 @@ async fn message_page(
 }
 
 pub(super) async fn messages(
-    InSession { app, id, session }: InSession,
+    SessionPath { app, id, session }: SessionPath,
     Query(query): Query<MessagesQuery>,
     form: Form,
 ) -> ApiResult<Response> {
@@ -186,7 +189,7 @@ pub(super) struct MessageName {
 }
 
 pub(super) async fn message_text(
-    InSession { app, id, session }: InSession,
+    SessionPath { app, id, session }: SessionPath,
     Path(MessageName { number }): Path<MessageName>,
     Query(query): Query<TextQuery>,
     form: Form,
@@ -203,7 +206,7 @@ pub(super) async fn message_text(
 }
 
 pub(super) async fn stream(
-    InSession { app, id, .. }: InSession,
+    SessionPath { app, id, .. }: SessionPath,
     Query(query): Query<StreamQuery>,
     form: Form,
     headers: HeaderMap,
@@ -216,7 +219,7 @@ pub(super) async fn stream(
 }
 
 pub(super) async fn changes(
-    InSession { app, id, .. }: InSession,
+    SessionPath { app, id, .. }: SessionPath,
     form: Form,
 ) -> ApiResult<Response> {
     let changes = app.host.changes(id).await.map_err(ApiError::host)?;
@@ -225,7 +228,7 @@ pub(super) async fn changes(
 }
 
 pub(super) async fn export(
-    InSession { app, id, .. }: InSession,
+    SessionPath { app, id, .. }: SessionPath,
     Query(query): Query<ExportQuery>,
 ) -> ApiResult<Response> {
     let form = ExportForm::parse(&query.form).ok_or_else(|| {

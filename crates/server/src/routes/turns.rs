@@ -9,13 +9,13 @@ use maud::html;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::extract::{InAttempt, InSession, InTurn, read_sent, read_turn};
+use super::extract::{AttemptPath, SessionPath, TurnPath, read_sent, read_turn};
 use super::{fragment, reply};
 use crate::difference::Difference;
 use crate::error::{ApiError, ApiResult};
 use crate::query::{BytesQuery, DiffQuery, Form, TurnQuery, TurnsQuery};
 use crate::stored::{MOST_ROWS, PAGE};
-use crate::views::inspector::{self, Around};
+use crate::views::inspector::{self, InspectorData};
 use crate::views::text::{SHOWN, exact, slice};
 use crate::views::{self, events};
 
@@ -23,7 +23,7 @@ use crate::views::{self, events};
 const NEAR: u64 = 40;
 
 pub(super) async fn list(
-    InSession { app, id, session }: InSession,
+    SessionPath { app, id, session }: SessionPath,
     Query(query): Query<TurnsQuery>,
     form: Form,
 ) -> ApiResult<Response> {
@@ -36,7 +36,7 @@ pub(super) async fn list(
 }
 
 pub(super) async fn turn(
-    InAttempt { app, id, sent }: InAttempt,
+    AttemptPath { app, id, sent }: AttemptPath,
     Query(query): Query<TurnQuery>,
     form: Form,
 ) -> ApiResult<Response> {
@@ -47,15 +47,15 @@ pub(super) async fn turn(
     let after = TurnId(sent.turn.id.0.saturating_sub(NEAR / 2));
     let near = app.store.turns_after(id, after, usize::try_from(NEAR).unwrap_or(0)).await?;
     let others = near.into_iter().filter(|turn| turn.id != sent.turn.id && turn.attempts > 0);
-    let around = Around { requests, others: others.rev().collect() };
+    let around = InspectorData { requests, others: others.rev().collect() };
     Ok(fragment(&inspector::turn(id, &sent, &around, &query)))
 }
 
-pub(super) async fn prompt(InAttempt { sent, .. }: InAttempt) -> Response {
+pub(super) async fn prompt(AttemptPath { sent, .. }: AttemptPath) -> Response {
     file(sent.prompt, "prompt.txt")
 }
 
-pub(super) async fn system(InAttempt { sent, .. }: InAttempt) -> ApiResult<Response> {
+pub(super) async fn system(AttemptPath { sent, .. }: AttemptPath) -> ApiResult<Response> {
     let system = sent.system.ok_or_else(|| ApiError::not_found("it has no system text"))?;
     Ok(file(system, "system.txt"))
 }
@@ -73,7 +73,7 @@ pub(super) fn file(text: String, name: &'static str) -> Response {
 }
 
 pub(super) async fn ledger(
-    InAttempt { sent, .. }: InAttempt,
+    AttemptPath { sent, .. }: AttemptPath,
     Query(query): Query<TurnQuery>,
     form: Form,
 ) -> Response {
@@ -82,7 +82,7 @@ pub(super) async fn ledger(
 }
 
 pub(super) async fn bytes(
-    InAttempt { id, sent, .. }: InAttempt,
+    AttemptPath { id, sent, .. }: AttemptPath,
     Query(query): Query<BytesQuery>,
     form: Form,
 ) -> Response {
@@ -113,7 +113,7 @@ pub(super) fn range(query: &BytesQuery, text: &str, path: &str, form: Form) -> R
 }
 
 pub(super) async fn steps(
-    InAttempt { app, id, sent }: InAttempt,
+    AttemptPath { app, id, sent }: AttemptPath,
     form: Form,
 ) -> ApiResult<Response> {
     let so_far = sent.read_progress(&app.store, id).await?;
@@ -130,7 +130,10 @@ pub(super) async fn steps(
     Ok(fragment(&events::steps(&sent.attempt, &requests, &so_far)))
 }
 
-pub(super) async fn changes(InTurn { app, id, turn }: InTurn, form: Form) -> ApiResult<Response> {
+pub(super) async fn changes(
+    TurnPath { app, id, turn }: TurnPath,
+    form: Form,
+) -> ApiResult<Response> {
     let mut changes = app.host.changes(id).await.map_err(ApiError::host)?.turns;
     changes.retain(|change| change.turn == turn.id.0);
     let json = || json!({"session": id, "turns": changes});
@@ -143,7 +146,7 @@ pub(super) struct OtherTurn {
 }
 
 pub(super) async fn diff(
-    InAttempt { app, id, sent: turn }: InAttempt,
+    AttemptPath { app, id, sent: turn }: AttemptPath,
     Path(OtherTurn { other }): Path<OtherTurn>,
     Query(query): Query<DiffQuery>,
     form: Form,

@@ -33,7 +33,7 @@ fn workspace(workspace: &MemberWorkspace, shown: impl Fn(&Path) -> String) -> Ma
         section.workspace {
             h2 { "Workspace of " (line(member)) }
             p {
-                @if *unmerged == 0 { "Nothing in it is unmerged." }
+                @if *unmerged == 0 { "All its changes are merged." }
                 @else { (count(*unmerged as u64, "file")) " not merged; " code { "convoke changes apply " (line(&shell_word(member))) } @if *unmerged == 1 { " merges it." } @else { " merges them." } }
             }
             dl.facts {
@@ -61,13 +61,13 @@ pub fn turns(id: SessionId, changes: &[TurnChanges], shown: impl Fn(&Path) -> St
                 @for other in &change.shared_with { p { "At the same time as " (line(other)) } }
                 @for file in &change.files { (self::file(file)) }
                 @if !change.uncertain.is_empty() {
-                    p { "The turn was interrupted. These changes may be yours, made after its end:" }
+                    p { "The turn was interrupted. You may have made these changes after it ended:" }
                     ul { @for path in &change.uncertain { li.path { (line(path)) } } }
                 }
                 @if change.by == "agent" && !change.undo && !change.files.is_empty() {
                     @let is_shared = !change.shared_with.is_empty() || !change.uncertain.is_empty();
                     @let body = if is_shared { json!({"turn": change.turn, "shared": true}) } else { json!({"turn": change.turn}) };
-                    @let label = if is_shared { "Undo, with what another may have changed" } else { "Undo" };
+                    @let label = if is_shared { "Undo, including changes that others may have made" } else { "Undo" };
                     p { (confirmed(label, &format!("/api/sessions/{id}/undo"), &body)) }
                 }
             }

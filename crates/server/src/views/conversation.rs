@@ -11,7 +11,7 @@ use serde_json::json;
 use super::text::{SHOWN, beginning, exact, line};
 use super::{action, confirmed, dollars, download, moment, number, short};
 use crate::feed::Step;
-use crate::stored::{MessagePage, MessageRow, Question, Standing, total_cost};
+use crate::stored::{MessagePage, MessageRow, Question, SessionStatus, total_cost};
 
 /// Renders a conversation as a view of the page. Costs that are not known yet are loaded by the page.
 pub fn conversation(
@@ -19,7 +19,7 @@ pub fn conversation(
     directory: &str,
     team: Option<&Team>,
     page: &MessagePage,
-    standing: &Standing,
+    status: &SessionStatus,
     costs: Option<&[MemberCost]>,
 ) -> Markup {
     let id = session.began.id;
@@ -34,7 +34,7 @@ pub fn conversation(
                 (messages(id, page))
                 @if page.has_later { p.notice { "Later messages follow. " a href=(format!("/sessions/{id}")) { "Go to the latest" } } }
                 div #live aria-live="polite" {}
-                section #standing aria-label="What the conversation waits for" { (self::standing(id, standing)) }
+                section #standing aria-label="Status" { (self::status(id, status)) }
                 (composer(id, team, session))
             }
             aside aria-label="The session" { (facts(id, team, costs)) }
@@ -153,7 +153,7 @@ pub fn attachment(attachment: &Attachment) -> Markup {
         details.attachment {
             summary { span.path { (line(path)) } " " span.faint { "attached, " (number(text.len() as u64)) " bytes" } }
             pre.text { (exact(shown, false)) }
-            @if rest > 0 { p.faint { (number(rest as u64)) " more bytes; the prompt of the turn has all that was sent." } }
+            @if rest > 0 { p.faint { (number(rest as u64)) " more bytes; the prompt of the turn has the whole text." } }
         }
     }
 }
@@ -187,39 +187,39 @@ pub fn tool(name: &str, input: &str, output: Option<(bool, &str)>) -> Markup {
 }
 
 /// Renders the open turns and questions of the conversation.
-pub fn standing(id: SessionId, standing: &Standing) -> Markup {
+pub fn status(id: SessionId, status: &SessionStatus) -> Markup {
     let (running, queued): (Vec<&Turn>, Vec<&Turn>) =
-        standing.open.iter().partition(|turn| turn.state == TurnState::Running);
+        status.open.iter().partition(|turn| turn.state == TurnState::Running);
     html! {
-        @for question in &standing.questions { (self::question(id, question)) }
+        @for question in &status.questions { (self::question(id, question)) }
         @for turn in &running {
             p.running role="status" {
-                strong { (line(turn.member.as_str())) } " is at work on "
+                strong { (line(turn.member.as_str())) } " is working on "
                 a href=(format!("/sessions/{id}/turns/{}", turn.id)) { "turn " (turn.id) }
-                @if !standing.is_held { " (interrupted: its process is gone) " (action("Resume", &format!("/api/sessions/{id}/continue"), &json!({}))) }
-                @if standing.is_held_here || (standing.is_shared && standing.is_held) { " " (action("Cancel", &format!("/api/sessions/{id}/cancel"), &json!({}))) }
+                @if !status.is_held { " (interrupted: its process has ended) " (action("Resume", &format!("/api/sessions/{id}/continue"), &json!({}))) }
+                @if status.is_held_here || (status.is_shared && status.is_held) { " " (action("Cancel", &format!("/api/sessions/{id}/cancel"), &json!({}))) }
             }
         }
         @if !queued.is_empty() {
             p.queue { "Next: " @for (index, turn) in queued.iter().enumerate() { @if index > 0 { ", " } (line(turn.member.as_str())) " (turn " (turn.id) ")" } }
-            @if running.is_empty() && !standing.is_held { p { (action("Resume", &format!("/api/sessions/{id}/continue"), &json!({}))) } }
+            @if running.is_empty() && !status.is_held { p { (action("Resume", &format!("/api/sessions/{id}/continue"), &json!({}))) } }
         }
-        @if standing.is_held && !standing.is_held_here && standing.is_shared {
-            p.notice role="status" { "Another process runs this turn. Your message is stored when the turn has ended." }
-        } @else if standing.is_held && !standing.is_held_here {
+        @if status.is_held && !status.is_held_here && status.is_shared {
+            p.notice role="status" { "Another process is running this turn. Your message will be stored when the turn has ended." }
+        } @else if status.is_held && !status.is_held_here {
             p.notice role="status" { "Another process runs this session. You can follow it here; end it there to take part." }
         }
-        @if let Some(problem) = &standing.problem { p.problem role="alert" { (line(problem)) } }
-        @if let Some(stop) = standing.stop.as_ref().and_then(stopped) { p.notice role="status" { (line(&stop)) } }
-        @if !standing.unanswered.is_empty() {
+        @if let Some(problem) = &status.problem { p.problem role="alert" { (line(problem)) } }
+        @if let Some(stop) = status.stop.as_ref().and_then(stopped) { p.notice role="status" { (line(&stop)) } }
+        @if !status.unanswered.is_empty() {
             section.unanswered {
                 h2 { "Turns without a reply" }
-                ul { @for turn in &standing.unanswered { (unanswered(id, turn)) } }
+                ul { @for turn in &status.unanswered { (unanswered(id, turn)) } }
             }
         }
-        @if !standing.notes.is_empty() {
-            details.notes { summary { "Diagnostics (" (standing.notes.len()) ")" } ul {
-                @for note in &standing.notes { li { code { (note.code.to_string()) } " " (line(&note.message)) } }
+        @if !status.notes.is_empty() {
+            details.notes { summary { "Diagnostics (" (status.notes.len()) ")" } ul {
+                @for note in &status.notes { li { code { (note.code.to_string()) } " " (line(&note.message)) } }
             } }
         }
     }
@@ -244,7 +244,7 @@ fn unanswered(id: SessionId, turn: &Turn) -> Markup {
 fn stopped(stop: &StopReason) -> Option<String> {
     Some(match stop {
         StopReason::Idle { .. } | StopReason::Left => return None,
-        StopReason::Addressed { person, .. } => format!("{person} is asked to answer."),
+        StopReason::Addressed { person, .. } => format!("Waiting for {person} to answer."),
         StopReason::TurnFailed { turns, .. } => {
             let names: Vec<String> =
                 turns.iter().map(|turn| format!("turn {}", turn.turn)).collect();
@@ -255,7 +255,7 @@ fn stopped(stop: &StopReason) -> Option<String> {
             format!("The conversation stopped after {limit} turns.")
         }
         StopReason::Repetition { member, times, .. } => {
-            format!("The conversation stopped: {member} repeated itself {times} times.")
+            format!("The conversation stopped: {member} repeated the same message {times} times.")
         }
         StopReason::QueueFull { limit, left_out, .. } => {
             format!("The queue is full: {limit} turns queued, {left_out} not added.")
@@ -285,8 +285,8 @@ fn answer_label(answer: PermissionAnswer) -> &'static str {
     match answer {
         PermissionAnswer::Once => "Allow once",
         PermissionAnswer::Session => "Allow in this session",
-        PermissionAnswer::No => "Do not allow once",
-        PermissionAnswer::Never => "Do not allow",
+        PermissionAnswer::No => "Refuse once",
+        PermissionAnswer::Never => "Refuse",
     }
 }
 
@@ -296,14 +296,14 @@ fn composer(id: SessionId, team: Option<&Team>, session: &Session) -> Markup {
     };
     let asker = session.state.asker.as_ref();
     html! {
-        form #composer data-say=(format!("/api/sessions/{id}/say")) aria-label="Say something" {
+        form #composer data-say=(format!("/api/sessions/{id}/say")) aria-label="Send a message" {
             label for="say" { "Message" }
             textarea id="say" name="text" rows="3" required aria-describedby="say-help" aria-controls="completions" {}
             ul #completions role="listbox" aria-label="Members" hidden {}
             p.send {
                 label for="to" { "To" }
                 select id="to" name="to" {
-                    option value="" { "recipients in the text" }
+                    option value="" { "as named in the text" }
                     option value="all" { "all" }
                     @for name in team.agents() { option value=(name) { (name) } }
                 }

@@ -1,4 +1,4 @@
-//! The difference between two prompts: what a cache can reuse, and the lines side by side.
+//! The difference between two prompts: the part that a cache can reuse, and the lines side by side.
 
 use convoke_core::ledger::Target;
 use convoke_session::diff::{DiffLine, LineChange, TextDiff};
@@ -36,7 +36,7 @@ pub fn prompts(id: SessionId, earlier: &SentTurn, later: &SentTurn, found: &Diff
             @else { (first) " of " (line(earlier.turn.member.as_str())) " and " (second) " of " (line(later.turn.member.as_str())) }
         }
         p { (upper(&first)) " has " (number(before)) " bytes, " (second) " has " (number(after)) "." }
-        h2 { "What a cache can reuse" }
+        h2 { "Reusable by a cache" }
         p #reusable { (number(reusable)) " bytes at the beginning are the same: " (percent(reusable, before)) " of " (first) "." }
         (prefix_bar(reusable, after))
         p.scale { span { (number(reusable)) " bytes unchanged" } span { (number(after - reusable.min(after))) " bytes to read again" } }

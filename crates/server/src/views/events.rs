@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_a_time_is_listed_and_not_drawn() {
+    fn an_event_without_a_time_is_listed_but_not_drawn() {
         let event = StoredEvent::parse("{\"event\":{\"kind\":\"toolStarted\",\"name\":\"sh\"}}");
         assert!(rows(Millis(0), &[], std::slice::from_ref(&event)).is_empty());
         let html = event.render(Millis(0)).into_string();

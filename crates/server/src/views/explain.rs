@@ -11,7 +11,7 @@ use super::{count, number};
 /// Renders a report.
 pub fn report(report: &DirectoryReport, shown: impl Fn(&Path) -> String) -> Markup {
     html! {
-        h1 { "What agents load here" }
+        h1 { "Instruction files and skills" }
         form.search data-search="/explain" {
             label for="path" { "Directory" }
             input id="path" name="path" value=(shown(&report.cwd)) autocomplete="off";

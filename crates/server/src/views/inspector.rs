@@ -12,7 +12,7 @@ use crate::query::{Grouping, TurnQuery};
 use crate::stored::elapsed;
 
 /// The data of the inspector beside the turn itself.
-pub struct Around {
+pub struct InspectorData {
     /// The requests of the attempt.
     pub requests: Vec<RequestRecord<()>>,
     /// Other turns in which something was sent, the latest first.
@@ -35,7 +35,7 @@ pub fn turns(id: SessionId, turns: &[Turn], next: Option<TurnId>) -> Markup {
                 td { (moment(turn.queued_at)) }
             } } }
         } }
-        @if turns.is_empty() { p.faint { "There are no turns yet." } }
+        @if turns.is_empty() { p.faint { "No turns yet." } }
         @if let Some(next) = next { p { a href=(format!("/sessions/{id}/turns?after={next}")) { "Later turns" } } }
     }
 }
@@ -56,7 +56,12 @@ pub fn message_link(id: SessionId, number: u64) -> Markup {
 }
 
 /// Renders a turn as a view of the page.
-pub(crate) fn turn(id: SessionId, sent: &SentTurn, around: &Around, query: &TurnQuery) -> Markup {
+pub(crate) fn turn(
+    id: SessionId,
+    sent: &SentTurn,
+    around: &InspectorData,
+    query: &TurnQuery,
+) -> Markup {
     let (turn, attempt) = (&sent.turn, &sent.attempt);
     let base = format!("/sessions/{id}/turns/{}", turn.id);
     let api = format!("/api{base}");
@@ -68,11 +73,11 @@ pub(crate) fn turn(id: SessionId, sent: &SentTurn, around: &Around, query: &Turn
         (attempts(&base, sent))
         (facts(id, sent))
         (diagnostics(attempt))
-        h2 #picture { "What fills the prompt" }
+        h2 #picture { "Contents of the prompt" }
         (grouping(&base, query))
         (ledger::view(&sent.ledger, query.by))
         h2 #text { "The exact text" }
-        p.actions { span.faint { "Click a part of the picture or a row of the table to find it here." } (white_space(&base, query)) }
+        p.actions { span.faint { "Click a part of the picture or a row of the table to show it here." } (white_space(&base, query)) }
         @let texts = [("System text", "system", Target::System, sent.system.as_deref()), ("Prompt", "prompt", Target::Prompt, Some(&*sent.prompt))];
         @for (title, name, target, text) in texts { @if let Some(text) = text {
             h3 { (title) ", " (number(text.len() as u64)) " bytes" }
@@ -80,10 +85,10 @@ pub(crate) fn turn(id: SessionId, sent: &SentTurn, around: &Around, query: &Turn
             (ledger::sourced(&sent.ledger, target, text, query.whitespace != 0, &format!("{api}/bytes?{attempt_query}&target={name}")))
         } }
         (comparisons(&base, sent, &around.others))
-        h2 #received { "What the model received" }
-        @if around.requests.is_empty() { p.faint { "No request of this attempt is stored; " code { "--record wire" } " stores those of programs." } }
+        h2 #received { "Requests to the model" }
+        @if around.requests.is_empty() { p.faint { "No request of this attempt is stored; " code { "--record wire" } " records those of programs." } }
         (requests::list(id, turn.id, &around.requests))
-        h2 #events { "What happened" }
+        h2 #events { "Events" }
         section data-load=(format!("{api}/steps?{attempt_query}")) aria-label="Events" {}
         h2 #changes { "Changed files" }
         section data-load=(format!("{api}/changes")) aria-label="Changed files" {}

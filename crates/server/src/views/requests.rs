@@ -1,4 +1,4 @@
-//! Requests to models: those of a turn, one request, and what caches could serve.
+//! Requests to models: those of a turn, one request, and the use of caches.
 
 use convoke_agent::milliseconds;
 use convoke_agent::thread::RequestRecord;
@@ -17,8 +17,8 @@ use crate::query::TurnQuery;
 pub fn of_turn(id: SessionId, turn: TurnId, requests: &[RequestRecord<()>]) -> Markup {
     html! {
         (crumbs(id, Some(turn)))
-        h1 { "What the model received in turn " (turn) }
-        @if requests.is_empty() { p { "No request of this turn is stored; " code { "--record wire" } " stores those of programs." } }
+        h1 { "Requests of turn " (turn) }
+        @if requests.is_empty() { p { "No request of this turn is stored; " code { "--record wire" } " records those of programs." } }
         (list(id, turn, requests))
     }
 }
@@ -47,10 +47,10 @@ pub(crate) fn request(
         (crumbs(id, Some(turn)))
         h1 { "Turn " (turn) ", " (record.title()) }
         (facts(record))
-        h2 { "What a cache can reuse" }
+        h2 { "Reusable by a cache" }
         p { (number(record.meta.unchanged_bytes)) " bytes at the beginning are those of the request before: " (percent(record.meta.unchanged_bytes, record.meta.bytes)) "." }
         (prefix_bar(record.meta.unchanged_bytes, record.meta.bytes))
-        h2 #picture { "What fills the request" }
+        h2 #picture { "Contents of the request" }
         (grouping(&base, query))
         (ledger::view(of_body, query.by))
         h2 #text { "The exact body, " (number(body.len() as u64)) " bytes" }
@@ -82,8 +82,8 @@ fn facts(record: &RequestRecord<()>) -> Markup {
 pub fn cache(id: SessionId, rows: &[CacheRow]) -> Markup {
     html! {
         (crumbs(id, None))
-        h1 { "What caches could serve" }
-        @if rows.is_empty() { p { "No request of this session is stored; " code { "--record wire" } " stores those of programs." } }
+        h1 { "Cache use" }
+        @if rows.is_empty() { p { "No request of this session is stored; " code { "--record wire" } " records those of programs." } }
         ol.cache { @for row in rows { li {
             @match row.turn {
                 Some(turn) => a href=(format!("/sessions/{id}/turns/{turn}/requests/{}", row.number)) { (line(&row.line)) },

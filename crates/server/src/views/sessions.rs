@@ -31,7 +31,7 @@ pub struct List<'r> {
 }
 
 /// The messages that a search found.
-pub struct Found {
+pub struct FoundMessages {
     /// The messages that are shown.
     pub messages: Vec<FoundMessage>,
     /// Whether there are more.
@@ -39,7 +39,7 @@ pub struct Found {
 }
 
 /// Renders the list as a view of the page; `found` are messages with the words that were searched for.
-pub fn list(list: &List<'_>, found: Option<&Found>, no_new: Option<&str>) -> Markup {
+pub fn list(list: &List<'_>, found: Option<&FoundMessages>, no_new: Option<&str>) -> Markup {
     html! {
         div.heading {
             h1 { "Sessions" }
@@ -51,10 +51,10 @@ pub fn list(list: &List<'_>, found: Option<&Found>, no_new: Option<&str>) -> Mar
             button type="submit" { "Search" }
         }
         @if let Some(why) = no_new { p.faint { "No new conversation can be started here: " (why) } }
-        @if let Some(Found { messages, has_more }) = found {
+        @if let Some(FoundMessages { messages, has_more }) = found {
             p role="status" {
                 (count(messages.len() as u64, "message"))
-                @if *has_more { " shown; more words narrow the search" } @else { " found" }
+                @if *has_more { " shown; add words to narrow the search" } @else { " found" }
             }
             ol.hits {
                 @for message in messages {
@@ -65,7 +65,7 @@ pub fn list(list: &List<'_>, found: Option<&Found>, no_new: Option<&str>) -> Mar
                 }
             }
         } @else if list.total == 0 {
-            p { "There are no sessions yet. " code { "convoke run" } " starts one." }
+            p { "No sessions yet. " code { "convoke run" } " starts one." }
         } @else {
             p.faint { (count(list.total as u64, "session")) }
         }

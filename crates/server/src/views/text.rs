@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_text_acts() {
+    fn texts_are_escaped() {
         let hostile = "</script><img src=x onerror=\"a\"> \u{1b}[2J \u{202e}txt \r\0";
         let shown = exact(hostile, false).into_string();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What people do on the page.
+//! The actions of people on the page.
 
 use convoke_agent::adapter::Step;
 use convoke_agent::verdict::{Failure, FailureReason};
@@ -13,7 +13,7 @@ async fn act(server: &TestServer, path: &str, body: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_conversation_is_started_and_held_on_the_page() {
+async fn a_conversation_is_started_and_continued_on_the_page() {
     let server = TestServer::start().await;
     let session = act(&server, "/api/sessions", json!({})).await["session"].clone();
     let base = format!("/api/sessions/{}", session.as_str().unwrap());
@@ -30,7 +30,7 @@ async fn a_conversation_is_started_and_held_on_the_page() {
 }
 
 #[tokio::test]
-async fn only_people_of_the_team_can_speak() {
+async fn only_people_of_the_team_can_send_messages() {
     let server = TestServer::start().await;
     let session = server.conversation("Hello").await;
     for person in ["max", "nobody", ""] {
@@ -44,7 +44,7 @@ async fn only_people_of_the_team_can_speak() {
 }
 
 #[tokio::test]
-async fn a_failed_turn_is_tried_again() {
+async fn a_failed_turn_is_retried() {
     let failure = Failure::new(FailureReason::Incomplete, "it broke");
     let turns = vec![vec![Step::Fail(failure)], vec![Step::Say("Now it works.".to_owned())]];
     let server = TestServer::with(turns).await;

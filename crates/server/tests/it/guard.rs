@@ -76,7 +76,7 @@ async fn a_further_host_is_accepted_exactly() {
 }
 
 #[tokio::test]
-async fn requests_of_other_pages_are_refused() {
+async fn cross_origin_requests_are_refused() {
     let server = TestServer::start().await;
     let host = format!("Host: 127.0.0.1:{}", server.port);
     let token = format!("Authorization: Bearer {}", server.token);
@@ -215,12 +215,12 @@ async fn a_head_over_the_limit_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_finish_its_head_is_cut_off() {
+async fn a_client_that_does_not_finish_its_head_is_disconnected() {
     let server = TestServer::start().await;
     let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: ").await.unwrap();
     let mut bytes = Vec::new();
-    // The end of the connection is what counts, with or without a response.
+    // The connection must end, with or without a response.
     let _ = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut bytes)).await.expect("an end");
 }
 

@@ -1,4 +1,4 @@
-//! A server over a store of its own, whose agents are stand-ins.
+//! A server with a temporary store, whose agents are stand-ins.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub struct TestServer {
     serving: JoinHandle<()>,
 }
 
-/// A host whose agents say what the test has put into `steps`.
+/// A host whose agents reply with the `steps` of the test.
 pub struct TestHost {
     store: AnyStore,
     directory: PathBuf,

@@ -2,7 +2,7 @@
 
 use convoke_agent::adapter::Step;
 use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_session::{Store as _, TurnId};
+use convoke_session::{NewMessage, SessionId, Store as _, TurnId};
 use serde_json::{Value, json};
 
 use crate::test_server::TestServer;
@@ -40,17 +40,22 @@ async fn a_session_is_listed_searched_and_shown() {
     assert!(html.contains("id=\"composer\""));
 }
 
-#[tokio::test]
-async fn pages_of_messages_follow_one_another() {
+/// Returns a conversation of 22 messages.
+async fn long_conversation() -> (TestServer, SessionId) {
     let server = TestServer::with(Vec::new()).await;
     let session = server.conversation("One").await;
     let mut held = server.hold(Some(session)).await;
     for number in 0..10 {
-        let message =
-            convoke_session::NewMessage::from_person("kim", format!("{number}")).to(["max"]);
+        let message = NewMessage::from_person("kim", format!("{number}")).to(["max"]);
         held.coordinator.accept(message).await.unwrap();
         held.coordinator.run().await.unwrap();
     }
+    (server, session)
+}
+
+#[tokio::test]
+async fn pages_of_messages_follow_one_another() {
+    let (server, session) = long_conversation().await;
     let path = format!("/api/sessions/{session}/messages");
     let mut before = 23;
     let mut seen = Vec::new();
@@ -124,7 +129,7 @@ async fn two_prompts_are_compared() {
     let server = TestServer::start().await;
     let session = server.conversation("Hello").await;
     let mut held = server.hold(Some(session)).await;
-    let message = convoke_session::NewMessage::from_person("kim", "And now?").to(["max"]);
+    let message = NewMessage::from_person("kim", "And now?").to(["max"]);
     held.coordinator.accept(message).await.unwrap();
     held.coordinator.run().await.unwrap();
     let path = format!("/api/sessions/{session}/turns/2/diff/1");
@@ -138,7 +143,7 @@ async fn two_prompts_are_compared() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said() {
+async fn missing_views_are_reported() {
     let server = TestServer::start().await;
     let session = server.conversation("Hello").await;
     for path in [
@@ -176,7 +181,7 @@ async fn hostile_texts_are_text_in_every_view() {
 }
 
 #[tokio::test]
-async fn a_document_stands_alone() {
+async fn a_document_loads_nothing_and_runs_no_script() {
     let server = TestServer::start().await;
     let session = server.conversation("Hello").await;
     let response = server.get(&format!("/api/sessions/{session}/export?form=html")).await;
@@ -227,15 +232,7 @@ async fn the_list_comes_in_pages() {
 
 #[tokio::test]
 async fn a_message_is_shown_wherever_it_is() {
-    let server = TestServer::with(Vec::new()).await;
-    let session = server.conversation("One").await;
-    let mut held = server.hold(Some(session)).await;
-    for number in 0..10 {
-        let message =
-            convoke_session::NewMessage::from_person("kim", format!("{number}")).to(["max"]);
-        held.coordinator.accept(message).await.unwrap();
-        held.coordinator.run().await.unwrap();
-    }
+    let (server, session) = long_conversation().await;
     let path = format!("/api/sessions/{session}?limit=6&message=9");
     let page = server.json(&path).await;
     let numbers: Vec<u64> = page["messages"]
@@ -247,7 +244,7 @@ async fn a_message_is_shown_wherever_it_is() {
     assert_eq!(numbers, [6, 7, 8, 9, 10, 11]);
     assert_eq!((&page["hasEarlier"], &page["hasLater"]), (&true.into(), &true.into()));
     let html = server.html(&path).await;
-    // What comes later is announced, and not shown behind the gap.
+    // Later messages are announced, and not shown after the gap.
     assert!(html.contains("data-gap") && html.contains("data-last=\"22\""), "{html}");
     let end = server.html(&format!("/api/sessions/{session}?limit=6&message=22")).await;
     assert!(!end.contains("data-gap") && end.contains("message-22"), "{end}");
@@ -280,7 +277,7 @@ async fn turns_of_any_members_and_attempts_of_one_turn_are_compared() {
     let mut held = server.hold(Some(session)).await;
     held.coordinator.retry(TurnId(1)).await.unwrap();
     held.coordinator.run().await.unwrap();
-    let message = convoke_session::NewMessage::from_person("kim", "And you?").to(["ada"]);
+    let message = NewMessage::from_person("kim", "And you?").to(["ada"]);
     held.coordinator.accept(message).await.unwrap();
     held.coordinator.run().await.unwrap();
     let base = format!("/api/sessions/{session}/turns");
@@ -299,7 +296,7 @@ async fn turns_of_any_members_and_attempts_of_one_turn_are_compared() {
 
 /// Every view of the page has the same address below `/api`, as JSON and as HTML.
 #[tokio::test]
-async fn every_view_has_a_twin() {
+async fn every_view_has_a_json_form() {
     let server = TestServer::start().await;
     let session = server.conversation("Hello").await;
     let base = format!("/sessions/{session}");

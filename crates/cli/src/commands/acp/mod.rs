@@ -1,7 +1,7 @@
 //! `convoke acp`: Convoke as an agent in an editor, over the Agent Client Protocol, version 1.
 //!
-//! Standard output carries protocol and nothing else. Each session of the editor is a session of the store; its
-//! conversation runs in a task of its own, so that a cancel and an answer are heard at any time.
+//! Standard output carries only the protocol. Each session of the editor is a session of the store; its
+//! conversation runs in a separate task, so that a cancel and an answer are handled at any time.
 
 mod listing;
 mod output;
@@ -52,7 +52,7 @@ pub struct Arguments {
 const LONGEST_MESSAGE: usize = 64 << 20;
 /// The number of messages that are read ahead.
 const READ_AHEAD: usize = 64;
-/// The time for agents to end after the editor is gone.
+/// The time for agents to end after the editor has disconnected.
 const LEAVING: Duration = Duration::from_secs(2);
 
 const PARSE_ERROR: i64 = -32700;
@@ -125,7 +125,7 @@ impl Server {
                 session.end().await;
             }
         };
-        // Their guardians end the agents that are left when this process is gone.
+        // The guardians end the remaining agents when this process has ended.
         let _ = tokio::time::timeout(LEAVING, ending).await;
         Ok(())
     }
@@ -192,7 +192,9 @@ impl Server {
             "session/list" => listing::list(&self.host_environment, params).await.map(Some),
             "session/close" => self.close(params).await.map(Some),
             "session/prompt" => self.prompt(id, params).map(|()| None),
-            method => Err(Refusal::new(UNKNOWN_METHOD, format!("`{method}` is not offered"))),
+            method => {
+                Err(Refusal::new(UNKNOWN_METHOD, format!("method `{method}` is not supported")))
+            }
         }
     }
 
@@ -208,7 +210,7 @@ impl Server {
             return Err(Refusal::new(INVALID_PARAMS, "`cwd` must be an absolute path"));
         }
         if !cwd.is_dir() {
-            let message = format!("`cwd` is no directory: {}", cwd.display());
+            let message = format!("`cwd` is not a directory: {}", cwd.display());
             return Err(Refusal::new(INVALID_PARAMS, message));
         }
         let named = text(params, "sessionId");
@@ -219,7 +221,7 @@ impl Server {
             open.end().await;
         }
         let host_environment = HostEnvironment { cwd, ..self.host_environment.clone() };
-        // The path that is found is relative to the editor's directory, which need not be that of this process.
+        // The path is relative to the editor's directory, which may differ from that of this process.
         let found = || find_team_file(&host_environment).map(|it| host_environment.cwd.join(it));
         let options = ConversationOptions {
             team: self.team.clone().or_else(|| found().filter(|_| stored.is_none())),
@@ -235,14 +237,14 @@ impl Server {
         }
         let name = session.id().to_owned();
         let result = if stored.is_none() { json!({ "sessionId": name }) } else { json!({}) };
-        // Editors take no update of a session that they do not know yet.
+        // Editors reject updates of a session before its response.
         self.output.respond(id, Ok(result));
         self.output.update(&name, &session::commands());
         self.sessions.insert(name, session);
         Ok(None)
     }
 
-    /// Cancels what runs in a session, and closes it. It stays in the store.
+    /// Cancels the running prompt of a session and closes it. The session stays in the store.
     async fn close(&mut self, params: &Value) -> Result<Value, Refusal> {
         let name = text(params, "sessionId");
         let Some(session) = self.sessions.remove(&name) else {
@@ -265,7 +267,7 @@ impl Server {
             let left_out = prompt.left_out.join(", ");
             let message = match left_out.as_str() {
                 "" => "the prompt has no text".to_owned(),
-                _ => format!("the prompt has no text, and members read nothing else: {left_out}"),
+                _ => format!("the prompt has no text, and members read only text: {left_out}"),
             };
             return Err(Refusal::new(INVALID_PARAMS, message));
         }
@@ -286,12 +288,12 @@ impl Server {
 /// The length of a session's id.
 const SESSION_ID: usize = 36;
 
-/// The form of a stored session for editors.
+/// Whether an editor needs the messages of a stored session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum History {
-    /// Its messages.
+    /// They are sent.
     Repeat,
-    /// Nothing: it has them.
+    /// The editor has them.
     Keep,
 }
 
@@ -317,7 +319,7 @@ fn text(params: &Value, name: &str) -> String {
     params[name].as_str().unwrap_or_default().to_owned()
 }
 
-/// Reads messages in a thread of its own, which ends with the process.
+/// Reads messages in a separate thread, which ends with the process.
 fn read_messages() -> Receiver<String> {
     let (sender, messages) = channel(READ_AHEAD);
     std::thread::spawn(move || {
@@ -331,7 +333,7 @@ fn read_messages() -> Receiver<String> {
                 Ok(count) => count,
             };
             lines.push(&buffer[..count], |line| {
-                // A message that was cut is none; its sender learns so.
+                // A truncated message is invalid, and its sender gets an error.
                 let text = match line.left_out {
                     0 => String::from_utf8_lossy(line.bytes).into_owned(),
                     _ => "a message that is too long".to_owned(),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::updates::{kind_of, safe};
 use crate::terminal::stdout;
 
-/// Writes messages to the editor. Clones write to the same one.
+/// Writes messages to the editor. Clones share the connection.
 #[derive(Clone, Default)]
 pub(super) struct Output(Rc<State>);
 
@@ -21,7 +21,7 @@ struct State {
     is_gone: Cell<bool>,
     /// The number of the last request to the editor.
     asked: Cell<u64>,
-    /// The questions that wait, by the number of their request.
+    /// The open questions, by the number of their request.
     open: RefCell<HashMap<u64, (Controls, String)>>,
 }
 

@@ -71,7 +71,7 @@ fn address(uri: &str) -> String {
     address
 }
 
-/// Returns a text as a fenced code block, whatever is in it.
+/// Returns any text as a fenced code block.
 pub(super) fn fenced(language: &str, text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_become_one_text_and_what_is_no_text_is_named() {
+    fn blocks_become_one_text_and_other_data_is_named() {
         let prompt = Prompt::from_blocks(&[
             json!({"type": "text", "text": "See "}),
             json!({"type": "resource_link", "uri": "file:///a.rs", "name": "a.rs"}),

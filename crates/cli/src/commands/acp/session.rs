@@ -29,12 +29,12 @@ use crate::conversation::{self, Conversation, ConversationOptions};
 /// The maximum number of earlier messages that an editor gets.
 const MESSAGES: usize = 1_000;
 
-/// The commands of a prompt, and what they do.
+/// The commands of a prompt, with their descriptions.
 const COMMANDS: [(&str, &str, Option<&str>); 5] = [
     ("who", "show the members and whose turn is next", None),
     ("ledger", "show the ledger of the last prompt", Some("member")),
     ("cancel", "cancel the running turn", None),
-    ("undo", "show what undoing the last turn would do; `yes` does it", Some("[turn] [yes]")),
+    ("undo", "preview undoing the last turn; `yes` undoes it", Some("[turn] [yes]")),
     ("to", "send the next messages to these members, or to all", Some("member …")),
 ];
 
@@ -63,7 +63,7 @@ pub(super) struct EditorSession {
 
 #[derive(Default)]
 struct State {
-    /// The request of the prompt that runs.
+    /// The request of the running prompt.
     running: RefCell<Option<Value>>,
     is_cancelled: Cell<bool>,
 }
@@ -105,7 +105,7 @@ impl EditorSession {
         let id = conversation.coordinator.session().to_string();
         let controls = conversation.coordinator.controls();
         let state = Rc::new(State::default());
-        // A prompt is taken only while no other one runs.
+        // A prompt is accepted only while no other is running.
         let (prompts, asked) = channel(1);
         let replies = Replies {
             attachments: ProjectAttachments::new(&conversation, host_environment),
@@ -126,7 +126,7 @@ impl EditorSession {
         &self.id
     }
 
-    /// Writes the messages that the session has.
+    /// Sends the stored messages of the session.
     pub(super) fn repeat(&self, output: &Output) {
         let left_out = self.past.first().map_or(0, |first| first.number.0 - 1);
         if left_out > 0 {
@@ -141,7 +141,7 @@ impl EditorSession {
             let is_person = self.people.contains(&message.from);
             let kind = if is_person { "user_message_chunk" } else { "agent_message_chunk" };
             let mut text = safe(&message.text);
-            // Editors join successive chunks of a kind.
+            // Editors join successive chunks of the same kind.
             if !is_person || self.people.len() > 1 {
                 text = format!("\n\n**{}:** {text}", message.from);
             } else if last == kind {
@@ -156,7 +156,7 @@ impl EditorSession {
         self.state.running.borrow().is_some()
     }
 
-    /// Returns whether the prompt that runs is that of a request.
+    /// Returns whether the running prompt belongs to a request.
     pub(super) fn answers(&self, request: &Value) -> bool {
         self.state.running.borrow().as_ref() == Some(request)
     }
@@ -164,11 +164,11 @@ impl EditorSession {
     pub(super) fn prompt(&mut self, id: Value, prompt: Prompt) {
         self.state.running.replace(Some(id.clone()));
         self.state.is_cancelled.set(false);
-        // The task ends with this handle only, and waits for a prompt where the session is not busy.
+        // The task ends only with this handle, and waits for a prompt while the session is idle.
         let _ = self.prompts.try_send((id, prompt));
     }
 
-    /// Cancels the running prompt. Nothing happens where none runs.
+    /// Cancels the running prompt, if there is one.
     pub(super) fn cancel(&self) {
         if self.is_busy() {
             self.state.is_cancelled.set(true);
@@ -204,7 +204,7 @@ async fn past(conversation: &Conversation) -> anyhow::Result<Vec<ShownMessage>> 
     Ok(shown.collect())
 }
 
-/// The side of a session that answers.
+/// The task that answers the prompts of a session.
 struct Replies {
     id: String,
     conversation: Conversation,
@@ -222,7 +222,7 @@ impl Replies {
     async fn answer(mut self, mut prompts: Receiver<(Value, Prompt)>) {
         while let Some((id, prompt)) = self.next(&mut prompts).await {
             for left_out in &prompt.left_out {
-                let note = format!("left out, because members read text only: {left_out}");
+                let note = format!("left out, because members read only text: {left_out}");
                 self.notes.push(note);
             }
             for note in std::mem::take(&mut self.notes) {
@@ -230,7 +230,7 @@ impl Replies {
             }
             let mut outcome = self.reply(&prompt.text).await;
             if self.state.is_cancelled.get() {
-                // Whatever came of a prompt that was cancelled, its end is that.
+                // A cancelled prompt ends as cancelled, whatever its result.
                 self.cancel_waiting().await;
                 outcome = Ok("cancelled");
             }
@@ -241,11 +241,11 @@ impl Replies {
             };
             self.output.respond(&id, response);
         }
-        // What is not stored has no messages.
+        // A session without messages is not stored.
         let _ = self.conversation.discard().await;
     }
 
-    /// Waits for a prompt, and shows what others say and do in a session that is shared. The protocol permits updates
+    /// Waits for a prompt, and shows the messages and turns of others in a shared session. The protocol permits updates
     /// between two prompts.
     async fn next(&mut self, prompts: &mut Receiver<(Value, Prompt)>) -> Option<(Value, Prompt)> {
         let Self { id, conversation, events, output, notes, .. } = self;
@@ -271,7 +271,7 @@ impl Replies {
                     }
                 }
                 error = coordinator.watch() => {
-                    notes.push(format!("the session cannot be followed: {error}"));
+                    notes.push(format!("cannot follow the session: {error}"));
                     return prompts.recv().await;
                 }
             }
@@ -289,7 +289,7 @@ impl Replies {
         {
             self.who();
             if !after.trim().is_empty() {
-                self.say("\n\n*`/who` takes no text; what followed it was not sent.*");
+                self.say("\n\n*`/who` takes no argument; the text after it was not sent.*");
             }
             return Ok("end_turn");
         }
@@ -338,7 +338,7 @@ impl Replies {
         Ok("end_turn")
     }
 
-    /// Cancels the turns that wait after a prompt was cancelled. In a shared session they may be other people's.
+    /// Cancels the queued turns of a cancelled prompt, except in a shared session, where they may be other people's.
     async fn cancel_waiting(&mut self) {
         let coordinator = &mut self.conversation.coordinator;
         if coordinator.store().shared().is_none() {
@@ -359,7 +359,7 @@ impl Replies {
         let mut show = |SessionEvent { at, kind: event, .. }: &SessionEvent| {
             has_turns |= matches!(event, SessionEventKind::TurnStarted { .. });
             match event {
-                // A question that a rule or an earlier answer answers is over when it is asked.
+                // A question that a rule or an earlier answer decides has expired when it is asked.
                 SessionEventKind::PermissionAsked { member, question, expires_at, .. }
                     if *expires_at > at.0 =>
                 {
@@ -380,7 +380,7 @@ impl Replies {
         let running = conversation.coordinator.run();
         tokio::pin!(running);
         let stop = loop {
-            // A conversation that starts forgets what was cancelled before: a cancel that came first is repeated.
+            // Starting a conversation clears earlier cancels, so a cancel that came before the start is repeated.
             if state.is_cancelled.get() {
                 controls.cancel_turn();
             }
@@ -397,7 +397,7 @@ impl Replies {
             self.speaker.clone_from(person);
         }
         if !has_turns && matches!(stop, StopReason::Idle { .. }) {
-            let note = "*Stored; nobody was asked to answer.*";
+            let note = "*Stored; the message addresses no agent.*";
             output.update(id, &chunk("agent_message_chunk", note, None));
         }
         match stop {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Translates the events of one prompt.
 #[derive(Debug, Default)]
 pub(super) struct Updates {
-    /// The turn whose words were written last.
+    /// The turn that wrote last.
     speaks: Option<TurnId>,
     /// Whether the current text of each turn arrived in pieces.
     pieces: HashMap<(TurnId, &'static str), bool>,
@@ -115,7 +115,7 @@ impl Updates {
         if is_new && !text.is_empty() { self.words(turn, member, kind, text) } else { Vec::new() }
     }
 
-    /// Returns chunks that say who speaks, where another one spoke before.
+    /// Returns chunks, with the name of the member if another one wrote before.
     fn words(&mut self, turn: TurnId, member: &MemberName, kind: &str, text: &str) -> Vec<Value> {
         let mut chunks = Vec::new();
         if self.speaks != Some(turn) && kind == "agent_message_chunk" {

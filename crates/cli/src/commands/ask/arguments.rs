@@ -17,11 +17,11 @@ use convoke_thread::user_input::decode_prompt;
 use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
 use crate::outcome::UsageError;
-use crate::requests::Wanted;
+use crate::requests::RequestSelection;
 
 /// Ask a model one question, with this repository's instructions.
 ///
-/// The answer is streamed to standard output, and nothing else is. Options that are not given are taken
+/// Standard output is the streamed answer, and nothing else. Options that are not given are taken
 /// from an agent in `agents.toml`, in the user's configuration directory, else from `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -65,7 +65,7 @@ pub struct Arguments {
         requires = "thread",
         conflicts_with_all = ["prompt", "compact", "undo_compaction"]
     )]
-    pub(super) request: Option<Wanted>,
+    pub(super) request: Option<RequestSelection>,
     /// The agent in agents.toml whose settings are used
     #[arg(long, value_name = "NAME", default_value = "api")]
     agent: String,
@@ -105,7 +105,7 @@ pub struct Arguments {
 
 /// The endpoint and the model of a question.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ModelChoice {
     pub api: Api,
     /// The model; `None` if none was named.
     pub model: Option<String>,
@@ -154,7 +154,7 @@ impl Arguments {
         &self,
         home: &Home,
         remarks: &mut Vec<Diagnostic>,
-    ) -> anyhow::Result<Asked> {
+    ) -> anyhow::Result<ModelChoice> {
         let catalog = home.read_catalog()?;
         let (mut api, model) = self.configured(&catalog)?;
         // A configured wire format is kept; otherwise the other one is tried if the first fails.
@@ -202,7 +202,7 @@ impl Arguments {
         let is_openai = api.base_url.as_deref().is_some_and(|url| url.starts_with(OPENAI));
         let default = is_openai.then(|| DEFAULT_MODEL.to_owned());
         let model = self.model.clone().or(model).or(default);
-        Ok(Asked { api, model, is_wire_open })
+        Ok(ModelChoice { api, model, is_wire_open })
     }
 
     fn configured(&self, catalog: &Catalog) -> Result<(Api, Option<String>), UsageError> {

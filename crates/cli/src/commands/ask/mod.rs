@@ -2,7 +2,7 @@
 
 mod arguments;
 mod output;
-mod shown;
+mod shown_text;
 mod threads;
 
 use std::io::{ErrorKind, Write as _};
@@ -26,17 +26,17 @@ use convoke_thread::config::{DEFAULT_MODEL, Wire};
 use convoke_thread::pack::Pack;
 
 pub use self::arguments::Arguments;
-use self::arguments::Asked;
-use self::output::{Account, AskedThread, Printer, Streams, Watched};
+use self::arguments::ModelChoice;
+use self::output::{AnswerReport, AskedThread, LiveOutput, Printer, Streams};
 use crate::commands::sessions::sent::{Showing, show_thread};
 use crate::conversation::home::Home;
 use crate::conversation::store::open_store;
 use crate::conversation::trust::TrustedDirectories;
-use crate::following::{Followed, follow};
+use crate::following::{EndedTurn, follow};
 use crate::host_environment;
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
-use crate::requests::Wanted;
+use crate::requests::RequestSelection;
 use crate::terminal::stderr;
 use crate::threads::RestoredItems;
 
@@ -59,7 +59,7 @@ enum Task {
     /// Remove a thread.
     Forget(ThreadId),
     /// Show one request, or all.
-    Show(ThreadId, Wanted),
+    Show(ThreadId, RequestSelection),
     /// List the threads.
     List,
 }
@@ -162,9 +162,9 @@ impl Turn {
     async fn take(
         &self,
         arguments: &Arguments,
-        asked: &Asked,
+        asked: &ModelChoice,
         store: &AnyStore,
-    ) -> anyhow::Result<(Followed, Vec<u64>)> {
+    ) -> anyhow::Result<(EndedTurn, Vec<u64>)> {
         let agent = agent(arguments, asked, self, store.clone())?;
         let (thread, home) = (self.thread.as_ref(), &self.home);
         let turn = match &self.question {
@@ -172,9 +172,9 @@ impl Turn {
             None => agent.start_compaction(turn_input(String::new(), thread, home)?),
         };
         let watched = match arguments {
-            Arguments { json: true, .. } => Watched::Nothing,
-            Arguments { compact: true, .. } => Watched::Notes,
-            _ => Watched::Answer,
+            Arguments { json: true, .. } => LiveOutput::Nothing,
+            Arguments { compact: true, .. } => LiveOutput::Notes,
+            _ => LiveOutput::Answer,
         };
         let mut printer = Printer::new(Streams::of_process(), watched, agent.redactor());
         let mut requests = Vec::new();
@@ -192,7 +192,7 @@ impl Turn {
 }
 
 /// Asks the server for its models, and takes the first.
-async fn listed_model(asked: &Asked) -> anyhow::Result<String> {
+async fn listed_model(asked: &ModelChoice) -> anyhow::Result<String> {
     let usage = |error: String| UsageError(error);
     let env: Vec<_> = std::env::vars_os().collect();
     let base_url = asked.api.base_url.as_deref().unwrap_or_default();
@@ -206,28 +206,28 @@ async fn listed_model(asked: &Asked) -> anyhow::Result<String> {
         Some(model) => (model, "the first that the server lists"),
         None => (DEFAULT_MODEL.to_owned(), "because the server lists none"),
     };
-    writeln!(stderr(), "model {model}, {why}; --model names another")?;
+    writeln!(stderr(), "model {model}, {why}; --model selects another")?;
     Ok(model)
 }
 
 /// Writes the report of an ended turn and returns the outcome of the command.
 async fn conclude(
-    followed: Followed,
+    followed: EndedTurn,
     requests: &[u64],
     arguments: &Arguments,
     store: &AnyStore,
 ) -> anyhow::Result<Outcome> {
-    let Followed { ended, thread, shown } = followed;
+    let EndedTurn { ended, thread, shown } = followed;
     // A request is stored before its connection is refused.
     let is_refused = matches!(&ended.verdict, Verdict::Failed(failure) if failure.reason == FailureReason::Unreachable);
     let thread = match &ended.resume {
-        Some(resume) => Some(AskedThread::GoesOn(resume.session.clone())),
+        Some(resume) => Some(AskedThread::Continuable(resume.session.clone())),
         None => thread.filter(|_| is_refused || !requests.is_empty()).map(AskedThread::OnlySent),
     };
     let is_shown = arguments.json || arguments.explain;
     let requests = if is_shown { requests } else { &[] };
-    let account = Account::read(&ended, thread, requests, store).await?;
-    output::write(&account, arguments)?;
+    let report = AnswerReport::read(&ended, thread, requests, store).await?;
+    output::write(&report, arguments)?;
     let is_unread = matches!(&shown, Err(error) if error.kind() == ErrorKind::BrokenPipe);
     match ended.verdict {
         Verdict::Cancelled | Verdict::Withdrawn if is_unread => {
@@ -254,7 +254,7 @@ async fn conclude(
 
 fn agent(
     arguments: &Arguments,
-    asked: &Asked,
+    asked: &ModelChoice,
     turn: &Turn,
     store: AnyStore,
 ) -> anyhow::Result<ModelAgent> {

@@ -14,7 +14,7 @@ use convoke_session::AnyStore;
 use serde_json::json;
 
 use super::Arguments;
-use super::shown::{Fresh, Shown};
+use super::shown_text::{NewText, ShownText};
 use crate::diagnostics;
 use crate::program;
 use crate::requests::{retry, tokens, write_ledger};
@@ -22,14 +22,14 @@ use crate::terminal::{Paint, Screen, ledger_style, printable, stderr, stdout};
 use crate::threads::{RestoredItems, compacted};
 
 /// The report of an answer.
-pub(super) struct Account<'a> {
+pub(super) struct AnswerReport<'a> {
     pub ended: &'a TurnResult,
     pub thread: Option<AskedThread>,
     /// The requests of the turn, with their ledgers.
     requests: Vec<(RequestRecord<()>, RequestTexts)>,
 }
 
-impl<'a> Account<'a> {
+impl<'a> AnswerReport<'a> {
     /// Reads the requests of these numbers from the store.
     pub async fn read(
         ended: &'a TurnResult,
@@ -52,7 +52,7 @@ impl<'a> Account<'a> {
 /// The thread of a question.
 pub(super) enum AskedThread {
     /// It can be continued.
-    GoesOn(String),
+    Continuable(String),
     /// Its first turn failed: only the requests are stored.
     OnlySent(String),
 }
@@ -60,7 +60,7 @@ pub(super) enum AskedThread {
 impl AskedThread {
     fn name(&self) -> &str {
         match self {
-            Self::GoesOn(name) | Self::OnlySent(name) => name,
+            Self::Continuable(name) | Self::OnlySent(name) => name,
         }
     }
 }
@@ -91,7 +91,7 @@ impl Streams<Screen, Screen> {
 
 /// The part of a turn that is shown while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Watched {
+pub(super) enum LiveOutput {
     /// The answer and notes.
     Answer,
     /// Only notes: a summary is not an answer.
@@ -103,23 +103,23 @@ pub(super) enum Watched {
 /// Prints an answer as it is streamed.
 pub(super) struct Printer<O, E> {
     streams: Streams<O, E>,
-    watched: Watched,
+    watched: LiveOutput,
     redactor: Redactor,
     /// Redacts the message that is being written, also secrets that are split between two pieces.
     pieces: StreamRedactor,
-    shown: Shown,
+    shown: ShownText,
     is_first: bool,
     is_in_line: bool,
 }
 
 impl<O: Write, E: Write> Printer<O, E> {
-    pub fn new(streams: Streams<O, E>, watched: Watched, redactor: Redactor) -> Self {
+    pub fn new(streams: Streams<O, E>, watched: LiveOutput, redactor: Redactor) -> Self {
         Self {
             streams,
             watched,
             pieces: redactor.stream(),
             redactor,
-            shown: Shown::default(),
+            shown: ShownText::default(),
             is_first: true,
             is_in_line: false,
         }
@@ -127,7 +127,7 @@ impl<O: Write, E: Write> Printer<O, E> {
 
     pub fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
         match (&event.kind, self.watched) {
-            (_, Watched::Nothing) | (EventKind::Text { .. }, Watched::Notes) => Ok(()),
+            (_, LiveOutput::Nothing) | (EventKind::Text { .. }, LiveOutput::Notes) => Ok(()),
             (EventKind::Text { text, part: TextPart::Delta }, _) => {
                 let text = self.pieces.push(text);
                 let fresh = self.shown_piece(&text);
@@ -143,7 +143,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             }
             (EventKind::Request { .. }, _) => {
                 // A new message begins.
-                self.shown = Shown::default();
+                self.shown = ShownText::default();
                 Ok(())
             }
             (kind @ EventKind::Retry { .. }, _) => {
@@ -173,15 +173,15 @@ impl<O: Write, E: Write> Printer<O, E> {
         self.print(fresh)
     }
 
-    fn shown_piece<'t>(&mut self, text: &'t str) -> (Fresh<'t>, bool) {
+    fn shown_piece<'t>(&mut self, text: &'t str) -> (NewText<'t>, bool) {
         let is_begun = !self.shown.is_empty();
         (self.shown.piece(text), is_begun)
     }
 
-    fn print(&mut self, (fresh, is_begun): (Fresh<'_>, bool)) -> io::Result<()> {
+    fn print(&mut self, (fresh, is_begun): (NewText<'_>, bool)) -> io::Result<()> {
         let (text, continues) = match &fresh {
-            Fresh::More(text) => (*text, is_begun),
-            Fresh::Anew(text) => (text.as_str(), false),
+            NewText::More(text) => (*text, is_begun),
+            NewText::Anew(text) => (text.as_str(), false),
         };
         if text.is_empty() {
             return Ok(());
@@ -206,31 +206,31 @@ impl<O: Write, E: Write> Printer<O, E> {
 }
 
 /// Writes the report of an answer.
-pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<()> {
+pub(super) fn write(report: &AnswerReport<'_>, arguments: &Arguments) -> io::Result<()> {
     if arguments.json {
-        return write_json(account);
+        return write_json(report);
     }
-    if arguments.compact && account.ended.verdict == Verdict::Done {
-        let text = compacted("the thread", &account.ended.reply, "--undo-compaction");
+    if arguments.compact && report.ended.verdict == Verdict::Done {
+        let text = compacted("the thread", &report.ended.reply, "--undo-compaction");
         writeln!(stdout(), "{text}")?;
     }
     let mut err = stderr();
     let paint = Paint::for_stream(&err);
     if arguments.explain {
-        for (request, texts) in &account.requests {
+        for (request, texts) in &report.requests {
             writeln!(err, "POST {}", request.meta.path)?;
             write_ledger(&mut err, texts, &request.meta, ledger_style(&stderr()))?;
         }
-        if let Some(usage) = account.ended.usage {
+        if let Some(usage) = report.ended.usage {
             writeln!(err, "the provider counted {}", tokens(&usage))?;
         }
     }
-    if let Some(thread) = &account.thread {
+    if let Some(thread) = &report.thread {
         let hint = match thread {
-            AskedThread::GoesOn(name) => format!("thread {name}"),
+            AskedThread::Continuable(name) => format!("thread {name}"),
             AskedThread::OnlySent(name) => {
                 let program = program::name();
-                let what = if account.ended.verdict.is_sent() {
+                let what = if report.ended.verdict.is_sent() {
                     "the requests are stored"
                 } else {
                     "nothing was sent; the request is stored"
@@ -240,7 +240,7 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
         };
         writeln!(err, "{}", paint.faint(&hint))?;
     }
-    diagnostics::show(&account.ended.diagnostics, paint, &mut err)
+    diagnostics::show(&report.ended.diagnostics, paint, &mut err)
 }
 
 /// Writes the report of an undone compaction.
@@ -256,8 +256,8 @@ pub(super) fn write_undone(
     writeln!(stdout(), "{value}")
 }
 
-fn write_json(account: &Account<'_>) -> io::Result<()> {
-    let Account { ended, thread, requests } = account;
+fn write_json(report: &AnswerReport<'_>) -> io::Result<()> {
+    let AnswerReport { ended, thread, requests } = report;
     let requests = requests.iter().map(|(record, texts)| {
         let meta = &record.meta;
         Ok(json!({
@@ -270,7 +270,7 @@ fn write_json(account: &Account<'_>) -> io::Result<()> {
     let value = json!({
         "version": 1,
         "thread": thread.as_ref().map(AskedThread::name),
-        "goesOn": matches!(thread, Some(AskedThread::GoesOn(_))),
+        "goesOn": matches!(thread, Some(AskedThread::Continuable(_))),
         "model": ended.model,
         "reply": ended.reply,
         "outcome": ended.verdict,
@@ -292,7 +292,7 @@ mod tests {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let paint = Paint::Plain;
         let streams = Streams { out: &mut out, err: &mut err, is_terminal, are_one: false, paint };
-        let mut printer = Printer::new(streams, Watched::Answer, Redactor::default());
+        let mut printer = Printer::new(streams, LiveOutput::Answer, Redactor::default());
         for kind in events {
             printer.event(&Event::own(kind)).unwrap();
         }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_server_says_steers_a_terminal() {
+    fn no_text_of_a_server_controls_the_terminal() {
         let events = || {
             vec![
                 EventKind::Retry {

@@ -37,17 +37,17 @@ pub(super) async fn resolve(store: &AnyStore, name: ThreadId) -> anyhow::Result<
             let at = store.requests(&thread).await?.last().map(|it| it.meta.at);
             last = last.max(Some((at, thread)));
         }
-        let none = || UsageError("--thread: there is no thread yet".to_owned());
+        let none = || UsageError("--thread: no threads yet".to_owned());
         return Ok(last.map(|(_, thread)| thread).ok_or_else(none)?);
     }
     threads.retain(|thread| thread.as_str().starts_with(name.as_str()));
     match &threads[..] {
         [one] => Ok(one.clone()),
-        [] => Err(UsageError(format!("--thread: there is no thread {name}")).into()),
+        [] => Err(UsageError(format!("--thread: no thread {name}")).into()),
         several => {
             let several: Vec<&str> = several.iter().map(ThreadId::as_str).collect();
             let several = several.join(", ");
-            Err(UsageError(format!("--thread: {name} begins several ids: {several}")).into())
+            Err(UsageError(format!("--thread: {name} matches several threads: {several}")).into())
         }
     }
 }
@@ -63,7 +63,7 @@ pub(super) async fn expect_own(store: &AnyStore, task: &Task) -> anyhow::Result<
     };
     let refused = |why: String| Err(UsageError(format!("--thread: {why}")).into());
     match store.thread_owner(thread).await? {
-        None => refused(format!("there is no thread {thread}")),
+        None => refused(format!("no thread {thread}")),
         Some(ThreadOwner::Session(session)) => {
             let (program, id) = (program::name(), short(session));
             let member = thread.member_of(session);
@@ -85,7 +85,7 @@ pub(super) async fn expect_own(store: &AnyStore, task: &Task) -> anyhow::Result<
 /// A thread in the list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
+struct ThreadRow {
     thread: ThreadId,
     /// `None` if an earlier version wrote the thread and stored no requests.
     first_question: Option<String>,
@@ -102,7 +102,7 @@ struct Listed {
 pub(super) async fn list(store: &AnyStore, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut threads = Vec::new();
     for thread in store.lone_threads().await? {
-        threads.push(Listed::read(store, thread).await?);
+        threads.push(ThreadRow::read(store, thread).await?);
     }
     // Thread ids sort by creation time.
     threads.sort_by_cached_key(|it| Reverse((it.last_request_at, it.thread.clone())));
@@ -113,7 +113,7 @@ pub(super) async fn list(store: &AnyStore, arguments: &Arguments) -> anyhow::Res
     let mut out = stdout();
     let paint = Paint::for_stream(&out);
     if threads.is_empty() {
-        writeln!(out, "There are no threads yet; `convoke ask` starts one.")?;
+        writeln!(out, "No threads yet; `convoke ask` starts one.")?;
     }
     let now = now();
     for thread in &threads {
@@ -122,7 +122,7 @@ pub(super) async fn list(store: &AnyStore, arguments: &Arguments) -> anyhow::Res
     Ok(Outcome::Done)
 }
 
-impl Listed {
+impl ThreadRow {
     async fn read(store: &AnyStore, thread: LoneThread) -> anyhow::Result<Self> {
         let LoneThread { id, bytes: stored_bytes } = thread;
         let requests = store.requests(&id).await?;
@@ -179,7 +179,7 @@ pub(super) async fn forget(
     arguments: &Arguments,
 ) -> anyhow::Result<Outcome> {
     if !store.remove_lone_thread(thread).await? {
-        return Err(UsageError(format!("--thread: there is no thread {thread}")).into());
+        return Err(UsageError(format!("--thread: no thread {thread}")).into());
     }
     if arguments.json {
         write_json(&json!({"version": 1, "removed": thread.as_str()}))?;

@@ -8,7 +8,7 @@ use convoke_chat::{
     Attachments as _, InputParser, PromptView, SentPrompt, UserAction, help, printable,
     read_last_prompt,
 };
-use convoke_server::{ActionError, Done, SessionRequest};
+use convoke_server::{ActionError, ActionResult, SessionRequest};
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::file_changes::{UndoConsent, UndoRequest};
@@ -118,7 +118,7 @@ impl LineChat {
             let mut ends = signal(SignalKind::terminate())?;
             let line = tokio::select! {
                 biased;
-                // What others say and do is shown as it comes.
+                // Messages and turns of others are shown as they arrive.
                 Some(event) = self.events.recv(), if is_shared => {
                     self.show.event(&event)?;
                     continue;
@@ -188,9 +188,7 @@ impl LineChat {
             UserAction::Continue => self.go_on().await,
             UserAction::Undo { turn, consent } => self.undo(turn, consent).await,
             UserAction::Look(what, member) => self.look(what, member).await,
-            UserAction::Edit(_) => {
-                Err(UsageError("there is no terminal for an editor".to_owned()).into())
-            }
+            UserAction::Edit(_) => Err(UsageError("an editor needs a terminal".to_owned()).into()),
             UserAction::Help => self.help(),
             // No turn runs between two lines.
             UserAction::Cancel | UserAction::Quit => Ok(()),
@@ -215,7 +213,7 @@ impl LineChat {
             }
         };
         let is_done = done.is_ok();
-        let done = done.map(|message| Done { message, waits: false });
+        let done = done.map(|message| ActionResult { message, waits: false });
         // The client may have disconnected.
         let _ = reply.send(done.map_err(|error| ActionError(error.to_string())));
         if is_done { self.go_on().await } else { Ok(()) }
@@ -292,7 +290,7 @@ fn write_json(value: &Value) -> anyhow::Result<()> {
 /// The number of lines that are read ahead.
 const LINES_AHEAD: usize = 64;
 
-/// Reads lines in a thread of its own, which ends with the process: a read of standard input cannot be
+/// Reads lines in a separate thread, which ends with the process: a read of standard input cannot be
 /// interrupted.
 fn read_lines() -> Receiver<io::Result<String>> {
     let (sender, lines) = channel(LINES_AHEAD);

@@ -37,10 +37,10 @@ pub struct Arguments {
     /// The recipient of messages that name none [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
-    /// Whether the terminal's bell rings when a turn needs you; `CONVOKE_BELL` sets the default
+    /// When to ring the terminal's bell; `CONVOKE_BELL` sets the default
     #[arg(long, value_name = "WHEN", value_enum)]
     bell: Option<Bell>,
-    /// Serve a page of this conversation too
+    /// Also serve a page of this conversation
     #[arg(long)]
     page: bool,
     /// Read lines, and write one JSON event per line

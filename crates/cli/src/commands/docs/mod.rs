@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, page, stdout, width};
 
-/// Shows a page of the documentation, or the list of its pages.
+/// Show a page of the documentation, or the list of its pages.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The page; without it, the pages are listed
@@ -91,9 +91,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let topics = || PAGES.iter().map(|(topic, _)| *topic);
         let hint = match nearest(topic, topics()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the pages are: {}", topics().collect::<Vec<_>>().join(", ")),
+            None => format!("pages: {}", topics().collect::<Vec<_>>().join(", ")),
         };
-        return Err(UsageError(format!("there is no page `{topic}`; {hint}")).into());
+        return Err(UsageError(format!("no page `{topic}`; {hint}")).into());
     };
     if arguments.json {
         writeln!(out, "{}", json!({"topic": topic, "title": title(text), "text": text}))?;

@@ -31,7 +31,7 @@ impl Tools for DirectoryTools {
             tool(
                 "explain",
                 "Returns which instruction files and skills Claude Code, Gemini CLI and Codex load in a directory, in \
-                 what order, how many bytes, what is cut and by which rule. JSON, as of `convoke explain --json`.",
+                 what order, how many bytes, what is cut and by which rule. JSON, as written by `convoke explain --json`.",
                 json!({
                     "path": text("The directory; by default the one that this server runs in."),
                     "agents": { "type": "array", "items": { "type": "string" }, "description": agents },
@@ -41,14 +41,14 @@ impl Tools for DirectoryTools {
             tool(
                 "capture_diff",
                 "Compares two captures that `convoke capture --save` wrote: the parts of the request that were added, \
-                 removed and changed. JSON, as of `convoke capture --diff A B --json`.",
+                 removed and changed. JSON, as written by `convoke capture --diff A B --json`.",
                 json!({ "a": text("The directory of the first."), "b": text("The directory of the second.") }),
                 &["a", "b"],
             ),
             tool(
                 "assemble",
                 "Assembles a prompt from messages within its budget, and returns it with its ledger: the source of \
-                 every byte, and what was cut. JSON, as of `convoke assemble`.",
+                 every byte, and what was cut. JSON, as written by `convoke assemble`.",
                 json!({
                     "agent": text("The type of agent, such as claude or codex."),
                     "input": { "type": "object", "description": "The input of the assembler." },
@@ -85,7 +85,7 @@ impl Tools for DirectoryTools {
     }
 
     fn instructions(&self) -> &'static str {
-        "What coding agents load in a directory, what they send to their models, and the prompt engine of Convoke."
+        "Shows which files coding agents load in a directory, compares the requests that they send, and assembles prompts."
     }
 }
 

@@ -1,7 +1,7 @@
 //! `convoke mcp`: tools for agents and editors, over the Model Context Protocol.
 //!
-//! Started for a turn of a conversation, whose socket and secret are in the environment, it offers the tools of the
-//! team. Elsewhere it offers what Convoke knows about a directory. Standard output carries protocol and nothing else.
+//! Started for a turn, with its socket and secret in the environment, it offers the tools of the
+//! team. Elsewhere it offers tools about a directory. Standard output carries only the protocol.
 
 mod alone;
 mod team;

@@ -44,7 +44,7 @@ impl Tools for TeamClient {
             call.answer()
         });
         let TeamAnswer { text, is_error } = answer.unwrap_or_else(|error| {
-            TeamAnswer::error(format!("the conversation cannot be reached: {error}"))
+            TeamAnswer::error(format!("cannot reach the conversation: {error}"))
         });
         Some(ToolResult { text, is_error })
     }

@@ -1,7 +1,7 @@
-//! `convoke node`: takes turns of sessions in a shared store.
+//! `convoke node`: runs turns of sessions in a shared store.
 
-mod offered;
-mod shown;
+mod offer;
+mod output;
 mod turns;
 
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ use convoke_session::{AnyStore, StoreError};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use self::offered::offered;
-use self::shown::Shown;
+use self::offer::offered;
+use self::output::NodeOutput;
 use self::turns::Turns;
-use crate::conversation::origin::{self, Places};
+use crate::conversation::origin::{self, ProjectDirectories};
 use crate::conversation::store::open_store;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
@@ -30,8 +30,8 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// Run turns of sessions in a shared store.
 ///
-/// Needs --store. A node runs the turns whose agents it has. SIGTERM or Ctrl-C ends it: the first lets running turns
-/// end, the second offers them to other nodes.
+/// Needs --store. A node runs the turns of agents that it has. The first SIGTERM or Ctrl-C waits for running turns
+/// to end, the second offers them to other nodes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   convoke node --store postgres://convoke@db.example/team
@@ -41,19 +41,19 @@ pub struct Arguments {
     /// The name of the node, which members select with `node = "NAME"` [default: the name of this machine]
     #[arg(long, value_name = "NAME", value_parser = label)]
     name: Option<String>,
-    /// The agents that it runs, each with a version if it matters (`codex@0.166`) [default: those installed]
+    /// The agents to run, with a version if it matters (`codex@0.166`) [default: all installed agents]
     #[arg(long, value_name = "AGENT", value_delimiter = ',')]
     offer: Vec<String>,
-    /// Another name that members can select
+    /// An additional name that members can select
     #[arg(long, value_name = "LABEL", value_delimiter = ',', value_parser = label)]
     label: Vec<String>,
-    /// A directory of another machine, and the one here with the same files
+    /// A directory of another machine, and the directory here that has the same files
     #[arg(long, value_name = "FROM=TO", value_parser = mapping)]
     map: Vec<(PathBuf, PathBuf)>,
     /// A git repository of this machine; sessions find it by its remote [default without --map: the working directory]
     #[arg(long, value_name = "DIR", value_parser = directory)]
     project: Vec<PathBuf>,
-    /// The maximum number of turns at the same time
+    /// The maximum number of concurrent turns
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
     /// Write one JSON event per line
@@ -73,13 +73,13 @@ fn mapping(text: &str) -> Result<(PathBuf, PathBuf), String> {
 
 fn directory(text: &str) -> Result<PathBuf, String> {
     let directory = PathBuf::from(text);
-    if directory.is_dir() { Ok(directory) } else { Err(format!("no directory `{text}` here")) }
+    if directory.is_dir() { Ok(directory) } else { Err(format!("`{text}` is not a directory")) }
 }
 
 /// Parses a name by which members can ask for the node.
 fn label(text: &str) -> Result<String, String> {
     if text.trim().is_empty() || text.chars().any(char::is_control) {
-        Err("a name has a character that is not white space, and no control characters".to_owned())
+        Err("a name must not be blank or contain control characters".to_owned())
     } else {
         Ok(text.to_owned())
     }
@@ -106,7 +106,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
     for repository in &projects {
         if origin::of_directory(repository, &host_environment).is_none() {
             return Err(UsageError(format!(
-                "no session finds --project {}: it is no git repository with a commit and a remote `origin`",
+                "--project {}: must be a git repository with a commit and a remote `origin`, by which sessions find it",
                 repository.display()
             ))
             .into());
@@ -120,14 +120,14 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
         projects.push(host_environment.cwd.clone());
     }
     let registration = register(&shared, &name, &offer, &holder).await?;
-    let shown = Shown::new(arguments.json);
+    let shown = NodeOutput::new(arguments.json);
     shown.started(&name, &offer)?;
     let turns = Turns {
         store,
         shared: shared.clone(),
         name,
         offer,
-        places: Places { mapped: arguments.map, projects },
+        places: ProjectDirectories { mapped: arguments.map, projects },
         host_environment: Arc::new(host_environment),
         holder,
         shown,
@@ -143,7 +143,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
     };
     let _ = tokio::time::timeout(shared.lease_duration(), left).await;
     ended?;
-    shown.note("ended")?;
+    shown.note("stopped")?;
     Ok(Outcome::Done)
 }
 
@@ -175,7 +175,7 @@ async fn take_turns(
     let mut interrupts = signal(SignalKind::interrupt())?;
     let shown = turns.shown;
     let (draining, is_draining) = watch::channel(false);
-    let beats = Beats {
+    let beats = Heartbeat {
         shared,
         registration,
         offer: turns.offer.clone(),
@@ -194,25 +194,26 @@ async fn take_turns(
         }
         if draining.send_replace(true) {
             // Dropping the turns ends their agents; other nodes run them again.
-            shown.note("ending now; running turns are offered to other nodes")?;
+            shown.note("stopping now; running turns are offered to other nodes")?;
             return Ok(());
         }
-        shown
-            .note("draining: running turns end, no new ones are taken; a second signal ends now")?;
+        shown.note(
+            "draining: waiting for running turns, starting no new ones; a second signal stops now",
+        )?;
     }
 }
 
-/// The heartbeats of a node, with what it offers. Its turns have leases of their own.
-struct Beats<'n> {
+/// The heartbeat of a node, with its offer. Its turns have separate leases.
+struct Heartbeat<'n> {
     shared: &'n PostgresStore,
     registration: &'n NodeRegistration,
     offer: NodeOffer,
     left: watch::Receiver<Vec<LeftTurn>>,
     draining: watch::Receiver<bool>,
-    shown: Shown,
+    shown: NodeOutput,
 }
 
-impl Beats<'_> {
+impl Heartbeat<'_> {
     /// Sends heartbeats until another process has the name of the node.
     async fn run(mut self) -> anyhow::Result<()> {
         let lease = self.shared.lease_duration();
@@ -223,9 +224,9 @@ impl Beats<'_> {
             let beat = self.shared.beat_node(self.registration, &self.offer);
             match tokio::time::timeout(lease, beat).await {
                 Ok(Ok(true)) => self.shown.reach(&mut is_away, None)?,
-                Ok(Ok(false)) => anyhow::bail!("another process has the name of this node"),
+                Ok(Ok(false)) => anyhow::bail!("another process uses the name of this node"),
                 Ok(Err(error)) => self.shown.reach(&mut is_away, Some(&error.to_string()))?,
-                Err(_) => self.shown.reach(&mut is_away, Some("it does not answer"))?,
+                Err(_) => self.shown.reach(&mut is_away, Some("no response"))?,
             }
             tokio::select! {
                 () = tokio::time::sleep(lease / 3) => {}

@@ -18,20 +18,20 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::LOOK;
-use super::shown::Shown;
+use super::output::NodeOutput;
 use crate::conversation::node_team::NodeTeam;
-use crate::conversation::origin::Places;
+use crate::conversation::origin::ProjectDirectories;
 
-/// The time for which a turn that cannot run here is left to other nodes: at first, and after it was looked at again and
-/// again.
+/// The time for which a turn that cannot run here is left to other nodes: at first, and at most, after repeated
+/// checks.
 const EXCLUDED: Duration = Duration::from_mins(1);
 const LONGEST_EXCLUDED: Duration = Duration::from_hours(1);
-/// The most turns that are left to other nodes.
+/// The maximum number of turns that are left to other nodes.
 const MOST_EXCLUDED: usize = 100_000;
-/// The most sessions whose answers are remembered.
+/// The maximum number of sessions whose answers are remembered.
 const MOST_REMEMBERED: usize = 1000;
 
-/// The most turns left to other nodes that people are told of, and the characters of the reason.
+/// The maximum number of turns left to other nodes that are reported, and of the characters of a reason.
 const MOST_REPORTED: usize = 64;
 const LONGEST_PROBLEM: usize = 500;
 
@@ -51,29 +51,29 @@ pub(super) struct Turns {
     pub(super) shared: PostgresStore,
     pub(super) name: String,
     pub(super) offer: NodeOffer,
-    pub(super) places: Places,
+    pub(super) places: ProjectDirectories,
     pub(super) host_environment: Arc<HostEnvironment>,
     pub(super) holder: Holder,
-    pub(super) shown: Shown,
-    /// The most turns at the same time.
+    pub(super) shown: NodeOutput,
+    /// The maximum number of concurrent turns.
     pub(super) most: usize,
     /// The answers that people gave for each session, which hold for its next turns.
     pub(super) answers: Mutex<HashMap<SessionId, SessionAnswers>>,
-    /// The turns that were left to other nodes, as people are told.
+    /// The turns that were left to other nodes, as reported.
     pub(super) left: watch::Sender<Vec<LeftTurn>>,
 }
 
 /// A claimed session, and the turn that is left to other nodes, if there is one.
-type Taken = (SessionId, anyhow::Result<Option<LeftTurn>>);
+type ClaimResult = (SessionId, anyhow::Result<Option<LeftTurn>>);
 
 impl Turns {
     /// Runs turns until it is asked to stop and the running ones have ended. Dropping it earlier terminates the agents.
     pub(super) async fn take(self, mut draining: watch::Receiver<bool>) -> anyhow::Result<()> {
         let this = Arc::new(self);
-        let mut running: JoinSet<Taken> = JoinSet::new();
+        let mut running: JoinSet<ClaimResult> = JoinSet::new();
         let mut excluded = Excluded::new();
         let mut is_refused = false;
-        // Before the first look: what is offered after that is announced.
+        // Subscribed before the first search: later offers are announced.
         let mut commits = this.shared.listen().await.ok();
         loop {
             let is_draining = *draining.borrow_and_update();
@@ -91,7 +91,7 @@ impl Turns {
                         continue;
                     }
                     Ok(None) => this.shown.reach(&mut is_refused, None)?,
-                    // The heartbeats of the node say so.
+                    // The heartbeat reports it.
                     Err(error) if error.is_transient() => {}
                     Err(error) if error.is_refusal() => {
                         this.shown.reach(&mut is_refused, Some(&error.to_string()))?;
@@ -146,8 +146,8 @@ impl Turns {
         }
     }
 
-    /// Notes the end of a turn.
-    fn note(&self, (session, taken): Taken, excluded: &mut Excluded) -> anyhow::Result<()> {
+    /// Records the end of a turn.
+    fn note(&self, (session, taken): ClaimResult, excluded: &mut Excluded) -> anyhow::Result<()> {
         let left = match taken {
             Ok(left) => left,
             Err(error) => return Ok(self.shown.failed(session, &format!("{error:#}"))?),
@@ -181,7 +181,7 @@ impl Turns {
         let duration = self.shared.lease_duration();
         let ran = tokio::select! {
             ran = self.run(session, lease) => ran,
-            // What hangs with its connection is ended.
+            // Ends whatever waits for a lost connection.
             () = async { lost.await; tokio::time::sleep(duration).await } => {
                 Err(StoreError::LeaseLost { session }.into())
             }
@@ -208,7 +208,7 @@ impl Turns {
         } else {
             let directory = &session.began.directory;
             Err(anyhow::anyhow!(
-                "it has no directory for {directory}: start it there, with --map {directory}=DIR, or with \
+                "no directory here for {directory}: start the node there, with --map {directory}=DIR, or with \
                  --project DIR for its repository"
             ))
         };

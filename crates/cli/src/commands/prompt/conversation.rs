@@ -81,7 +81,7 @@ fn read_messages(path: &Path) -> Result<Value, UsageError> {
         if let Value::Object(object) = &mut message {
             object.entry("id").or_insert_with(|| json!(NO_ID));
         }
-        // Checked here too, where the line is known.
+        // Also checked here, where the line number is known.
         ConversationMessage::from_json_with_id(message.clone())
             .map_err(|error| invalid(path, index + 1, &error.to_string()))?;
         messages.push(message);

@@ -13,7 +13,7 @@ use clap_complete::ArgValueCompleter;
 use convoke_agent::adapter::escaping;
 use convoke_core::{AgentContext, AssemblerOutput, ContextManager, ContextOptions, Hooks};
 
-use self::output::Shown;
+use self::output::PromptOutput;
 use crate::commands::completions;
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, TEAM_FILE, UserConfiguration, find_team_file};
@@ -33,7 +33,7 @@ pub struct Arguments {
     /// The team file [default: convoke.toml here or in a parent directory, up to the repository's root]
     #[arg(long, value_name = "FILE")]
     team: Option<PathBuf>,
-    /// Use the conversation of a stored session: its id, the beginning or end of it, or `last`
+    /// Use the conversation of a stored session: its id, the beginning or end of its id, or `last`
     #[arg(
         long,
         value_name = "ID",
@@ -73,11 +73,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         None => assemble(arguments)?,
     };
     let shown = if arguments.json {
-        Shown::Json
+        PromptOutput::Json
     } else if arguments.system {
-        Shown::System
+        PromptOutput::System
     } else {
-        Shown::Prompt
+        PromptOutput::Prompt
     };
     output::write(&prompt, shown, arguments)?;
     Ok(arguments.deny.outcome(prompt.diagnostics.iter().map(|diagnostic| diagnostic.code)))

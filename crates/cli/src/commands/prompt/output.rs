@@ -16,7 +16,7 @@ use crate::tokens;
 
 /// The content of standard output.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Shown {
+pub(super) enum PromptOutput {
     Prompt,
     System,
     Json,
@@ -25,7 +25,7 @@ pub(super) enum Shown {
 /// Writes the prompt to standard output, and its ledger and diagnostics to standard error.
 pub(super) fn write(
     prompt: &AssemblerOutput<'_>,
-    shown: Shown,
+    shown: PromptOutput,
     arguments: &Arguments,
 ) -> io::Result<()> {
     let mut err = stderr();
@@ -33,10 +33,10 @@ pub(super) fn write(
         write!(err, "{}", DebugSend(prompt))?;
     }
     match shown {
-        Shown::Json => return write_json(prompt, arguments),
-        Shown::Prompt if stdout().is_terminal() => write_parts(prompt)?,
-        Shown::Prompt => write_text(&prompt.prompt)?,
-        Shown::System => write_text(prompt.system_flag.as_deref().unwrap_or_default())?,
+        PromptOutput::Json => return write_json(prompt, arguments),
+        PromptOutput::Prompt if stdout().is_terminal() => write_parts(prompt)?,
+        PromptOutput::Prompt => write_text(&prompt.prompt)?,
+        PromptOutput::System => write_text(prompt.system_flag.as_deref().unwrap_or_default())?,
     }
     let paint = Paint::for_stream(&err);
     if arguments.explain {
@@ -66,7 +66,7 @@ fn write_parts(prompt: &AssemblerOutput<'_>) -> io::Result<()> {
         let title = format!("──── {name}, {} bytes", number(text.len() as u64));
         writeln!(out, "{}", paint.strong(&heading(&title)))?;
         if text.is_empty() {
-            writeln!(out, "{}", paint.faint("(empty: there are no messages yet)"))?;
+            writeln!(out, "{}", paint.faint("(empty: no messages yet)"))?;
         } else {
             write_text(text)?;
         }

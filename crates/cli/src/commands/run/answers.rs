@@ -1,6 +1,6 @@
 //! The answers of a person, or of a program for one, to the questions of agents.
 //!
-//! They are read from standard input, which has no other reader while a conversation runs.
+//! Answers are read from standard input, which has no other reader while a conversation runs.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, IsTerminal as _, Read as _, stdin};
@@ -18,7 +18,7 @@ use crate::conversation::Conversation;
 
 /// The maximum size of a line.
 const LINE_LIMIT: u64 = 64 << 10;
-/// The time for which a question must be visible before a line answers it: its beginning may have been typed for another.
+/// The time for which a question must be visible before a line answers it: the line may have been begun for another one.
 const UNREAD: Duration = Duration::from_millis(700);
 /// The maximum number of queued lines; a program that writes more waits.
 const LINES_WAITING: usize = 64;
@@ -27,9 +27,9 @@ const LINES_WAITING: usize = 64;
 pub(in crate::commands) struct Answers {
     form: Form,
     lines: Option<Receiver<Line>>,
-    /// The questions that wait, the oldest first: the one that a person is shown.
+    /// The open questions, the oldest first, which is the one shown.
     open: VecDeque<String>,
-    /// The time since which it is shown.
+    /// The time at which it was shown.
     shown: Option<Instant>,
     /// The page of the conversation, through which people can take part.
     page: Option<SessionPage>,
@@ -60,7 +60,7 @@ pub(super) enum LineResult {
     Done,
     /// It was not an answer.
     NotUnderstood,
-    /// It was typed before its question can have been read.
+    /// It was typed too soon after its question was shown.
     TooEarly,
     /// It answered a question that is not open.
     NotOpen,
@@ -68,7 +68,7 @@ pub(super) enum LineResult {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenAnswer {
     #[serde(rename = "type")]
     kind: String,
     id: String,
@@ -135,7 +135,7 @@ impl Answers {
         if self.open.front() != before.as_ref() {
             self.shown = Some(Instant::now());
             if self.form == Form::Word && self.lines.is_some() {
-                // The beginning of a line that was typed for another question. What cannot be discarded is too early.
+                // Discards the beginning of a line that was typed for another question; a line that remains is too early.
                 let _ = tcflush(stdin(), QueueSelector::IFlush);
             }
         }
@@ -173,7 +173,7 @@ impl Answers {
         };
         match self.form {
             Form::Json if text.trim().is_empty() => LineResult::Done,
-            Form::Json => match serde_json::from_str::<Written>(&text) {
+            Form::Json => match serde_json::from_str::<WrittenAnswer>(&text) {
                 Ok(written) if written.kind == "permission" => {
                     if !self.open.contains(&written.id) {
                         return LineResult::NotOpen;
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_too_long_or_no_text_does_not_hide_the_next() {
+    fn a_line_that_is_too_long_or_not_text_does_not_hide_the_next() {
         let long = "x".repeat(3 * usize::try_from(LINE_LIMIT).unwrap());
         let input = [long.as_bytes(), b"\n\xff\xfe\nonce\nlast"].concat();
         let mut input = &input[..];

@@ -7,7 +7,7 @@ use std::time::Duration;
 use convoke_session::{Rehearsal, SessionEvent, SessionEventKind, SessionId};
 use serde::Serialize;
 
-use super::totals::{MemberTally, Totals};
+use super::totals::{MemberTotals, Totals};
 use crate::conversation::Conversation;
 use crate::terminal::stdout;
 
@@ -57,7 +57,7 @@ struct Summary<'a> {
     messages: u64,
     #[serde(rename = "elapsedMs", with = "convoke_agent::milliseconds")]
     elapsed: Duration,
-    members: &'a [MemberTally],
+    members: &'a [MemberTotals],
     diagnostics: Vec<DiagnosticCount>,
 }
 

@@ -80,12 +80,12 @@ pub(in crate::commands) async fn addressees(
 ) -> anyhow::Result<Vec<String>> {
     let team = conversation.coordinator.team_agents().team();
     if to.is_empty() {
-        let listener = conversation.listener().await?;
-        let listener = listener.ok_or_else(|| {
+        let recipient = conversation.default_recipient().await?;
+        let recipient = recipient.ok_or_else(|| {
             let file = &conversation.project.file;
             UsageError(format!("{file}: the team has no agents"))
         })?;
-        return Ok(vec![listener.to_string()]);
+        return Ok(vec![recipient.to_string()]);
     }
     let mut names = Vec::new();
     for written in to {

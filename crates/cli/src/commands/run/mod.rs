@@ -164,7 +164,7 @@ pub(in crate::commands) async fn conclude(
     let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
     let arrivals = Arrivals { arrived, calls: reached.len() };
     let is_undone = match stop {
-        // A turn that runs or waits elsewhere is not undone.
+        // A turn that is running or queued elsewhere needs no retry.
         StopReason::Cancelled { .. } | StopReason::Left => undone(conversation).await?.is_some(),
         // A run without turns, after one that failed, suggests a retry.
         _ => show.totals.turns() == 0 && undone(conversation).await?.is_some(),
@@ -381,18 +381,16 @@ impl Show {
         }
     }
 
-    /// Reports a line that answered no question.
+    /// Reports a line that is not an answer.
     fn line_result(&mut self, line_result: &LineResult) -> io::Result<()> {
         let message = match (line_result, &self.form) {
             (LineResult::Done, _) => return Ok(()),
             (LineResult::NotUnderstood, OutputForm::Person(_)) => {
-                "that was no answer; type once, session or never"
+                "not an answer; type once, session or never"
             }
-            (LineResult::TooEarly, _) => {
-                "that was typed before the question was shown; type it again"
-            }
+            (LineResult::TooEarly, _) => "typed before the question was shown; type it again",
             (LineResult::NotUnderstood, OutputForm::Program) => {
-                "a line of standard input was no answer; write {\"type\": \"permission\", \"id\": ID, \"answer\": \
+                "a line of standard input is not an answer; write {\"type\": \"permission\", \"id\": ID, \"answer\": \
                  \"once\"}, or \"session\", or \"never\""
             }
             (LineResult::NotOpen, _) => {

@@ -8,7 +8,7 @@ use convoke_core::ledger::estimate_tokens;
 use convoke_session::event::StopReason;
 
 use super::reached::Arrivals;
-use super::totals::{CountedTokens, MemberTally, Requests, Totals};
+use super::totals::{CountedTokens, MemberTotals, Requests, Totals};
 use super::view::View;
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
@@ -60,7 +60,7 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
     let waiting = conversation.coordinator.waiting();
     if !waiting.is_empty() {
         let waiting: Vec<&str> = waiting.iter().map(|turn| turn.member.as_str()).collect();
-        view.line(&paint.faint(&format!("waiting: {}", waiting.join(", "))))?;
+        view.line(&paint.faint(&format!("queued: {}", waiting.join(", "))))?;
     }
     Ok(())
 }
@@ -74,7 +74,7 @@ pub(super) struct End<'a> {
     pub(super) is_undone: bool,
 }
 
-/// Writes the end of a run: why it stopped, what each member was sent, and the next commands.
+/// Writes the end of a run: the reason why it stopped, the totals by member, and suggested commands.
 pub(super) fn closing<W: Write>(
     view: &mut View<W>,
     totals: &Totals,
@@ -140,10 +140,10 @@ pub(super) fn closing<W: Write>(
     let (models, programs): (Vec<_>, Vec<_>) =
         totals.members.iter().partition(|member| member.requests.is_some());
     if !models.is_empty() {
-        advice("what each model was sent", format!("{program} sessions show {id} --request"))?;
+        advice("show every request", format!("{program} sessions show {id} --request"))?;
     }
     if programs.iter().any(|member| member.turns > 0) {
-        advice("what each member was sent", format!("{program} sessions show {id} --prompt"))?;
+        advice("show every prompt", format!("{program} sessions show {id} --prompt"))?;
     }
     advice(&go_on, format!("{program} run{option} --session {id}{again}"))
 }
@@ -180,7 +180,7 @@ fn ending(stop: &StopReason) -> (String, bool) {
 }
 
 /// Returns the table of members with bytes and tokens, as counted by the agent or estimated.
-fn table(members: &[MemberTally]) -> Vec<String> {
+fn table(members: &[MemberTotals]) -> Vec<String> {
     let is_counted = members.iter().any(|member| member.counted_tokens.is_some());
     let is_recorded = members.iter().any(|member| member.requests.is_some());
     let costs = || members.iter().filter_map(|member| member.cost_usd);
@@ -209,23 +209,23 @@ fn table(members: &[MemberTally]) -> Vec<String> {
         row
     };
     for member in members {
-        let MemberTally { member: name, turns, cost_usd, .. } = member;
+        let MemberTotals { member: name, turns, cost_usd, .. } = member;
         let (size, tokens) = ((*turns, member.bytes()), Tokens::new(member));
         rows.push(row(name.as_str(), size, member.requests, tokens, *cost_usd));
     }
     if members.len() > 1 {
-        let sum = |of: fn(&MemberTally) -> u64| members.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&MemberTotals) -> u64| members.iter().map(of).sum::<u64>();
         let tokens = members.iter().map(Tokens::new).reduce(Tokens::plus).unwrap_or_default();
         let requests = members.iter().filter_map(|member| member.requests).reduce(Requests::plus);
         let cost = has_cost.then(|| costs().sum());
-        let size = (sum(|it| it.turns), sum(MemberTally::bytes));
+        let size = (sum(|it| it.turns), sum(MemberTotals::bytes));
         rows.push(row("all", size, requests, tokens, cost));
     }
     aligned(&rows)
 }
 
-/// Says how many turns are missing in the sums of counted tokens.
-fn uncounted(members: &[MemberTally]) -> Option<String> {
+/// Returns a note about turns without counted tokens.
+fn uncounted(members: &[MemberTotals]) -> Option<String> {
     let counted = members.iter().filter_map(|it| Some(it.turns - it.counted_tokens?.turns));
     match counted.sum() {
         0 => None,
@@ -244,7 +244,7 @@ struct Tokens {
 }
 
 impl Tokens {
-    fn new(member: &MemberTally) -> Self {
+    fn new(member: &MemberTotals) -> Self {
         if let Some(CountedTokens { turns, input, cached, output }) = member.counted_tokens {
             return Self { input, cached, output, is_about: turns < member.turns };
         }
@@ -295,8 +295,8 @@ mod tests {
     use convoke_session::MemberName;
 
     #[test]
-    fn figures_stand_in_columns() {
-        let member = |name: &str, turns, bytes| MemberTally {
+    fn figures_are_aligned_in_columns() {
+        let member = |name: &str, turns, bytes| MemberTotals {
             member: MemberName::from(name),
             turns,
             done: turns,
@@ -319,7 +319,7 @@ all         4      12,404          3,101"
 
     #[test]
     fn costs_have_a_column_where_an_agent_reported_one() {
-        let member = |name: &str, cost_usd| MemberTally {
+        let member = |name: &str, cost_usd| MemberTotals {
             member: MemberName::from(name),
             turns: 1,
             done: 1,
@@ -343,8 +343,8 @@ all         3       1,200            300    $1.51"
     }
 
     #[test]
-    fn what_was_counted_is_told_apart_from_what_is_estimated() {
-        let member = |name: &str, turns, counted_tokens| MemberTally {
+    fn counted_tokens_are_distinguished_from_estimates() {
+        let member = |name: &str, turns, counted_tokens| MemberTotals {
             member: MemberName::from(name),
             turns,
             done: turns,
@@ -373,8 +373,8 @@ all         6      12,000    ~11,000      ~8,400        ~140"
     }
 
     #[test]
-    fn a_model_was_sent_its_requests_and_not_its_prompts_alone() {
-        let member = |name: &str, requests| MemberTally {
+    fn the_bytes_of_a_model_are_those_of_its_requests() {
+        let member = |name: &str, requests| MemberTotals {
             member: MemberName::from(name),
             turns: 2,
             done: 2,

@@ -128,7 +128,7 @@ const KEYWORDS: [&str; 4] = ["NEXT:", "FROM:", "DROP:", "TEAM_TASK:"];
 /// The maximum length of a marker.
 const LONGEST_MARKER: usize = 1024;
 
-/// Removes markers from a text that arrives in pieces. In case of doubt, as in code, the text is shown.
+/// Removes markers from a text that arrives in pieces. Ambiguous text, as in code, is shown.
 #[derive(Debug, Default)]
 struct MarkerFilter {
     /// The beginning of a possible marker.

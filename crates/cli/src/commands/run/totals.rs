@@ -15,8 +15,8 @@ use crate::figures::{count, number, percent};
 /// The totals of a run.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    pub(super) members: Vec<MemberTally>,
-    pub(super) diagnostics: BTreeMap<Code, DiagnosticTally>,
+    pub(super) members: Vec<MemberTotals>,
+    pub(super) diagnostics: BTreeMap<Code, DiagnosticTotal>,
     pub(super) messages: u64,
     /// Whether the newest message calls no member.
     is_to_nobody: bool,
@@ -29,7 +29,7 @@ pub(super) struct Totals {
 /// The totals of one member.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct MemberTally {
+pub(super) struct MemberTotals {
     pub(super) member: MemberName,
     /// The number of attempts.
     pub(super) turns: u64,
@@ -49,7 +49,7 @@ pub(super) struct MemberTally {
     pub(super) elapsed: Duration,
 }
 
-impl MemberTally {
+impl MemberTotals {
     /// Returns the bytes of its requests, if Convoke sent them, else of its prompts.
     pub(super) fn bytes(&self) -> u64 {
         self.requests.map_or(self.sent_bytes, |requests| requests.bytes)
@@ -108,7 +108,7 @@ impl fmt::Display for Requests {
 
 /// The count of a diagnostic, and its first message.
 #[derive(Debug)]
-pub(super) struct DiagnosticTally {
+pub(super) struct DiagnosticTotal {
     pub(super) count: u64,
     pub(super) first: String,
 }
@@ -172,7 +172,7 @@ impl Totals {
         {
             self.calls_of_nobody += 1;
         }
-        let first = || DiagnosticTally { count: 0, first: diagnostic.message.clone() };
+        let first = || DiagnosticTotal { count: 0, first: diagnostic.message.clone() };
         self.diagnostics.entry(diagnostic.code).or_insert_with(first).count += 1;
     }
 
@@ -191,10 +191,10 @@ impl Totals {
         (self.turns() == 0 && self.messages > 0) || self.calls_of_nobody > 0
     }
 
-    fn member(&mut self, member: &MemberName) -> &mut MemberTally {
+    fn member(&mut self, member: &MemberName) -> &mut MemberTotals {
         let index = self.members.iter().position(|totals| totals.member == *member);
         let index = index.unwrap_or_else(|| {
-            self.members.push(MemberTally {
+            self.members.push(MemberTotals {
                 member: member.clone(),
                 turns: 0,
                 done: 0,

@@ -62,7 +62,7 @@ pub(super) struct View<W> {
     partial: HashSet<String>,
     /// The turn that the last heading is about.
     headed: Option<TurnId>,
-    /// The questions that wait for an answer, of which the first is shown. It is typed where the live line would be.
+    /// The open questions, of which the first is shown. Its answer is typed in place of the live line.
     questions: VecDeque<AskedQuestion>,
     has_line_after_prompt: bool,
 }
@@ -386,7 +386,7 @@ impl<W: Write> View<W> {
 
     fn begin(&mut self, turn: TurnId, member: &MemberName, about: &str) -> io::Result<()> {
         self.queue.retain(|queued| queued.turn != turn);
-        // An attempt that was interrupted has no end of its own.
+        // No event ends an interrupted attempt.
         self.end_text(turn)?;
         self.heading(member, about)?;
         self.headed = Some(turn);
@@ -405,7 +405,7 @@ impl<W: Write> View<W> {
         Ok(())
     }
 
-    /// Prints the heading of a turn again, if another one stands between.
+    /// Prints the heading of a turn again if another heading was printed since.
     fn head_again(&mut self, turn: TurnId) -> io::Result<()> {
         let at_work = self.at_work.iter().find(|at_work| at_work.turn == turn);
         let Some(at_work) = at_work.filter(|_| !self.layout.parallel) else { return Ok(()) };
@@ -531,12 +531,12 @@ impl RunningAgent {
             }
             EventKind::Received(received) => self.received = Some(received.clone()),
             EventKind::Usage(usage) => self.tokens = Some(usage.input.saturating_add(usage.output)),
-            EventKind::ToolStarted { name, .. } => self.doing = Some(format!("runs {name}")),
+            EventKind::ToolStarted { name, .. } => self.doing = Some(format!("running {name}")),
             EventKind::ToolFinished { .. } => self.doing = None,
-            EventKind::Thinking { .. } => self.doing = Some("thinks".to_owned()),
-            EventKind::Text { .. } => self.doing = Some("writes".to_owned()),
+            EventKind::Thinking { .. } => self.doing = Some("thinking".to_owned()),
+            EventKind::Text { .. } => self.doing = Some("writing".to_owned()),
             EventKind::Retry { attempt, .. } => {
-                self.doing = Some(format!("retries after attempt {attempt}"));
+                self.doing = Some(format!("retrying after attempt {attempt}"));
             }
             _ => {}
         }
@@ -549,7 +549,7 @@ impl RunningAgent {
             "{} {} {} · {} · {}",
             FRAMES[frame],
             self.member,
-            self.doing.as_deref().unwrap_or("works"),
+            self.doing.as_deref().unwrap_or("working"),
             seconds(elapsed),
             count(self.events, "event")
         );

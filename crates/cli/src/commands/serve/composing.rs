@@ -29,7 +29,7 @@ pub(super) fn compose(conversation: &Conversation, host_environment: &HostEnviro
     })
 }
 
-/// Resolves the recipients of a message: `@NAME` at its beginning, else those that were chosen, else the listener.
+/// Resolves the recipients of a message: `@NAME` at its beginning, else the chosen ones, else the default recipient.
 async fn addressed(
     mut message: NewMessage,
     team: &Team,
@@ -46,8 +46,9 @@ async fn addressed(
         (to, message.content) = (named, rest.to_owned());
     }
     if to.is_empty() {
-        let listener = listener(team, store, session).await.map_err(|error| error.to_string())?;
-        to.push(listener.ok_or("the team has no agents")?);
+        let recipient =
+            default_recipient(team, store, session).await.map_err(|error| error.to_string())?;
+        to.push(recipient.ok_or("the team has no agents")?);
     }
     let to = parser.meant(&MemberName::new(message.speaker.name()), to);
     Ok(message.to(to))
@@ -55,7 +56,7 @@ async fn addressed(
 
 /// Returns the recipient of a message that names none: the agent whose question a person has to answer, else the
 /// first agent.
-async fn listener(
+async fn default_recipient(
     team: &Team,
     store: &AnyStore,
     session: SessionId,

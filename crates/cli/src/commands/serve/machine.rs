@@ -20,7 +20,7 @@ use crate::commands::explain;
 use crate::commands::sessions::{cache, transfer};
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::project::find_team_file;
-use crate::conversation::sessions::Here;
+use crate::conversation::sessions::WorkingDirectory;
 use crate::conversation::undo_text::{self, LISTED, describe, done, nothing_done};
 use crate::conversation::{self, Conversation, ConversationOptions, Rehearse};
 
@@ -28,7 +28,7 @@ use crate::conversation::{self, Conversation, ConversationOptions, Rehearse};
 pub(super) struct Machine {
     host_environment: Arc<HostEnvironment>,
     store: AnyStore,
-    here: Here,
+    here: WorkingDirectory,
     team: Option<PathBuf>,
     rehearse: Option<Rehearse>,
 }
@@ -40,7 +40,7 @@ impl Machine {
         team: Option<PathBuf>,
         rehearse: Option<Rehearse>,
     ) -> Self {
-        let here = Here::find(&host_environment);
+        let here = WorkingDirectory::find(&host_environment);
         Self { host_environment: Arc::new(host_environment), store, here, team, rehearse }
     }
 }
@@ -166,9 +166,7 @@ impl Host for Machine {
         let can = self.team.is_some()
             || matches!(self.rehearse, Some(Rehearse::StandIn | Rehearse::Cli))
             || find_team_file(&self.host_environment).is_some();
-        (!can).then(|| {
-            "there is no convoke.toml in this directory; `convoke init` writes one".to_owned()
-        })
+        (!can).then(|| "no convoke.toml in this directory; `convoke init` writes one".to_owned())
     }
 }
 

@@ -25,7 +25,7 @@ use crate::terminal::stdout;
 /// Show conversations and every prompt in a browser.
 ///
 /// Prints the address of the page. Its part after # is a token: anyone who has it can read and act in your sessions.
-/// The page is on this machine only. Ctrl-C ends it.
+/// The page is served on this machine only. Ctrl-C stops it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   convoke serve --open
@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Open the page in your browser
     #[arg(long)]
     open: bool,
-    /// A further name under which the page is reached, where a port is forwarded; may be repeated
+    /// An additional host name of the page, for a forwarded port; may be repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
     /// The team file of new conversations [default: convoke.toml here or in a parent directory]
@@ -73,7 +73,7 @@ fn check_host(name: &str) -> Result<(), UsageError> {
     let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':' | '[' | ']');
     if name.is_empty() || !name.chars().all(is_host) {
         let problem =
-            format!("--allow-host: `{name}` is not the name of a host; write it without http://");
+            format!("--allow-host: `{name}` is not a host name; write it without http://");
         return Err(UsageError(problem));
     }
     Ok(())

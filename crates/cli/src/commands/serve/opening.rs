@@ -34,7 +34,7 @@ pub(super) fn open(url: &str) -> anyhow::Result<TempDir> {
         .spawn();
     match started {
         Ok(mut child) => {
-            // The process ends when the browser has the file; it is not waited for.
+            // The process ends by itself when the browser has the file.
             std::thread::spawn(move || child.wait());
             Ok(directory)
         }

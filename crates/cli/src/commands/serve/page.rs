@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use convoke_chat::{RemoteRequest, RemoteRequests};
 use convoke_inspect::HostEnvironment;
-use convoke_server::{ActionError, Done, Scope, Server, SessionRequest, session_requests};
+use convoke_server::{ActionError, ActionResult, Scope, Server, SessionRequest, session_requests};
 use convoke_session::SessionEvent;
 use convoke_session::event_queue::{Observer, Ready};
 use tokio::sync::{mpsc, oneshot};
@@ -100,7 +100,7 @@ impl SessionPage {
                     return;
                 }
                 let result = match answered.await {
-                    Ok(Ok(waits)) => Ok(Done { message: None, waits }),
+                    Ok(Ok(waits)) => Ok(ActionResult { message: None, waits }),
                     Ok(Err(why)) => Err(ActionError(why)),
                     Err(_) => Err(ActionError("the chat has ended".to_owned())),
                 };

@@ -26,7 +26,7 @@ struct Row {
     step: Option<CacheStep>,
 }
 
-/// Shows what the caches of a session's providers could serve, and what they served.
+/// Shows how much of each request the provider's cache could serve, and how much it served.
 pub(super) async fn show(
     store: &AnyStore,
     session: SessionId,
@@ -43,7 +43,7 @@ pub(super) async fn show(
         return Ok(());
     }
     if rows.is_empty() {
-        let why = "no request of this session is stored; `--record wire` stores those of programs";
+        let why = "no request of this session is stored; `--record wire` records those of programs";
         return Err(UsageError(why.to_owned()).into());
     }
     let mut out = stdout();

@@ -12,10 +12,10 @@ use convoke_session::store::Holder;
 use convoke_session::{AnyStore, Store as _};
 use serde_json::{Value, json};
 
-use super::{Which, write_json};
+use super::{SessionArgument, write_json};
 use crate::conversation::{ModelMember, model_member};
 use crate::diagnostics::{self, Deny};
-use crate::following::{Followed, follow};
+use crate::following::{EndedTurn, follow};
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::requests::retry;
@@ -25,7 +25,7 @@ use crate::threads::{RestoredItems, compacted};
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    which: Which,
+    which: SessionArgument,
     /// The model: a member with `agent = "api"`
     #[arg(value_name = "MEMBER")]
     member: String,
@@ -63,7 +63,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
             }
             _ => Ok(()),
         };
-        let Followed { ended, shown, .. } = follow(agent.start_compaction(turn_input), note).await;
+        let EndedTurn { ended, shown, .. } = follow(agent.start_compaction(turn_input), note).await;
         shown?;
         diagnostics.extend(ended.diagnostics);
         let value = json!({"summary": null, "undone": null, "outcome": ended.verdict});

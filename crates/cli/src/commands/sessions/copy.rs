@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-/// Copies sessions to another store, and compares both by hash. One that cannot be copied does not keep the others.
+/// Copies sessions to another store, and compares both by hash. A failure does not stop the others.
 pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let to = open_url(&host_environment, &arguments.to).await?;
@@ -71,7 +71,7 @@ async fn copy(
     host_environment: &HostEnvironment,
 ) -> anyhow::Result<Copied> {
     if from.is_held(session).await? {
-        anyhow::bail!("it is in use; copy it when its command has ended");
+        anyhow::bail!("the session is in use; copy it when its command has ended");
     }
     let copied = transfer::copy(from, to, session).await?;
     // Nodes find the project by its origin, which only a shared store has.
@@ -103,7 +103,7 @@ async fn wanted(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Vec<S
 fn show(session: SessionId, outcome: &anyhow::Result<Copied>) -> anyhow::Result<()> {
     match outcome {
         Ok(copied) => {
-            let how = if copied.was_there { "is there already" } else { "copied" };
+            let how = if copied.was_there { "already there" } else { "copied" };
             writeln!(stdout(), "{session}  {how}  sha256 {}", hexadecimal(&copied.hash))?;
         }
         Err(error) => writeln!(stderr(), "{session}  not copied: {error:#}")?,

@@ -8,7 +8,7 @@ use convoke_session::{AnyStore, TurnId};
 use serde_json::json;
 
 use super::turn::find_turn;
-use super::{Which, parse_turn, write_json};
+use super::{SessionArgument, parse_turn, write_json};
 use crate::figures::{number, percent};
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, printable, stdout};
@@ -19,7 +19,7 @@ const AROUND: usize = 3;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    which: Which,
+    which: SessionArgument,
     /// The earlier turn
     #[arg(value_name = "TURN", value_parser = parse_turn)]
     earlier: TurnId,

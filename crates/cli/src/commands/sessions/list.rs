@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::{short, write_json};
-use crate::conversation::sessions::Here;
+use crate::conversation::sessions::WorkingDirectory;
 use crate::figures::{count, dollars, number};
 use crate::host_environment;
 use crate::outcome::Outcome;
@@ -38,7 +38,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
-    let here = Here::find(&host_environment::of_process()?);
+    let here = WorkingDirectory::find(&host_environment::of_process()?);
     let all = store.sessions().await?;
     let is_empty = all.is_empty();
     let (mut sessions, elsewhere): (Vec<Summary>, Vec<Summary>) =
@@ -64,9 +64,9 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
         writeln!(out, "{line}")?;
     }
     if is_empty {
-        writeln!(out, "There are no sessions yet; `convoke run` starts one.")?;
+        writeln!(out, "No sessions yet; `convoke run` starts one.")?;
     } else if found == 0 {
-        writeln!(out, "There are no sessions of this directory; `convoke run` starts one.")?;
+        writeln!(out, "No sessions of this directory; `convoke run` starts one.")?;
     }
     let hidden = [
         (found - rows.len(), "older", "--limit N"),
@@ -106,7 +106,7 @@ impl Row {
         self.costs.iter().filter_map(|cost| cost.cost_usd).reduce(|sum, cost| sum + cost)
     }
 
-    fn cells(&self, here: &Here, now: Millis) -> [String; 6] {
+    fn cells(&self, here: &WorkingDirectory, now: Millis) -> [String; 6] {
         let Summary { id, name, rehearsal, turns, waiting, updated_at, directory, .. } =
             &self.session;
         let mut turns = count(*turns, "turn");
@@ -134,7 +134,7 @@ impl Row {
 
 /// Returns the lines of the table: aligned columns, then the beginning of each conversation, if it fits. In a
 /// narrow terminal a session takes two lines.
-fn table(rows: &[Row], here: &Here, columns: usize, paint: Paint) -> Vec<String> {
+fn table(rows: &[Row], here: &WorkingDirectory, columns: usize, paint: Paint) -> Vec<String> {
     let now = now();
     let cells: Vec<[String; 6]> = rows.iter().map(|row| row.cells(here, now)).collect();
     let widths: [usize; 6] = std::array::from_fn(|column| {
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_told_in_the_largest_unit_that_fits() {
+    fn ages_use_the_largest_unit_that_fits() {
         let ages = [-5, 59, 60, 3599, 7200, 86_400 * 12].map(|seconds| age(seconds * 1000));
         assert_eq!(
             ages,

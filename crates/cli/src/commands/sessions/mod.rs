@@ -32,7 +32,7 @@ use crate::terminal::{stdout, width};
 
 /// List, show, resume, fork, export and verify stored sessions.
 ///
-/// A session is named by its id, by either end of it, or by `last`: the last one of this directory.
+/// A session is named by its id, the beginning or end of its id, or `last`: the last session of this directory.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -74,7 +74,7 @@ enum StoredCommand {
     Replay(replay::Arguments),
     /// Show what changed between two prompts of one member
     Diff(diff::Arguments),
-    /// Replace the items of a model's thread by a summary, or undo that
+    /// Replace the items of a model's thread with a summary, or undo that
     Compact(compact::Arguments),
 }
 
@@ -107,13 +107,13 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
 
 /// A session on the command line.
 #[derive(Debug, Args)]
-struct Which {
-    /// The session: its id, the beginning or end of it, or `last`
+struct SessionArgument {
+    /// The session: its id, the beginning or end of its id, or `last`
     #[arg(value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
     id: String,
 }
 
-impl Which {
+impl SessionArgument {
     async fn find(&self, store: &AnyStore) -> anyhow::Result<SessionId> {
         find(store, &self.id).await
     }

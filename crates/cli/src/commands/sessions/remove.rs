@@ -32,7 +32,7 @@ pub(super) struct Remove {
     /// Remove without asking
     #[arg(long, short)]
     yes: bool,
-    /// Delete for good: `convoke sessions restore` cannot bring them back
+    /// Delete permanently: `convoke sessions restore` cannot restore them
     #[arg(long)]
     purge: bool,
     /// Write JSON
@@ -42,7 +42,7 @@ pub(super) struct Remove {
 
 pub(super) async fn remove(arguments: &Remove, store: &AnyStore) -> anyhow::Result<Outcome> {
     purge_expired(store).await?;
-    // Look up all sessions first, so that a wrong id removes nothing.
+    // All sessions are looked up first: a wrong id removes nothing.
     let mut sessions = Vec::new();
     for written in &arguments.ids {
         let session = find_to_remove(arguments, store, written).await?;
@@ -109,7 +109,7 @@ async fn confirmed(sessions: &[SessionId], purge: bool, store: &AnyStore) -> any
         let beginning = one_line(session.beginning.as_deref().unwrap_or_default(), BEGINNING);
         writeln!(out, "{}  {}  {beginning}", short(session.id), session.directory)?;
     }
-    let how = if purge { "Delete for good" } else { "Remove" };
+    let how = if purge { "Delete permanently" } else { "Remove" };
     write!(out, "{how}? [y/N] ")?;
     out.flush()?;
     let mut answer = String::new();

@@ -6,7 +6,7 @@ use clap::Args;
 use convoke_session::{AnyStore, Store as _};
 use serde_json::json;
 
-use super::{Which, short, write_json};
+use super::{SessionArgument, short, write_json};
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::stdout;
 
@@ -16,7 +16,7 @@ const LONGEST: usize = 200;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    which: Which,
+    which: SessionArgument,
     /// The new name
     #[arg(value_name = "NAME")]
     name: String,

@@ -7,7 +7,7 @@ use convoke_session::replay::{ReplayResult, Replayed, verify};
 use convoke_session::{AnyStore, ContentRef};
 use serde_json::json;
 
-use super::{Which, write_json};
+use super::{SessionArgument, write_json};
 use crate::figures::number;
 use crate::outcome::Outcome;
 use crate::terminal::{Paint, stdout};
@@ -15,7 +15,7 @@ use crate::terminal::{Paint, stdout};
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    which: Which,
+    which: SessionArgument,
     /// Compare the reassembled prompts with those that were sent, by hash
     #[arg(long, required = true)]
     verify: bool,

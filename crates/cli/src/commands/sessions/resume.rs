@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 
-use super::Which;
+use super::SessionArgument;
 use crate::commands::completions;
 use crate::commands::run;
 use crate::conversation::{ConversationOptions, RecordOption, Rehearse};
@@ -14,7 +14,7 @@ use crate::diagnostics::Deny;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    which: Which,
+    which: SessionArgument,
     /// Your message; without it the queued turns run
     #[arg(value_name = "TASK")]
     task: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     /// Run without an account; see `convoke run`
     #[arg(long, value_name = "WITH", num_args = 0..=1, require_equals = true, default_missing_value = "stand-in")]
     rehearse: Option<Rehearse>,
-    /// Record what the programs send to their models; see `convoke run`
+    /// Record the requests of programs to their models; see `convoke run`
     #[arg(long, value_name = "WHAT")]
     record: Option<RecordOption>,
     /// The recipient if your message names none [default: the first agent of the team]

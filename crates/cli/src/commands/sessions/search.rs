@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::list::age;
 use super::{short, write_json};
-use crate::conversation::sessions::Here;
+use crate::conversation::sessions::WorkingDirectory;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, printable, stdout};
@@ -20,7 +20,7 @@ const LIMIT: usize = 20;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The words to look for: a message has to contain words that begin with each of them
+    /// The words to search for: a message must contain a word that begins with each of them
     #[arg(value_name = "WORDS", required = true)]
     words: Vec<String>,
     /// Search the sessions of every directory
@@ -39,16 +39,16 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     let words: Vec<String> =
         words.filter(|word| word.contains(char::is_alphanumeric)).map(str::to_owned).collect();
     if words.is_empty() {
-        return Err(UsageError("name a word to look for".to_owned()).into());
+        return Err(UsageError("no search words given".to_owned()).into());
     }
-    let here = Here::find(&host_environment::of_process()?);
+    let here = WorkingDirectory::find(&host_environment::of_process()?);
     let sessions = store.sessions().await?;
     let sessions: HashMap<SessionId, &Summary> =
         sessions.iter().map(|session| (session.id, session)).collect();
     let of_here = sessions.values().filter(|session| here.has(session)).map(|session| session.id);
     let of_here: Vec<SessionId> = of_here.collect();
     let within = (!arguments.all).then_some(&*of_here);
-    // One more than is shown, to see whether there are more.
+    // One more than is shown, to find out whether there are more.
     let mut found = store.search(&words, within, arguments.limit.saturating_add(1)).await?;
     let has_more = found.len() > arguments.limit;
     found.truncate(arguments.limit);
@@ -60,7 +60,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     let paint = Paint::for_stream(&out);
     if found.is_empty() {
         let wider = if arguments.all { "" } else { "; `--all` searches other directories too" };
-        writeln!(out, "No message has these words{wider}.")?;
+        writeln!(out, "No message contains these words{wider}.")?;
     }
     for message in &found {
         let Some(session) = sessions.get(&message.session) else { continue };
@@ -70,7 +70,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
         writeln!(out, "  {}", printable(&message.excerpt))?;
     }
     if has_more {
-        writeln!(out, "More messages have these words; `--limit` shows more.")?;
+        writeln!(out, "More messages contain these words; `--limit` shows more.")?;
     }
     Ok(Outcome::Done)
 }

@@ -14,7 +14,7 @@ use super::heading;
 use super::show::write_exactly;
 use super::write_json;
 use crate::outcome::UsageError;
-use crate::requests::{self, Wanted};
+use crate::requests::{self, RequestSelection};
 use crate::terminal::{Paint, ledger_style, stderr, stdout};
 
 /// The options of the output.
@@ -29,15 +29,15 @@ pub(super) async fn show_turn(
     store: &AnyStore,
     session: SessionId,
     turn: &Turn,
-    (attempt, wanted): (Option<u32>, Wanted),
+    (attempt, wanted): (Option<u32>, RequestSelection),
     showing: Showing,
 ) -> anyhow::Result<()> {
     let mut requests = requests_of(store, session, turn, attempt).await?;
     let Turn { id, member, .. } = turn;
     if requests.is_empty() {
         return Err(UsageError(format!(
-            "no request of turn {id} is stored: {member} sent none, or is a program that sends its own; \
-             `--record wire` stores those too"
+            "no request of turn {id} is stored: {member} sent none, or is a program whose requests were not \
+             recorded; `--record wire` records them"
         ))
         .into());
     }
@@ -51,7 +51,7 @@ pub(super) async fn show_turn(
 pub(in crate::commands) async fn show_thread(
     store: &AnyStore,
     thread: &ThreadId,
-    wanted: Wanted,
+    wanted: RequestSelection,
     showing: Showing,
 ) -> anyhow::Result<()> {
     let mut requests = store.requests(thread).await?;
@@ -66,10 +66,10 @@ pub(in crate::commands) async fn show_thread(
 /// Keeps only the wanted request.
 fn choose(
     requests: &mut Vec<RequestRecord<()>>,
-    wanted: Wanted,
+    wanted: RequestSelection,
     of: &str,
 ) -> Result<(), UsageError> {
-    let Wanted::One(number) = wanted else { return Ok(()) };
+    let RequestSelection::One(number) = wanted else { return Ok(()) };
     let there: Vec<String> = requests.iter().map(|it| it.number.to_string()).collect();
     requests.retain(|request| request.number == number);
     if requests.is_empty() {

@@ -14,18 +14,18 @@ use super::cache;
 use super::conversation::{self, each_turn};
 use super::sent::{self, Showing};
 use super::turn::{self, find_turn, read_sent};
-use super::{Which, heading, parse_turn, write_json};
+use super::{SessionArgument, heading, parse_turn, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::figures::{dollars, number};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::requests::{Wanted, remarks, tokens};
+use crate::requests::{RequestSelection, remarks, tokens};
 use crate::terminal::{Paint, ledger_style, page, printable, stderr, stdout};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    which: Which,
+    which: SessionArgument,
     /// Show one turn
     #[arg(long, value_name = "N", value_parser = parse_turn)]
     turn: Option<TurnId>,
@@ -43,8 +43,8 @@ pub(super) struct Arguments {
         default_missing_value = "all",
         conflicts_with_all = ["prompt", "system", "events"]
     )]
-    request: Option<Wanted>,
-    /// Show how much of each request its provider could take from its cache, how much it did, and what
+    request: Option<RequestSelection>,
+    /// Show how much of each request the provider's cache could serve, how much it served, and what
     /// changed
     #[arg(long, conflicts_with_all = ["attempt", "prompt", "system", "events", "partial", "request", "explain"])]
     cache: bool,
@@ -90,8 +90,10 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
             let which = (arguments.attempt, wanted);
             sent::show_turn(store, id, &turn, which, Showing { json, explain }).await?;
         }
-        (None, Some(Wanted::All)) => sent::show_all(store, id, Showing { json, explain }).await?,
-        (None, Some(Wanted::One(_))) => {
+        (None, Some(RequestSelection::All)) => {
+            sent::show_all(store, id, Showing { json, explain }).await?;
+        }
+        (None, Some(RequestSelection::One(_))) => {
             return Err(UsageError("--request=N needs --turn N".to_owned()).into());
         }
         (None, None) if explain => {

@@ -15,7 +15,7 @@ use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError
 use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId, Store as _, TurnId};
 use serde_json::json;
 
-use super::{Which, markdown, write_json};
+use super::{SessionArgument, markdown, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, UserConfiguration, find_team_file};
@@ -32,7 +32,7 @@ const TURNS: usize = 256;
 #[derive(Debug, Args)]
 pub(super) struct Fork {
     #[command(flatten)]
-    which: Which,
+    which: SessionArgument,
     /// The number of the last message to copy [default: the newest]
     #[arg(long, value_name = "MESSAGE")]
     after: Option<u64>,
@@ -88,15 +88,15 @@ async fn fork_changes(
 #[derive(Debug, Args)]
 pub(super) struct Export {
     #[command(flatten)]
-    which: Which,
+    which: SessionArgument,
     /// Write everything: turns, prompts, replies, threads and requests, one JSON object per line
     #[arg(long)]
     all: bool,
-    /// A transcript to read, as Markdown
+    /// Write a transcript as Markdown
     #[arg(long, conflicts_with = "all")]
     markdown: bool,
-    /// Write one HTML file: the messages, and of every turn the ledger and the exact texts. It has no
-    /// script and loads nothing
+    /// Write one HTML file: the messages, and the ledger and exact texts of every turn; no scripts, no
+    /// external resources
     #[arg(long, conflicts_with_all = ["all", "markdown"])]
     html: bool,
     /// The file to write, readable by you alone [default: standard output]
@@ -238,8 +238,7 @@ fn new_session<R: BufRead + Send>(
         None => {
             // Report an invalid file before a missing team.
             source.check_snapshot(new).map_err(|error| explain_file(&arguments.file, error))?;
-            let problem =
-                "a snapshot contains no team, and there is no convoke.toml here; pass --team FILE";
+            let problem = "a snapshot contains no team, and this directory has no convoke.toml; pass --team FILE";
             return Err(UsageError(problem.to_owned()).into());
         }
     }

@@ -58,7 +58,7 @@ pub(super) async fn find_turn(
     let last = store.session(session).await?.state.last_turn;
     let there_is = match last.0 {
         0 => "the session has no turns yet".to_owned(),
-        _ => format!("the last one is turn {last}"),
+        _ => format!("the last turn is {last}"),
     };
-    Err(UsageError(format!("there is no turn {id}; {there_is}")).into())
+    Err(UsageError(format!("no turn {id}; {there_is}")).into())
 }

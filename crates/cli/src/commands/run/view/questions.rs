@@ -8,7 +8,7 @@ use convoke_session::MemberName;
 use super::View;
 use crate::terminal::spelled_out;
 
-/// The bytes of a question that are repeated beside its answers.
+/// The maximum number of bytes of a question that are repeated beside its answers.
 const IN_SHORT: usize = 60;
 
 /// A question of a member's agent.
@@ -29,7 +29,7 @@ impl AskedQuestion {
         Self { member, question, answers: answers.to_vec() }
     }
 
-    /// Returns the tool and the beginning of what it would do.
+    /// Returns the tool and the beginning of its summary.
     fn in_short(&self) -> String {
         let PermissionQuestion { tool, summary, .. } = &self.question;
         let first = summary.split('\n').next().unwrap_or_default();
@@ -41,7 +41,7 @@ impl AskedQuestion {
 }
 
 impl<W: Write> View<W> {
-    /// Shows a permission question, unless another one waits: an answer is to the one that was shown last.
+    /// Shows a permission question, unless another one is open: an answer is for the one shown last.
     pub(super) fn ask(&mut self, asked: AskedQuestion) -> io::Result<()> {
         if asked.answers.is_empty() {
             // A rule, an earlier answer or the sandbox has answered it.
@@ -62,7 +62,7 @@ impl<W: Write> View<W> {
         let AskedQuestion { member, question, .. } = asked;
         let PermissionQuestion { tool, summary, diff, directory, .. } = question;
         let place = directory.as_ref().map(|it| format!(" in {}", it.display()));
-        let asks = format!("? {member} asks before it uses {tool}{}:", place.unwrap_or_default());
+        let asks = format!("? {member} asks to use {tool}{}:", place.unwrap_or_default());
         self.line(&format!("  {}", paint.warning(&spelled_out(&asks))))?;
         for line in summary.split('\n').chain(diff.iter().flat_map(|diff| diff.split('\n'))) {
             self.line(&format!("    {}", spelled_out(line)))?;

@@ -38,7 +38,7 @@ fn shown(columns: Option<usize>, act: impl FnOnce(&mut View<&mut Vec<u8>>)) -> S
 }
 
 #[test]
-fn the_live_line_gives_way_to_a_question_until_it_is_answered() {
+fn the_live_line_is_hidden_while_a_question_is_open() {
     let asked = |id: &str, answers: &[PermissionAnswer]| SessionEventKind::PermissionAsked {
         turn: TurnId(1),
         member: "max".into(),
@@ -69,7 +69,7 @@ fn the_live_line_gives_way_to_a_question_until_it_is_answered() {
     let asks = "make\n    Bash: make: once, session or never? (o/s/n)\n";
     assert!(screen.ends_with(asks), "{screen}");
     assert_eq!(screen.matches("once, session or never").count(), 1);
-    // One at a time, and the answer is to the one that was shown last.
+    // One at a time; the answer is for the one shown last.
     let screen = shown(Some(60), |view| {
         view.show(&started(1, "max")).unwrap();
         view.show(&asked("2", &PermissionAnswer::OFFERED)).unwrap();
@@ -78,7 +78,7 @@ fn the_live_line_gives_way_to_a_question_until_it_is_answered() {
     });
     let (first, second) =
         screen.split_once("max was allowed (once, person): Bash: make\n").unwrap();
-    assert_eq!(first.matches("asks before").count(), 1, "{screen}");
+    assert_eq!(first.matches("asks to use").count(), 1, "{screen}");
     assert!(second.ends_with("make\n    Bash: make: once or never? (o/n)\n"), "{screen}");
     let screen = shown(Some(60), |view| {
         view.show(&started(1, "max")).unwrap();
@@ -86,11 +86,11 @@ fn the_live_line_gives_way_to_a_question_until_it_is_answered() {
         view.show(&answered("2")).unwrap();
         view.tick().unwrap();
     });
-    assert!(screen.contains("max works"), "{screen}");
+    assert!(screen.contains("max working"), "{screen}");
 }
 
 #[test]
-fn the_live_line_gives_way_to_text_and_comes_back_between_lines() {
+fn the_live_line_is_cleared_for_text_and_redrawn_between_lines() {
     let screen = shown(Some(60), |view| {
         view.tick().unwrap();
         view.show(&started(1, "max")).unwrap();
@@ -104,8 +104,8 @@ fn the_live_line_gives_way_to_text_and_comes_back_between_lines() {
     assert_eq!(
         screen,
         "\nmax  turn 1, answers message 1 · a prompt of 6 bytes, about 2 tokens\n\
-         \rESC[2K  ⠋ max works · 0.0 s · 0 events\rESC[2K  Hello there\n\
-         \rESC[2K  ⠋ max writes · 0.0 s · 2 events"
+         \rESC[2K  ⠋ max working · 0.0 s · 0 events\rESC[2K  Hello there\n\
+         \rESC[2K  ⠋ max writing · 0.0 s · 2 events"
     );
 }
 
@@ -120,7 +120,7 @@ fn a_file_gets_no_live_line() {
 }
 
 #[test]
-fn a_request_that_is_sent_again_is_told_with_its_reason_and_its_wait() {
+fn a_retried_request_is_reported_with_its_reason_and_wait() {
     let again = EventKind::Retry {
         attempt: 1,
         max: Some(4),
@@ -141,7 +141,7 @@ fn a_request_that_is_sent_again_is_told_with_its_reason_and_its_wait() {
 }
 
 #[test]
-fn tokens_that_nobody_can_have_used_do_no_harm() {
+fn absurd_token_counts_do_not_overflow() {
     let usage = convoke_agent::usage::Usage { input: u64::MAX, output: 1, ..Default::default() };
     let screen = shown(Some(200), |view| {
         view.show(&started(1, "max")).unwrap();

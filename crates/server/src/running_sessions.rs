@@ -1,6 +1,6 @@
 //! The sessions that this process runs, and the actions of people in them.
 //!
-//! A session is opened by the first action on it, and released when it had no viewer for a while and nothing runs.
+//! A session is opened by the first action on it, and released when it has had no viewer for a while and no turn is running.
 //! A session of another process is only read, and an action on it fails with the process that holds it, unless machines
 //! share the store: then a message, a cancel and an answer reach the process that holds the session.
 
@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::feed::{Feed, FeedObserver, Feeds};
 use crate::host::{Compose, Host, OpenedSession};
-use crate::stored::Standing;
+use crate::stored::SessionStatus;
 
 /// The maximum number of requests that wait for a session.
 const REQUEST_LIMIT: usize = 16;
@@ -40,7 +40,7 @@ pub struct ActionError(pub String);
 /// The result of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Done {
+pub struct ActionResult {
     /// The id of the message that was stored; `None` if it waits until the running turn has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -49,7 +49,7 @@ pub struct Done {
 }
 
 /// The reply to a request.
-pub type Reply = oneshot::Sender<Result<Done, ActionError>>;
+pub type Reply = oneshot::Sender<Result<ActionResult, ActionError>>;
 
 /// A request to the task that runs a session.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl SessionRequests {
     async fn ask(
         &self,
         request: impl FnOnce(Reply) -> SessionRequest,
-    ) -> Result<Done, ActionError> {
+    ) -> Result<ActionResult, ActionError> {
         let (reply, replied) = oneshot::channel();
         let is_busy = |_| ActionError("the session is busy; try again".to_owned());
         self.requests.try_send(request(reply)).map_err(is_busy)?;
@@ -97,7 +97,7 @@ impl SessionRequests {
 }
 
 /// The sessions of this process.
-pub(crate) struct HeldSessions {
+pub(crate) struct RunningSessions {
     host: Arc<dyn Host>,
     feeds: Arc<Feeds>,
     sessions: Mutex<HashMap<SessionId, SessionRequests>>,
@@ -105,7 +105,7 @@ pub(crate) struct HeldSessions {
     opening: tokio::sync::Mutex<()>,
 }
 
-impl HeldSessions {
+impl RunningSessions {
     pub fn new(host: Arc<dyn Host>, feeds: Arc<Feeds>) -> Self {
         Self { host, feeds, sessions: Mutex::default(), opening: tokio::sync::Mutex::new(()) }
     }
@@ -119,7 +119,11 @@ impl HeldSessions {
     }
 
     /// Stores a message of a person; while a turn runs, queues it.
-    pub async fn say(&self, session: SessionId, message: NewMessage) -> Result<Done, ActionError> {
+    pub async fn say(
+        &self,
+        session: SessionId,
+        message: NewMessage,
+    ) -> Result<ActionResult, ActionError> {
         let requests = self.open(session).await?;
         if requests.team.resolve_person(message.speaker.name()).is_none() {
             let people: Vec<String> = requests.team.people().map(ToString::to_string).collect();
@@ -134,33 +138,37 @@ impl HeldSessions {
     }
 
     /// Requeues a turn that failed or was cancelled.
-    pub async fn retry(&self, session: SessionId, turn: TurnId) -> Result<Done, ActionError> {
+    pub async fn retry(
+        &self,
+        session: SessionId,
+        turn: TurnId,
+    ) -> Result<ActionResult, ActionError> {
         self.open(session).await?.ask(|reply| SessionRequest::Retry(turn, reply)).await
     }
 
     /// Runs the queued turns.
-    pub async fn resume(&self, session: SessionId) -> Result<Done, ActionError> {
+    pub async fn resume(&self, session: SessionId) -> Result<ActionResult, ActionError> {
         self.open(session).await?.ask(SessionRequest::Continue).await
     }
 
     /// Releases a session for other processes.
-    pub async fn release(&self, session: SessionId) -> Result<Done, ActionError> {
+    pub async fn release(&self, session: SessionId) -> Result<ActionResult, ActionError> {
         self.held(session)?.ask(SessionRequest::Release).await
     }
 
     /// Cancels the running turn, wherever it runs.
-    pub async fn cancel(&self, session: SessionId) -> Result<Done, ActionError> {
+    pub async fn cancel(&self, session: SessionId) -> Result<ActionResult, ActionError> {
         match self.feeds.shared() {
             // The process that runs the turn is notified, even if it is this one.
             Some(shared) => {
                 let running = shared.cancel_turns(session).await;
                 if running.map_err(|error| ActionError(error.to_string()))? == 0 {
-                    return Err(ActionError("no turn runs".to_owned()));
+                    return Err(ActionError("no turn is running".to_owned()));
                 }
             }
             None => self.held(session)?.controls.cancel_turn(),
         }
-        Ok(Done { message: None, waits: false })
+        Ok(ActionResult { message: None, waits: false })
     }
 
     /// Answers a question that an agent of this very session has asked, wherever it runs.
@@ -169,13 +177,13 @@ impl HeldSessions {
         session: SessionId,
         question: &str,
         answer: PermissionAnswer,
-    ) -> Result<Done, ActionError> {
-        let closed = || ActionError("this question is not open any more".to_owned());
-        let standing = self.feeds.get(session).standing();
+    ) -> Result<ActionResult, ActionError> {
+        let closed = || ActionError("this question is no longer open".to_owned());
+        let status = self.feeds.get(session).status();
         let is_open =
-            |standing: Standing| standing.questions.iter().any(|it| it.question.id == question);
+            |status: SessionStatus| status.questions.iter().any(|it| it.question.id == question);
         if let Some(shared) = self.feeds.shared() {
-            if standing.is_some_and(|standing| !is_open(standing)) {
+            if status.is_some_and(|status| !is_open(status)) {
                 return Err(closed());
             }
             let question = QuestionId::parse(question).ok_or_else(closed)?;
@@ -185,12 +193,12 @@ impl HeldSessions {
             }
         } else {
             let requests = self.held(session)?;
-            if !standing.is_some_and(is_open) {
+            if !status.is_some_and(is_open) {
                 return Err(closed());
             }
             requests.controls.answer(question, answer);
         }
-        Ok(Done { message: None, waits: false })
+        Ok(ActionResult { message: None, waits: false })
     }
 
     /// Starts a new session.
@@ -229,7 +237,7 @@ impl HeldSessions {
         let found = self.sessions().get(&session).cloned();
         found
             .filter(|requests| !requests.requests.is_closed())
-            .ok_or_else(|| ActionError("this page does not run the session".to_owned()))
+            .ok_or_else(|| ActionError("this process does not run the session".to_owned()))
     }
 
     /// Returns a session of this process, and opens it first if needed.
@@ -259,7 +267,7 @@ impl HeldSessions {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SessionRequests>> {
-        // Nothing panics while it holds the lock.
+        // No holder of the lock panics.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -320,11 +328,11 @@ async fn run_session(
         let started = match request {
             None => break,
             Some(SessionRequest::Release(reply)) => {
-                let _ = reply.send(Ok(Done { message: None, waits: false }));
+                let _ = reply.send(Ok(ActionResult { message: None, waits: false }));
                 break;
             }
             Some(SessionRequest::Continue(reply)) => {
-                let _ = reply.send(Ok(Done { message: None, waits: false }));
+                let _ = reply.send(Ok(ActionResult { message: None, waits: false }));
                 Ok(())
             }
             Some(SessionRequest::Say(message, reply)) => {
@@ -350,7 +358,7 @@ async fn run_session(
 /// Replies to a request; fails if nothing started.
 fn answer(reply: Reply, result: Result<Option<String>, CoordinatorError>) -> Result<(), ()> {
     let result = result
-        .map(|message| Done { message, waits: false })
+        .map(|message| ActionResult { message, waits: false })
         .map_err(|error| ActionError(error.to_string()));
     let started = result.as_ref().map(|_| ()).map_err(|_| ());
     // A disconnected client does not need its reply.
@@ -389,14 +397,16 @@ pub fn interject(controls: &Controls, request: SessionRequest) -> bool {
     let refuse = |why: &str| Err(ActionError(why.to_owned()));
     let (reply, result) = match request {
         SessionRequest::Say(message, reply) => match controls.interject(*message) {
-            Ok(()) => (reply, Ok(Done { message: None, waits: true })),
+            Ok(()) => (reply, Ok(ActionResult { message: None, waits: true })),
             Err(error) => (reply, refuse(&error.to_string())),
         },
-        SessionRequest::Continue(reply) => (reply, Ok(Done { message: None, waits: false })),
-        SessionRequest::Retry(_, reply) => {
-            (reply, refuse("a turn runs; try again when it has ended"))
+        SessionRequest::Continue(reply) => {
+            (reply, Ok(ActionResult { message: None, waits: false }))
         }
-        SessionRequest::Release(reply) => (reply, refuse("a turn runs; cancel it first")),
+        SessionRequest::Retry(_, reply) => {
+            (reply, refuse("a turn is running; try again when it has ended"))
+        }
+        SessionRequest::Release(reply) => (reply, refuse("a turn is running; cancel it first")),
     };
     let is_message = result.as_ref().is_ok_and(|done| done.waits);
     let _ = reply.send(result);

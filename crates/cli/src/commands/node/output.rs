@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 use crate::commands::sessions::short;
 use crate::terminal::stdout;
 
-/// Writes what a node does.
+/// The output of a node.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shown {
+pub(super) struct NodeOutput {
     json: bool,
 }
 
-impl Shown {
+impl NodeOutput {
     pub(super) const fn new(json: bool) -> Self {
         Self { json }
     }
 
     pub(super) fn started(self, name: &str, offer: &NodeOffer) -> io::Result<()> {
         let agents = offer.agents.join(", ");
-        let text = format!("node {name} takes turns of {agents}; end it with Ctrl-C");
+        let text = format!("node {name} runs turns of {agents}; Ctrl-C stops it");
         self.write(&text, || json!({"type": "node-started", "name": name, "offer": offer}))
     }
 
@@ -37,7 +37,7 @@ impl Shown {
     pub(super) fn reach(self, is_away: &mut bool, problem: Option<&str>) -> io::Result<()> {
         match problem {
             Some(why) if !std::mem::replace(is_away, true) => {
-                let text = format!("the store cannot be reached, asking again: {why}");
+                let text = format!("cannot reach the store, retrying: {why}");
                 self.write(&text, || json!({"type": "trouble", "problem": why}))
             }
             None if std::mem::take(is_away) => self.note("the store can be reached again"),
@@ -73,7 +73,8 @@ impl Shown {
                 format!("{session}: turn {turn} of {member}: {} ({seconds:.1} s)", result.verdict)
             }
             SessionEventKind::PermissionAsked { turn, member, question, .. } => {
-                let (tool, summary) = (&question.tool, first_line(&question.summary));
+                let (tool, summary) =
+                    (&question.tool, question.summary.lines().next().unwrap_or_default());
                 format!("{session}: turn {turn} of {member} asks to use {tool}: {summary}")
             }
             SessionEventKind::PermissionAnswered { turn, member, answer, by, .. } => {
@@ -99,11 +100,7 @@ impl Shown {
     }
 }
 
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
-}
-
-impl Observer for Shown {
+impl Observer for NodeOutput {
     fn observe(&mut self, event: SessionEvent) {
         // A node whose output is closed continues its turns.
         let _ = self.event(&event);

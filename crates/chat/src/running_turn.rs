@@ -11,7 +11,7 @@ use crate::text::{Flow, printable, printable_line};
 
 /// A running turn.
 #[derive(Debug, Clone)]
-pub(crate) struct Work {
+pub(crate) struct RunningTurn {
     pub(crate) turn: TurnId,
     pub(crate) member: MemberName,
     /// The start time, on the clock of the screen.
@@ -31,7 +31,7 @@ pub(crate) struct Work {
     written: u64,
 }
 
-impl Work {
+impl RunningTurn {
     /// Creates a turn.
     pub(crate) fn new(
         turn: TurnId,
@@ -45,7 +45,7 @@ impl Work {
             member,
             began,
             events: 0,
-            activity: "starts".to_owned(),
+            activity: "starting".to_owned(),
             sent,
             usage: None,
             received: None,
@@ -86,7 +86,7 @@ impl Work {
         let is_own = event.sub_agent.is_none();
         match &event.kind {
             EventKind::Text { text, part: TextPart::Delta } if is_own => {
-                "writes".clone_into(&mut self.activity);
+                "writing".clone_into(&mut self.activity);
                 self.written += text.len() as u64;
                 if self.certain > 0 && self.reply.text().len() == self.certain {
                     self.reply.push("\n\n");
@@ -97,10 +97,10 @@ impl Work {
                 self.settle(&printable(text));
             }
             EventKind::Text { .. } => "sub-agent writing".clone_into(&mut self.activity),
-            EventKind::Thinking { .. } => "thinks".clone_into(&mut self.activity),
+            EventKind::Thinking { .. } => "thinking".clone_into(&mut self.activity),
             EventKind::ToolStarted { name, input, .. } => {
                 let name = if name.is_empty() { "a tool" } else { name };
-                self.activity = format!("uses {} {}", printable_line(name), brief(input));
+                self.activity = format!("using {} {}", printable_line(name), brief(input));
             }
             EventKind::ToolFinished { ok: false, output, .. } => {
                 self.activity = format!("tool failed: {}", brief(output));
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_whole_text_replaces_the_pieces_that_ran_ahead_of_it() {
-        let mut work = Work::new(TurnId(1), "ada".into(), Duration::ZERO, 12, 40);
+        let mut work = RunningTurn::new(TurnId(1), "ada".into(), Duration::ZERO, 12, 40);
         work.observe(&text("One ", TextPart::Delta));
         work.observe(&text("tow.", TextPart::Delta));
         assert_eq!(work.text(), "One tow.");

@@ -6,7 +6,7 @@ const MOST_KEPT: usize = 4 << 20;
 
 /// The shown part of the message that is being written.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct ShownText {
     /// Its beginning.
     start: String,
     bytes: usize,
@@ -16,14 +16,14 @@ pub(super) struct Shown {
 
 /// The part of a piece that is left to show.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fresh<'t> {
+pub(super) enum NewText<'t> {
     /// Continues the shown text.
     More(&'t str),
     /// A separate text: the shown text belongs to an attempt that failed.
     Anew(String),
 }
 
-impl Shown {
+impl ShownText {
     /// Starts another attempt.
     pub fn begin_again(&mut self) {
         self.again = Some(0);
@@ -35,10 +35,10 @@ impl Shown {
     }
 
     /// Accepts a piece and returns the part of it that was not shown before.
-    pub fn piece<'t>(&mut self, text: &'t str) -> Fresh<'t> {
+    pub fn piece<'t>(&mut self, text: &'t str) -> NewText<'t> {
         let Some(come) = self.again else {
             self.add(text);
-            return Fresh::More(text);
+            return NewText::More(text);
         };
         let known = self.start.as_bytes().get(come..).unwrap_or_default();
         let compared = known.len().min(text.len());
@@ -49,16 +49,16 @@ impl Shown {
         }
         if come + text.len() <= self.bytes {
             self.again = Some(come + text.len());
-            return Fresh::More("");
+            return NewText::More("");
         }
         self.again = None;
         let rest = text.get(self.bytes - come..).unwrap_or(text);
         self.add(rest);
-        Fresh::More(rest)
+        NewText::More(rest)
     }
 
     /// Accepts the whole message and returns the part of it that was not shown before.
-    pub fn whole<'t>(&mut self, text: &'t str) -> Fresh<'t> {
+    pub fn whole<'t>(&mut self, text: &'t str) -> NewText<'t> {
         // The attempt is shorter than the one that failed.
         let is_shorter = self.again.is_some() && text.len() < self.bytes;
         let fresh = if is_shorter {
@@ -74,10 +74,10 @@ impl Shown {
         fresh
     }
 
-    fn anew(&mut self, text: String) -> Fresh<'static> {
+    fn anew(&mut self, text: String) -> NewText<'static> {
         *self = Self::default();
         self.add(&text);
-        Fresh::Anew(text)
+        NewText::Anew(text)
     }
 
     fn add(&mut self, text: &str) {
@@ -96,11 +96,11 @@ mod tests {
 
     /// Shows pieces and then the whole message; `None` begins another attempt.
     fn shown(pieces: &[Option<&str>], whole: &str) -> String {
-        let mut shown = Shown::default();
+        let mut shown = ShownText::default();
         let mut text = String::new();
-        let mut print = |fresh: Fresh<'_>| match fresh {
-            Fresh::More(more) => text.push_str(more),
-            Fresh::Anew(anew) => text = format!("{text}\n\n{anew}"),
+        let mut print = |fresh: NewText<'_>| match fresh {
+            NewText::More(more) => text.push_str(more),
+            NewText::Anew(anew) => text = format!("{text}\n\n{anew}"),
         };
         for piece in pieces {
             match piece {
@@ -136,26 +136,26 @@ mod tests {
 
     #[test]
     fn two_messages_of_one_answer_are_shown_once() {
-        let mut shown = Shown::default();
-        assert_eq!(shown.piece("one two"), Fresh::More("one two"));
-        assert_eq!(shown.whole("one "), Fresh::More(""));
-        assert_eq!(shown.whole("two!"), Fresh::More("!"));
+        let mut shown = ShownText::default();
+        assert_eq!(shown.piece("one two"), NewText::More("one two"));
+        assert_eq!(shown.whole("one "), NewText::More(""));
+        assert_eq!(shown.whole("two!"), NewText::More("!"));
         assert!(shown.is_empty());
     }
 
     #[test]
     fn of_a_message_without_end_a_bounded_beginning_is_kept() {
         let piece = "é".repeat(1 << 20);
-        let mut shown = Shown::default();
+        let mut shown = ShownText::default();
         for _ in 0..5 {
-            assert_eq!(shown.piece(&piece), Fresh::More(&piece));
+            assert_eq!(shown.piece(&piece), NewText::More(&piece));
         }
         assert_eq!(shown.start.len(), MOST_KEPT);
         shown.begin_again();
         for _ in 0..5 {
-            assert_eq!(shown.piece(&piece), Fresh::More(""));
+            assert_eq!(shown.piece(&piece), NewText::More(""));
         }
-        assert_eq!(shown.piece("more"), Fresh::More("more"));
-        assert_eq!(shown.whole(&piece), Fresh::More(""));
+        assert_eq!(shown.piece("more"), NewText::More("more"));
+        assert_eq!(shown.whole(&piece), NewText::More(""));
     }
 }
