@@ -110,7 +110,7 @@ impl RepositoryState {
         let stash = resolve("refs/stash");
         let stashes = stash.as_ref().map_or(0, |_| {
             let log = Disk.read(&directories.common.join("logs/refs/stash"), FileKind::Record);
-            log.map_or(1, |log| log.iter().filter(|&&byte| byte == b'\n').count() as u64)
+            log.map_or(1, |log| log.trim_ascii_end().split(|&byte| byte == b'\n').count() as u64)
         });
         let directory = directories.own.clone();
         if let Some(branch) = head.trim().strip_prefix("ref:") {

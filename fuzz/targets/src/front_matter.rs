@@ -45,8 +45,13 @@ fn check_skill(tree: &MemoryTree) -> bool {
     let shape = Shape::Codex0_98;
     let config = Config::load(tree, &machine, shape, &Overrides::default());
     let config = config.expect("a configuration of defaults");
-    let places =
-        SkillSearch { cwd: Path::new("/r"), machine: &machine, config: &config, shape, system: &[] };
+    let places = SkillSearch {
+        cwd: Path::new("/r"),
+        machine: &machine,
+        config: &config,
+        shape,
+        system: &[],
+    };
     let mut diagnostics = Vec::new();
     let skills = find(tree, &places, &mut diagnostics);
     assert_eq!(skills.len() + diagnostics.len(), 1, "a skill is listed or refused");

@@ -77,7 +77,7 @@ impl World {
         for action in &self.actions {
             match action {
                 PersonAction::Say { person, line, to } => {
-                    model.say(person, line, &self.present(to))
+                    model.say(person, line, &self.present(to));
                 }
                 PersonAction::GoOn => {}
                 PersonAction::Retry => stops.push(format!("retry {:?}", model.retry())),
