@@ -221,6 +221,29 @@ fn a_turn_is_shown_with_what_was_sent() {
     insta::assert_snapshot!("turn_json", show(&["--turn", "2", "--json"]));
 }
 
+/// Another version of the engine may assemble another prompt; the ledger is of the one that was sent.
+#[test]
+fn the_ledger_of_a_turn_is_the_stored_one() {
+    let project = talked();
+    let explain = ["sessions", "show", "last", "--turn", "2", "--explain"];
+    let all = project.output(&["sessions", "export", "last", "--all"], b"").stdout;
+    let all = String::from_utf8(all).unwrap();
+    let changed = all.lines().map(|line| {
+        let is_message = line.contains("\"speaker\":");
+        if is_message {
+            line.replace("the token", "the other token") + "\n"
+        } else {
+            format!("{line}\n")
+        }
+    });
+    let changed: String = changed.collect();
+    assert_ne!(changed, all);
+    let other = TestContext::new().file("all.jsonl", changed);
+    let imported = other.output(&["sessions", "import", "all.jsonl"], b"");
+    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    assert_eq!(other.output(&explain, b"").stdout, project.output(&explain, b"").stdout);
+}
+
 /// The prompt that is shown for a turn is the one that the agent read, to the byte.
 #[test]
 fn the_shown_prompt_is_the_one_that_the_agent_received() {
