@@ -42,13 +42,20 @@ impl Scan<'_> {
     /// Returns the state of the directory now.
     pub(crate) fn run(&self, old: &Manifest) -> Result<Manifest, ChangesError> {
         let now = now();
+        let changed = changed_directories(self.root, old, self.deadline)?;
+        let work_tree = WorkTree::containing(self.root, self.host);
+        if changed.is_empty() && self.has_rules_of(old, &work_tree) {
+            let limit = self.limits.files;
+            let is_over = old.len() > limit;
+            return if is_over { Err(ChangesError::OverFiles { limit }) } else { Ok(old.stored()) };
+        }
         let mut state = Running {
             scan: self,
             old,
             now,
-            changed: changed_directories(self.root, old, self.deadline)?,
+            changed,
             new: Manifest::default(),
-            work_trees: vec![WorkTree::containing(self.root, self.host)],
+            work_trees: vec![work_tree],
             work_tree_of: HashMap::new(),
             unknown: Vec::new(),
             rules_changed: false,
@@ -65,6 +72,27 @@ impl Scan<'_> {
             state.new.rules = [0; 32];
         }
         Ok(state.new)
+    }
+
+    /// Returns whether the rules outside of a known state and the indexes are as they were then.
+    fn has_rules_of(&self, old: &Manifest, work_tree: &WorkTree) -> bool {
+        let directories = old.directories.iter();
+        let nested = directories.filter(|(path, it)| it.is_repository && !path.is_root());
+        let nested = nested.filter_map(|(path, _)| WorkTree::nested(self.root, path, self.host));
+        let nested: Vec<WorkTree> = nested.collect();
+        let work_trees = nested.iter().chain([work_tree]).collect();
+        old.is_known() && self.hashes(work_trees) == (old.rules, old.indexes)
+    }
+
+    /// Returns the hash of rules that are not recorded, and of the stamps of indexes.
+    fn hashes(&self, mut work_trees: Vec<&WorkTree>) -> ([u8; 32], [u8; 32]) {
+        let (mut rules, mut indexes) = (Sha256::new(), Sha256::new());
+        work_trees.sort_by_key(|work_tree| work_tree.top());
+        for work_tree in work_trees {
+            work_tree.hash_rules(self.root, &mut rules);
+            work_tree.hash_index(&mut indexes);
+        }
+        (rules.finalize().into(), indexes.finalize().into())
     }
 }
 
@@ -248,14 +276,7 @@ impl Running<'_> {
     /// Marks ignored names as unknown again: all after a change of the rules, and the tracked ones after a change of
     /// an index.
     fn compare_rules(&mut self) {
-        let (mut rules, mut indexes) = (Sha256::new(), Sha256::new());
-        let mut work_trees: Vec<&WorkTree> = self.work_trees.iter().collect();
-        work_trees.sort_by_key(|work_tree| work_tree.top());
-        for work_tree in work_trees {
-            work_tree.hash_rules(self.scan.root, &mut rules);
-            work_tree.hash_index(&mut indexes);
-        }
-        (self.new.rules, self.new.indexes) = (rules.finalize().into(), indexes.finalize().into());
+        (self.new.rules, self.new.indexes) = self.scan.hashes(self.work_trees.iter().collect());
         if self.rules_changed || self.new.rules != self.old.rules {
             self.ask_again(|_, _| true);
         } else if self.new.indexes != self.old.indexes {

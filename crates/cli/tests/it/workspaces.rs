@@ -103,7 +103,7 @@ fn conflicts_are_shown_and_nothing_is_merged() {
     let fork = project.run(&["sessions", "fork", "last"]);
     assert!(fork.contains("not copied: the workspaces of max"), "{fork}");
     let undo = project.run(&["undo", "--turn", "1", "--yes"]);
-    assert!(undo.contains("a workspace of the session that this is a copy of"), "{undo}");
+    assert!(undo.contains("a workspace of the session that this one was copied from"), "{undo}");
     // The next turn continues in a copy.
     project.run(&["run", "--session", "last", "Again"]);
     assert!(read(&project, "text").contains("my 2"));
