@@ -96,8 +96,8 @@ async fn a_turn_runs_on_its_node_and_is_shown_where_it_was_requested() {
     for (wrong, why) in [
         (["--name", ""], "a name must not be blank"),
         (["--label", "gpu, "], "a name must not be blank"),
-        (["--map", "/a=/no/such"], "no directory `/no/such` here"),
-        (["--project", "/no/such"], "no directory `/no/such` here"),
+        (["--map", "/a=/no/such"], "`/no/such` is not a directory"),
+        (["--project", "/no/such"], "`/no/such` is not a directory"),
         (["--project", "."], "--project .: must be a git repository"),
     ] {
         let refused = laptop.run(&[&["node"], &wrong[..]].concat());
@@ -155,7 +155,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     let mut run = laptop.start(&["run", "--json", "Go"]);
     let directory = laptop.path().canonicalize().unwrap();
     let missing = format!("no directory here for {}", directory.display());
-    run.wait_for(&format!("node `one` cannot run it: {missing}: start it there"));
+    run.wait_for(&format!("node `one` cannot run it: {missing}: start the node there"));
     run.signal(nix::sys::signal::Signal::SIGINT);
     run.end();
 
@@ -195,7 +195,7 @@ async fn a_draining_node_finishes_its_turns_and_a_second_signal_offers_them_to_o
     });
     assert_eq!(node.end(), Some(0));
     wait_until("the second turn ends", || other.output().matches("of max: done").count() == 2);
-    assert!(node.output().ends_with("ended\n"), "{}", node.output());
+    assert!(node.output().ends_with("stopped\n"), "{}", node.output());
     for session in [one, two] {
         let turns = store.turns_after(session, TurnId(0), 9).await.unwrap();
         assert_eq!((turns.len(), turns[0].state), (1, TurnState::Done));
