@@ -1,7 +1,7 @@
 //! A prompt against the length of its context, with room for everything.
 
 use convoke_core::assembler::{AssemblerOutput, Assemblers};
-use convoke_core::{AssemblerInput, Fencing, PromptContextMessage};
+use convoke_core::{AssemblerInput, ContextSource, Fencing, PromptContextMessage};
 
 use crate::measure::{measure, measure_copy};
 use crate::table::{self, number, ratio, time};
@@ -96,7 +96,7 @@ pub fn input(count: usize, lines: &[&str]) -> AssemblerInput<'static> {
             from: names[index % names.len()].into(),
             to: Some("all".into()),
             content: content.into(),
-            id: Some(format!("msg-{index}").into()),
+            source: ContextSource::Message(Some(format!("msg-{index}").into())),
         }
     };
     AssemblerInput {

@@ -4,10 +4,22 @@
 //! are not: `CONVOKE_SHARED` names a directory that holds them. A suite without
 //! its data prints `not run`; with `CONVOKE_REQUIRE_SHARED=1` it fails. A named directory that is missing
 //! always fails.
+//!
+//! [`check_ledger`] and [`ledger`] check ledgers, for every crate that writes one.
 
-#![allow(clippy::panic, clippy::print_stdout, reason = "only tests use this crate")]
+#![allow(
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::expect_used,
+    reason = "only tests use this crate"
+)]
+
+pub mod ledger;
+mod schema;
 
 use std::path::{Path, PathBuf};
+
+pub use schema::check_ledger;
 
 /// Returns the folders of a part that this repository holds: the one that `variable` names, or the
 /// repository's own and those below `CONVOKE_SHARED`, of which later ones replace cases of the same name.

@@ -65,7 +65,7 @@ fn expected(manager: &ContextManager, answers: u64, limit: usize, member: &str) 
     let context = AgentContext { window_size_override: Some(limit), ..AgentContext::default() };
     let input = manager.context_for_reply(&MessageId::numbered(answers), member, context);
     let messages = input.map(|input| input.context_messages).unwrap_or_default();
-    messages.into_iter().filter_map(|message| message.id.map(String::from)).collect()
+    messages.into_iter().filter_map(|message| message.id().map(str::to_owned)).collect()
 }
 
 fn ids(current: &NumberedMessage, earlier: &[NumberedMessage], limit: usize) -> Vec<String> {
@@ -77,7 +77,7 @@ fn ids(current: &NumberedMessage, earlier: &[NumberedMessage], limit: usize) -> 
         .zip(&texts)
         .map(|(message, text)| PromptContextMessage::new(&message.message, text));
     let context = context_for(&current.message, &text, earlier, limit);
-    context.into_iter().filter_map(|message| message.id.map(String::from)).collect()
+    context.into_iter().filter_map(|message| message.id().map(str::to_owned)).collect()
 }
 
 /// Creates a conversation in which messages answer earlier ones, to some members and to all.

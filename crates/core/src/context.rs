@@ -95,7 +95,7 @@ fn repeats(
 ) -> bool {
     let speaker = &current.speaker;
     speaker.is_ai()
-        && (candidate.id.as_deref() == Some(current.id.as_str())
+        && (candidate.id() == Some(current.id.as_str())
             || (candidate.from == speaker.name() && candidate.content == text))
 }
 

@@ -15,7 +15,7 @@ use crate::diagnostic::Diagnostic;
 use crate::diagnostics;
 use crate::escape::Escaping;
 use crate::fragment::{ContextLines, Section};
-use crate::input::{Fencing, PromptContextMessage};
+use crate::input::{ContextSource, Fencing, PromptContextMessage};
 use crate::line_break::{ends_line_break, last_line_break, line_breaks};
 use crate::whitespace::trim;
 
@@ -59,8 +59,11 @@ impl<'a> ForgeryCheck<'a> {
             + patterns.count_from(to, 1)
             + patterns.count_from(content, 1);
         if count > 0 {
-            let id = message.id.as_deref();
-            let who = id.map_or_else(|| format!("context message {index}"), str::to_owned);
+            let who = match &message.source {
+                ContextSource::Message(Some(id)) => id.to_string(),
+                ContextSource::Message(None) => format!("context message {index}"),
+                ContextSource::Setting(name) => (*name).to_owned(),
+            };
             self.found.extend(report(Section::Context, &who, count));
         }
     }

@@ -9,7 +9,7 @@ use memchr::memchr_iter;
 
 use crate::assembler::{Format, LineStyle};
 use crate::escape::Escaping;
-use crate::input::{AssemblerInput, Fencing, PromptContextMessage, Trimming};
+use crate::input::{AssemblerInput, ContextSource, Fencing, PromptContextMessage, Trimming};
 use crate::ledger::Source;
 use crate::line_break::{count_line_breaks, line_starts};
 use crate::whitespace::{trim, trim_end, trim_start};
@@ -277,8 +277,13 @@ impl<'a> ContextLines<'a> {
 
     /// Returns the source of the message at an index.
     pub(crate) fn source(&self, index: usize) -> Source<'a> {
-        let id = self.messages[index].id.as_deref().map(Cow::Borrowed);
-        Source::Message { id, index: Some(index) }
+        match &self.messages[index].source {
+            ContextSource::Message(id) => {
+                let id = id.as_deref().map(Cow::Borrowed);
+                Source::Message { id, index: Some(index) }
+            }
+            ContextSource::Setting(name) => Source::setting(name),
+        }
     }
 }
 

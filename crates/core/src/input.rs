@@ -45,9 +45,19 @@ pub struct PromptContextMessage<'a> {
     pub to: Option<Cow<'a, str>>,
     /// The text.
     pub content: Cow<'a, str>,
-    /// The id, for the ledger.
+    /// The source, for the ledger.
     #[serde(skip)]
-    pub id: Option<Cow<'a, str>>,
+    pub source: ContextSource<'a>,
+}
+
+/// The source of a context message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ContextSource<'a> {
+    /// A message of the conversation, by its id if it has one.
+    Message(Option<Cow<'a, str>>),
+    /// A text of Convoke for which a setting asks, by the name of the setting.
+    Setting(&'static str),
 }
 
 impl<'a> PromptContextMessage<'a> {
@@ -57,7 +67,15 @@ impl<'a> PromptContextMessage<'a> {
             from: Cow::Borrowed(message.speaker.name()),
             to: Some(format_addressees(message.addressees())),
             content: Cow::Borrowed(text),
-            id: Some(Cow::Borrowed(message.id.as_str())),
+            source: ContextSource::Message(Some(Cow::Borrowed(message.id.as_str()))),
+        }
+    }
+
+    /// Returns the id of the message, if it is one of the conversation and has an id.
+    pub fn id(&self) -> Option<&str> {
+        match &self.source {
+            ContextSource::Message(id) => id.as_deref(),
+            ContextSource::Setting(_) => None,
         }
     }
 }
@@ -267,7 +285,7 @@ fn read_context_message(value: Value) -> Result<PromptContextMessage<'static>, I
         from: take_text(object, "from")?.ok_or_else(|| required("from"))?,
         to: take_text(object, "to")?,
         content: take_text(object, "content")?.ok_or_else(|| required("content"))?,
-        id: take_text(object, "messageId")?,
+        source: ContextSource::Message(take_text(object, "messageId")?),
     })
 }
 

@@ -124,8 +124,8 @@ pub use diagnostic::{Code, Diagnostic, Severity};
 pub use escape::{Escaping, begins_with_slash};
 pub use fragment::{Fragment, Section};
 pub use input::{
-    AgentContext, AssemblerInput, AttachedFile, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage,
-    Trimming,
+    AgentContext, AssemblerInput, AttachedFile, ContextSource, DEFAULT_MAX_BYTES, Fencing,
+    PromptContextMessage, Trimming,
 };
 pub use manager::{
     ContextManager, ContextManagerOptions, ContextProvider, ContextSnapshot, History, Hooks,

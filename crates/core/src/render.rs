@@ -152,16 +152,12 @@ impl<'a> Writer<'a> {
             let piece = text.get(start..end.min(kept_len)).unwrap_or_default();
             let cut = (own.len() - piece.len()) as u64;
             start = end;
-            match source {
-                None if piece.is_empty() => {}
-                None => self.out.frame("attachment", piece),
-                Some(source) => {
-                    let rule =
-                        if cut == 0 { Rule::Fits } else { Rule::EndCut { needed, available } };
-                    let lines = lines_of(&source, own, 0, piece.len());
-                    self.out.piece(piece, lines, cut, rule);
-                }
-            }
+            let (source, rule) = match source {
+                None => (Source::convoke("attachment"), Rule::Frame),
+                Some(source) => (lines_of(&source, own, 0, piece.len()), Rule::Fits),
+            };
+            let rule = if cut == 0 { rule } else { Rule::EndCut { needed, available } };
+            self.out.piece(piece, source, cut, rule);
         }
         if let Some((mark, resumption)) = mark {
             let line_break = if kept_len > 0 { "\n" } else { "" };
@@ -178,7 +174,7 @@ impl<'a> Writer<'a> {
         }
         let row = ContextRow::new(lines, plan);
         let forgery_check = &mut self.forgery_check;
-        self.out.context(row, |text| {
+        self.out.context(row, |text, ends| {
             for (index, message) in lines.messages.iter().enumerate().skip(plan.dropped) {
                 if index > plan.dropped {
                     text.push('\n');
@@ -186,6 +182,7 @@ impl<'a> Writer<'a> {
                 // Check and write each message together, while its bytes are in the cache.
                 forgery_check.message(index, message);
                 lines.write(message, text);
+                ends.push(text.len() as u64);
             }
         });
     }

@@ -137,12 +137,15 @@ impl<'a> TextWriter<'a> {
         });
     }
 
-    /// Writes the lines of a context, which are one row of the ledger.
-    pub(crate) fn context(&mut self, mut row: ContextRow<'a>, write: impl FnOnce(&mut String)) {
+    /// Writes the lines of a context, for which the ledger has one row. `write` adds the end of each line.
+    pub(crate) fn context(
+        &mut self,
+        mut row: ContextRow<'a>,
+        write: impl FnOnce(&mut String, &mut Vec<u64>),
+    ) {
         row.target = self.target;
         row.start = self.text.len() as u64;
-        write(&mut self.text);
-        row.kept_bytes = self.text.len() as u64 - row.start;
+        write(&mut self.text, &mut row.ends);
         self.ledger.push_context(row);
     }
 

@@ -11,7 +11,7 @@ use convoke_core::ledger::{Entry, Source, State};
 use convoke_core::prompt_builder::{DebugSend, PromptInput, SystemDelivery, build_prompt};
 use convoke_core::{
     AssemblerInput, AssemblerOutput, Assemblers, AttachedFile, Code, ContextAssembler,
-    PromptContextMessage, Visibility,
+    ContextSource, PromptContextMessage, Visibility,
 };
 
 use self::log::{Level, logged};
@@ -22,7 +22,7 @@ fn message(from: &str, to: Option<&str>, content: &str) -> PromptContextMessage<
         from: from.to_owned().into(),
         to: to.map(|to| to.to_owned().into()),
         content: content.to_owned().into(),
-        id: None,
+        source: ContextSource::Message(None),
     }
 }
 

@@ -15,7 +15,3 @@ pub mod record;
 pub mod verify;
 
 pub use host_environment::HostEnvironment;
-
-#[cfg(test)]
-#[path = "../../core/tests/schema/mod.rs"]
-mod schema;

@@ -20,7 +20,7 @@ use convoke_agent::turn_input::{ResumeHandle, ThreadWriter, TurnInput};
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
 use convoke_core::Diagnostic;
-use convoke_core::ledger::{Entry, Ledger, Target, estimate_tokens};
+use convoke_core::ledger::{Entry, Ledger, Source, Target, estimate_tokens};
 use convoke_redact::Redactor;
 use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
 use convoke_thread::pack::Pack;
@@ -215,7 +215,8 @@ impl ModelAgent {
             sandbox_policy: SandboxPolicy::ReadOnly,
             developer_instructions: turn_input.system.as_deref().map(|system| {
                 let entries = entries_of(turn_input, Target::System);
-                redacted::sourced(key.as_ref(), system, entries, "developer-instructions")
+                let setting = Source::setting("developer_instructions");
+                redacted::sourced(key.as_ref(), system, entries, "developer-instructions", setting)
             }),
             model_overrides,
             ..config
@@ -485,7 +486,8 @@ impl Prepared<'_> {
             Task::Answer => {
                 let entries = entries_of(self.turn_input, Target::Prompt);
                 let prompt = &self.turn_input.prompt;
-                let prompt = redacted::sourced(self.key.as_ref(), prompt, entries, "user");
+                let typed = Source::Message { id: None, index: None };
+                let prompt = redacted::sourced(self.key.as_ref(), prompt, entries, "user", typed);
                 let input = UserInput::Assembled(prompt);
                 thread.begin_turn(vec![input], &TurnOverrides::default())
             }

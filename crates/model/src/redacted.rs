@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use convoke_core::ledger::{ENVELOPE, Entry, Rule, Source};
 use convoke_core::{Fragment, SourcedText, TextWriter};
 use convoke_files::Head;
+use convoke_thread::diagnostics;
 use convoke_thread::prompt::Request;
 
 use crate::secret::Key;
@@ -18,27 +19,37 @@ pub(crate) const LONGEST_KEY: u64 = 8 << 10;
 /// The rule of entries whose texts contained the key.
 const REMOVED: &str = "the key was removed";
 
-/// Returns a text without the key, with the entries that cover it. If the given entries do not cover the text,
-/// or the key spans two of them, the whole text becomes one message of the user.
+/// Returns a text without the key, with the entries that cover it. A text without entries was not assembled: it has one
+/// source, `whole`. If the entries do not cover the text, or the key spans two of them, its source is not known.
 pub(crate) fn sourced(
     key: Option<&Key>,
     text: &str,
     entries: Vec<Entry<'static>>,
     section: &'static str,
+    whole: Source<'static>,
 ) -> SourcedText<'static> {
     let mut clean = text.to_owned();
     if let Some(key) = key {
         key.take_out_of(&mut clean);
+    }
+    if entries.is_empty() {
+        return SourcedText::new(section, Fragment::new(clean, whole));
     }
     let sourced = SourcedText::covered(text.to_owned(), entries);
     let sourced = match (sourced, key) {
         (Some(sourced), Some(key)) if clean != text => Some(without_key_in(key, &sourced)),
         (sourced, _) => sourced,
     };
-    sourced.filter(|sourced| sourced.text() == clean).unwrap_or_else(|| {
-        let source = Source::Message { id: None, index: None };
-        SourcedText::new(section, Fragment::new(clean, source))
-    })
+    sourced
+        .filter(|sourced| sourced.text() == clean)
+        .unwrap_or_else(|| unattributed(section, clean))
+}
+
+fn unattributed(section: &'static str, text: String) -> SourcedText<'static> {
+    let mut out = TextWriter::new(section);
+    let fragment = Fragment::new(text, Source::History { index: None });
+    out.cut_fragment(fragment, 0, Rule::Unattributed);
+    out.finish()
 }
 
 /// Removes the key from the text of each entry.
@@ -72,15 +83,15 @@ pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
     let entries = request.ledger.entries().collect();
     let sourced = SourcedText::covered(request.body.clone(), entries);
     let sourced = sourced.map(|sourced| without_key_in(key, &sourced));
+    let mut diagnostics = request.diagnostics.clone();
     let sourced = sourced.filter(|sourced| sourced.text() == body).unwrap_or_else(|| {
-        // The key spans two entries, so their boundary is unknown.
-        let mut out = TextWriter::new(ENVELOPE);
-        let fragment = Fragment::new(body, Source::convoke(ENVELOPE));
-        out.cut_fragment(fragment, 0, Rule::Other(REMOVED.into()));
-        out.finish()
+        // The key spans two entries: what belongs to which is no longer known.
+        diagnostics.push(diagnostics::unattributed(body.len() as u64));
+        unattributed(ENVELOPE, body)
     });
     let (body, entries) = sourced.into_parts();
-    Some(Request { body, ledger: entries.into_iter().collect(), ..request.clone() })
+    let ledger = entries.into_iter().collect();
+    Some(Request { body, ledger, diagnostics, ..request.clone() })
 }
 
 /// Removes the key from the start of a file, of which more than `limit` bytes were read.
@@ -111,6 +122,27 @@ mod tests {
 
     use super::*;
 
+    fn typed() -> Source<'static> {
+        Source::Message { id: None, index: None }
+    }
+
+    #[test]
+    fn a_text_whose_entries_do_not_cover_it_is_no_message_of_the_user() {
+        let entry = Entry {
+            target: Target::Prompt,
+            section: "MESSAGE".into(),
+            source: typed(),
+            range: 0..3,
+            cut_bytes: 0,
+            rule: Rule::Fits,
+        };
+        let text = sourced(None, "hello", vec![entry], "user", typed());
+        assert_eq!(text.entries()[0].source, Source::History { index: None });
+        assert_eq!(text.entries()[0].rule, Rule::Unattributed);
+        let text = sourced(None, "hello", Vec::new(), "user", typed());
+        assert_eq!((&text.entries()[0].source, &text.entries()[0].rule), (&typed(), &Rule::Fits));
+    }
+
     #[test]
     fn entries_whose_texts_contained_the_key_say_so() {
         let key = Key::from_env("K", &[("K".into(), "correct-horse".into())]).unwrap();
@@ -124,7 +156,7 @@ mod tests {
         };
         let text = "in /correct-horse/a";
         let entries = vec![entry("a", 0..3), entry("b", 3..19)];
-        let clean = sourced(Some(&key), text, entries, "user");
+        let clean = sourced(Some(&key), text, entries, "user", typed());
         let pieces: Vec<_> = clean
             .pieces()
             .map(|(own, entry)| (own, entry.rule.to_string(), entry.cut_bytes))

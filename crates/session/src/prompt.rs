@@ -12,7 +12,7 @@ use convoke_agent::adapter::escaping;
 use convoke_core::name::NameKey;
 use convoke_core::{
     AgentContext, AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, ContextOptions,
-    Escaping, PromptContextMessage, Visibility,
+    ContextSource, Escaping, PromptContextMessage, Visibility,
 };
 use convoke_team::{Member, Team};
 use serde::{Deserialize, Serialize};
@@ -25,12 +25,12 @@ use crate::store::{Reader, Store, StoreError, Window};
 /// The version of the records that are written.
 const VERSION: u32 = 3;
 
-/// The speaker of the text about changed files.
-const CHANGES_SPEAKER: &str = "convoke";
-/// The id of the text about changed files in the ledger: the setting that enables it.
-const CHANGES_SOURCE: &str = "context.changes";
-/// The id of the text about workspaces in the ledger.
-const WORKSPACES_SOURCE: &str = "workspace";
+/// The speaker of the texts about changed files and workspaces.
+const SPEAKER: &str = "convoke";
+/// The setting that asks for the text about changed files.
+const CHANGES_SETTING: &str = "context.changes";
+/// The setting that asks for the text about workspaces.
+const WORKSPACES_SETTING: &str = "workspace";
 
 /// The input of a prompt. Messages are referenced by number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -205,13 +205,13 @@ impl PromptRecord {
         input.attachments = attached.iter().map(Attachment::file).collect();
         // The newest context message, so it is dropped last.
         let texts =
-            [(&self.changes, CHANGES_SOURCE), (&self.workspaces, WORKSPACES_SOURCE)].into_iter();
-        let texts = texts.filter_map(|(text, source)| Some((text.as_deref()?, source)));
-        input.context_messages.extend(texts.map(|(text, source)| PromptContextMessage {
-            from: Cow::Borrowed(CHANGES_SPEAKER),
+            [(&self.changes, CHANGES_SETTING), (&self.workspaces, WORKSPACES_SETTING)].into_iter();
+        let texts = texts.filter_map(|(text, setting)| Some((text.as_deref()?, setting)));
+        input.context_messages.extend(texts.map(|(text, setting)| PromptContextMessage {
+            from: Cow::Borrowed(SPEAKER),
             to: Some(Cow::Borrowed(self.member.as_str())),
             content: Cow::Borrowed(text),
-            id: Some(Cow::Borrowed(source)),
+            source: ContextSource::Setting(setting),
         }));
         Ok(Assemblers::default().assemble(&self.agent_type, &input)?.into_owned())
     }
@@ -219,9 +219,60 @@ impl PromptRecord {
 
 #[cfg(test)]
 mod tests {
-    use convoke_core::Trimming;
+    use convoke_core::ledger::{Source, Target};
+    use convoke_core::{MessageId, NewMessage, Trimming};
 
     use super::*;
+
+    #[test]
+    fn texts_of_convoke_are_settings_in_the_ledger_and_every_byte_has_an_entry() {
+        let mut input = PromptRecord::from_record(&record(VERSION).to_string()).unwrap();
+        input.briefing = None;
+        input.changes = Some("Changed since your last turn:\n- a.rs +1 -0".to_owned());
+        input.workspaces = Some("You work in a copy.".to_owned());
+        let message = |number: u64, from: &str, text: &str| {
+            let mut message = NewMessage::from_person(from, text);
+            let file = Attachment { path: "n.md".to_owned(), text: format!("{number}\n") };
+            Attachment::add(vec![file], &mut message);
+            let message = message.with_id(MessageId::numbered(number));
+            NumberedMessage { number: MessageNumber(number), answers: None, message }
+        };
+        let material = PromptMessages {
+            current: message(2, "lin", "And now?"),
+            // A member may have the name that these texts are said under.
+            earlier: vec![message(1, "convoke", "Look at this.")],
+        };
+        let whole = input.assemble(&material).unwrap();
+        let mut sources = Vec::new();
+        let mut at = 0;
+        for entry in whole.ledger.entries().filter(|entry| entry.target == Target::Prompt) {
+            assert_eq!(entry.range.start, at);
+            at = entry.range.end;
+            let place = |at: u64| usize::try_from(at).unwrap();
+            let own = &whole.prompt[place(entry.range.start)..place(entry.range.end)];
+            if !matches!(entry.source, Source::Convoke { .. }) {
+                sources.push((entry.source, own));
+            }
+        }
+        assert_eq!(at, whole.prompt.len() as u64);
+        let said = |id: &'static str, index| Source::Message { id: Some(id.into()), index };
+        let file = Source::File { path: "n.md".into(), lines: Some((1, 1)) };
+        let changes = "- convoke: Changed since your last turn:\n- a.rs +1 -0";
+        let expected = [
+            (said("msg-1", Some(0)), "- convoke: Look at this.\n\nn.md:\n```\n1\n```"),
+            (Source::setting("context.changes"), changes),
+            (Source::setting("workspace"), "- convoke: You work in a copy."),
+            (said("msg-2", None), "And now?"),
+            (file, "2\n"),
+        ];
+        assert_eq!(sources, expected);
+        // Where the budget cuts, the ledger still covers the prompt.
+        for max_bytes in 0..at {
+            input.options.max_bytes = max_bytes;
+            let Ok(cut) = input.assemble(&material) else { continue };
+            assert!(cut.ledger.covers(Target::Prompt, cut.prompt.len() as u64), "{max_bytes}");
+        }
+    }
 
     fn record(version: u32) -> serde_json::Value {
         let file = "[[member]]\nname = \"max\"\nagent = \"gemini\"\n";

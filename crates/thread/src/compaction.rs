@@ -5,7 +5,7 @@ use convoke_core::ledger::{Rule, Source, estimate_tokens};
 use convoke_core::{Fragment, TextWriter};
 
 use crate::diagnostics;
-use crate::history::{Entry, History, Origin, Piece, Section, user_text_ranges};
+use crate::history::{Entry, History, Origin, Piece, Section};
 use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
 use crate::truncate::{TruncatedText, truncate_middle};
@@ -40,18 +40,17 @@ pub fn rebuild(
     prefix: &str,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Entry> {
-    let earlier = format!("{prefix}\n");
-    let messages = history.entries().iter().filter_map(message);
-    let messages: Vec<_> = messages.filter(|(text, _)| !text.starts_with(&earlier)).collect();
+    let messages = history.entries().iter().filter_map(|entry| message(entry, prefix));
+    let messages: Vec<_> = messages.collect();
     let mut entries = initial_context;
     entries.extend(keep(&messages, KEPT_TOKENS, diagnostics));
     entries.push(summary);
     entries
 }
 
-/// Returns the text of a user message, and its origin without images.
-fn message(entry: &Entry) -> Option<(String, Origin)> {
-    let ranges = user_text_ranges(&entry.item)?;
+/// Returns the text of a user message, and the origin of that text alone.
+fn message(entry: &Entry, prefix: &str) -> Option<(String, Origin)> {
+    let (section, ranges) = entry.kept_text(prefix)?;
     let pieces: Vec<_> =
         ranges.iter().map(|range| Piece::Text(range.start as u64..range.end as u64)).collect();
     let all: String = entry.item.texts().collect();
@@ -61,7 +60,7 @@ fn message(entry: &Entry) -> Option<(String, Origin)> {
     } else {
         entry.origin.cut(&entry.item, &pieces, &Rule::Other(IMAGES.into()))
     };
-    Some((text, origin.in_section(Section::Kept)))
+    Some((text, origin.in_section(&entry.item, section)))
 }
 
 /// The rule that removes the images of a message.
@@ -132,6 +131,20 @@ mod tests {
         let entries = keep(&messages, budget, &mut diagnostics);
         let texts = entries.iter().map(|entry| entry.item.texts().collect());
         (texts.collect(), diagnostics.len())
+    }
+
+    #[test]
+    fn a_kept_message_of_a_codex_session_is_still_called_recognised() {
+        let entry = |text: &str| Entry::new(ResponseItem::user(text), Origin::Codex);
+        for (text, section) in [("hello", Section::Kept), ("<turn_aborted>x", Section::TurnAborted)]
+        {
+            let (_, origin) = message(&entry(text), "P").unwrap();
+            let Origin::Fragments(kept, entries) = &origin else { panic!("{origin:?}") };
+            assert_eq!((*kept, &*entries[0].section), (section, section.name()));
+            assert_eq!(entries[0].rule, Rule::Recognised);
+        }
+        assert_eq!(message(&entry("<skill>x"), "P"), None);
+        assert_eq!(message(&entry("P\nx"), "P"), None);
     }
 
     #[test]

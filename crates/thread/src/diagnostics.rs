@@ -49,12 +49,21 @@ convoke_core::diagnostic_codes! {
     THREAD_TEXT_WITHDRAWN = "thread.text-withdrawn", Loss,
         "Instructions sent in an earlier turn were removed, but the model still has them in its thread.",
         "Start a new thread, or tell the model which instructions apply now.";
+    LEDGER_UNATTRIBUTED = "ledger.unattributed", Loss,
+        "The ledger of a request does not know the source of some of its bytes.",
+        "Nothing to do for the request, which is complete; report it as a bug, with the ledger.";
     RECORD_TORN = "record.torn", Note,
         "The last line of a thread's file was truncated and left out.",
         "No action needed: the program that wrote the file was stopped while writing.";
     RECORD_INVALID = "record.invalid", Loss,
         "A line of a thread's file could not be parsed and was left out.",
         "Use a file of the supported version.";
+}
+
+/// Returns the diagnostic for bytes of a request whose source is not known.
+pub fn unattributed(bytes: u64) -> Diagnostic {
+    let message = format!("the ledger does not know the source of {bytes} bytes of this request");
+    Diagnostic::new(LEDGER_UNATTRIBUTED, message).with_bytes(bytes)
 }
 
 /// Returns the diagnostic for a directory that could not be listed.

@@ -6,9 +6,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use convoke_core::diagnostic::Diagnostic;
 use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Rule, Source, Target};
 use serde_json::Value;
 
+use crate::diagnostics::unattributed;
 use crate::history::Sources;
 
 /// Writes JSON and its ledger.
@@ -18,6 +20,8 @@ pub(crate) struct JsonWriter {
     ledger: Ledger<'static>,
     /// The position up to which the ledger covers the text.
     accounted: usize,
+    /// The bytes whose source is not known.
+    unattributed: u64,
 }
 
 impl JsonWriter {
@@ -124,7 +128,6 @@ impl JsonWriter {
             rest = after;
             self.sourced(entry, |out| escape(own, out));
         }
-        debug_assert!(rest.is_empty() || sources.is_unrecorded(), "a text without a source");
         escape(rest, &mut self.text);
     }
 
@@ -168,9 +171,12 @@ impl JsonWriter {
         }
     }
 
-    /// Returns the text and its ledger.
-    pub(crate) fn finish(mut self) -> (String, Ledger<'static>) {
+    /// Returns the text and its ledger, and reports bytes whose source is not known.
+    pub(crate) fn finish(mut self, diagnostics: &mut Vec<Diagnostic>) -> (String, Ledger<'static>) {
         self.account_for_envelope();
+        if self.unattributed > 0 {
+            diagnostics.push(unattributed(self.unattributed));
+        }
         (self.text, self.ledger)
     }
 
@@ -185,6 +191,9 @@ impl JsonWriter {
         write(&mut self.text);
         let range = self.accounted as u64..self.text.len() as u64;
         self.accounted = self.text.len();
+        if entry.rule == Rule::Unattributed {
+            self.unattributed += range.end - range.start;
+        }
         self.ledger.push(Entry { target: Target::Prompt, range, ..entry });
     }
 
@@ -247,9 +256,32 @@ fn escape(text: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::diagnostics::LEDGER_UNATTRIBUTED;
+    use crate::history::{Origin, Section, SentItem};
+    use crate::item::ResponseItem;
+
+    #[test]
+    fn a_text_beyond_its_entries_is_reported_and_is_not_the_envelope() {
+        let item = ResponseItem::user("hello");
+        let own = Entry { range: 0..2, ..entry("user", Source::setting("x")) };
+        let origin = Cow::Owned(Origin::Fragments(Section::User, vec![own].into()));
+        let sent = SentItem { item: Cow::Borrowed(&item), origin, is_restored: false };
+        let mut out = JsonWriter::default();
+        out.text("hello", &mut Sources::new(&sent, 0, "PREFIX"));
+        let mut diagnostics = Vec::new();
+        let (text, ledger) = out.finish(&mut diagnostics);
+        assert!(ledger.covers(Target::Prompt, text.len() as u64));
+        let last: Vec<_> = ledger.entries().filter(|it| it.rule == Rule::Unattributed).collect();
+        assert_eq!((last.len(), last[0].range.clone()), (1, 3..6));
+        assert_eq!(last[0].source, Source::History { index: Some(0) });
+        let [diagnostic] = &diagnostics[..] else { panic!("{diagnostics:?}") };
+        assert_eq!((diagnostic.code, diagnostic.bytes), (LEDGER_UNATTRIBUTED, Some(3)));
+    }
 
     proptest! {
         #[test]

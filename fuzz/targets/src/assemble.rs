@@ -1,7 +1,7 @@
 use convoke_core::ledger::Target;
 use convoke_core::{
-    AssemblerInput, Assemblers, AttachedFile, Escaping, Fencing, PromptContextMessage, Trimming,
-    begins_with_slash,
+    AssemblerInput, Assemblers, AttachedFile, ContextSource, Escaping, Fencing,
+    PromptContextMessage, Trimming, begins_with_slash,
 };
 
 const AGENTS: [&str; 5] = ["claude", "codex", "gemini", "plain", "another"];
@@ -57,7 +57,7 @@ fn input(text: &str, form: u8, budget: u16) -> AssemblerInput<'_> {
             from: part(0).unwrap_or_default().into(),
             to: part(1).map(Into::into),
             content: part(2).unwrap_or_default().into(),
-            id: None,
+            source: ContextSource::Message(None),
         }
     });
     let attached = (form & 128 != 0).then(|| AttachedFile {

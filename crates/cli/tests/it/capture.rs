@@ -312,7 +312,6 @@ fn an_acp_agent_is_prompted_over_its_protocol() {
             (&json!("copilot"), &json!("done"))
         );
         assert_eq!(report["ended"]["output"], "Hello.");
-        assert_eq!(crate::schema::check_ledger(&report["account"]["ledger"]), Ok(()));
         let entries = report["account"]["ledger"]["entries"].as_array().expect("entries");
         let yours = entries.iter().filter(|entry| entry["source"]["kind"] == "setting");
         let bytes: u64 = yours.map(|entry| entry["keptBytes"].as_u64().expect("bytes")).sum();

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use convoke_conformance::check_ledger;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::mask;
@@ -174,7 +176,7 @@ impl TestContext {
         command
     }
 
-    /// Runs the command and returns its output.
+    /// Runs the command and returns its output. Every ledger in it must be as the schema says.
     pub fn output(&self, arguments: &[&str], input: &[u8]) -> Output {
         let mut child = self
             .command(arguments)
@@ -189,6 +191,35 @@ impl TestContext {
         let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
         let output = child.wait_with_output().expect("the command ends");
         feeder.join().expect("the input is written");
+        check_ledgers(&output.stdout);
         output
+    }
+}
+
+/// Validates the ledgers of an output that is JSON, or lines of JSON. Returns their number.
+pub fn check_ledgers(output: &[u8]) -> usize {
+    let whole = serde_json::from_slice(output).map(|value| vec![value]);
+    let values: Vec<Value> = whole.unwrap_or_else(|_| {
+        let lines = output.split(|byte| *byte == b'\n');
+        lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    });
+    values.iter().map(check_ledgers_of).sum()
+}
+
+fn check_ledgers_of(value: &Value) -> usize {
+    match value {
+        Value::Array(values) => values.iter().map(check_ledgers_of).sum(),
+        // A stored text is named by its hash.
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| match value.get("entries") {
+                Some(_) if name == "ledger" => {
+                    assert_eq!(check_ledger(value), Ok(()));
+                    1
+                }
+                _ => check_ledgers_of(value),
+            })
+            .sum(),
+        _ => 0,
     }
 }

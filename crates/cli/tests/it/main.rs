@@ -39,8 +39,6 @@ mod requests;
 mod resume;
 mod rpc;
 mod run;
-#[path = "../../../core/tests/schema/mod.rs"]
-mod schema;
 mod serve;
 mod sessions;
 mod terminal;

@@ -1,6 +1,6 @@
 //! The options of every command, the documentation and the completions.
 
-use crate::context::TestContext;
+use crate::context::{TestContext, check_ledgers};
 
 const TEAM: &str = "[[member]]\nname = \"max\"\nagent = \"claude\"\n\n[[member]]\nname = \"mia\"\nagent = \"gemini\"\n";
 
@@ -21,6 +21,28 @@ fn colours_are_chosen() {
     let piped = |choice: &str| project.output(&["docs", "--color", choice], b"").stdout;
     assert!(piped("always").contains(&0x1b), "also in a pipe");
     assert!(!piped("auto").contains(&0x1b), "else a pipe gets the exact bytes");
+}
+
+/// Each run of a command in these tests checks the ledgers that it writes; these are the commands that do.
+#[test]
+fn every_ledger_that_a_command_writes_is_as_its_schema_says() {
+    let message = r#"{"content":"Hi","speaker":{"roleId":"k","roleName":"K","type":"human"}}"#;
+    let project = TestContext::new().file("convoke.toml", TEAM).file("messages.jsonl", message);
+    assert!(project.output(&["run", "--rehearse", "Hello [NEXT: max]"], b"").status.success());
+    let input = r#"{"agent":"codex","input":{"currentMessage":"Ho"}}"#;
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"assemblePrompt","params":["codex",{"currentMessage":"Ho"}]}"#;
+    let commands: [(&[&str], &str); 5] = [
+        (&["prompt", "--for", "max", "--messages", "messages.jsonl", "--json"], ""),
+        (&["assemble"], input),
+        (&["rpc"], call),
+        (&["request", "hello", "--json"], ""),
+        (&["sessions", "show", "last", "--turn", "1", "--json"], ""),
+    ];
+    for (arguments, input) in commands {
+        let output = project.output(arguments, input.as_bytes());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(check_ledgers(&output.stdout), 1, "{arguments:?}: {error}");
+    }
 }
 
 #[test]

@@ -105,7 +105,6 @@ fn the_ledger_adds_up_to_the_body() {
     let json: Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["path"], "/responses");
     assert_eq!(json["body"], serde_json::from_slice::<Value>(&plain).unwrap());
-    assert_eq!(crate::schema::check_ledger(&json["ledger"]), Ok(()));
     let entries = json["ledger"]["entries"].as_array().unwrap();
     let sum: u64 = entries.iter().map(|entry| entry["keptBytes"].as_u64().unwrap()).sum();
     assert_eq!(sum, plain.len() as u64);

@@ -151,7 +151,7 @@ pub struct Ledger<'a> {
 enum Row<'a> {
     One(Entry<'a>),
     /// The entries of a whole context, created on demand: a context of fifty thousand messages, most of them
-    /// dropped, needs one row.
+    /// dropped, costs one row and the ends of the kept lines.
     Context(ContextRow<'a>),
 }
 
@@ -193,7 +193,7 @@ impl<'a> Ledger<'a> {
     pub fn used_bytes(&self) -> u64 {
         let kept = self.rows.iter().map(|row| match row {
             Row::One(entry) => entry.kept_bytes(),
-            Row::Context(context) => context.kept_bytes,
+            Row::Context(context) => context.kept_bytes(),
         });
         kept.sum()
     }

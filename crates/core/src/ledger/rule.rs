@@ -15,10 +15,11 @@ pub enum Rule<'a> {
     Frame,
     /// The text has been in the thread since an earlier turn and is sent again unchanged.
     FromThread,
-    /// The text comes from another program's history, which records no sources; its section was recognised from
-    /// the text.
+    /// It comes from another program, which does not record sources: it was recognised by its text.
     Recognised,
-    /// Dropped, because the oldest context is dropped first and the text did not fit.
+    /// No entry covered it, so its source is not known.
+    Unattributed,
+    /// The oldest context is dropped first: with it the text would not have fitted.
     OldestFirst {
         /// The bytes that this message and all newer text need.
         needed: u64,
@@ -43,8 +44,14 @@ pub enum Rule<'a> {
     Other(Cow<'a, str>),
 }
 
-/// The text of [`Rule::Recognised`].
-pub(super) const RECOGNISED: &str = "from another program's record, recognised by its text";
+/// The words of [`Rule::Recognised`].
+pub(super) const RECOGNISED: &str = "recognised by its text";
+
+/// The words of [`Rule::Recognised`] in ledgers of earlier versions.
+pub(super) const RECOGNISED_BEFORE: &str = "from another program's record, recognised by its text";
+
+/// The words of [`Rule::Unattributed`].
+pub(super) const UNATTRIBUTED: &str = "its source is not known";
 
 /// The text of [`Rule::FromThread`].
 pub(super) const FROM_THREAD: &str = "from the thread";
@@ -59,6 +66,7 @@ impl Rule<'_> {
             Self::Frame => Rule::Frame,
             Self::FromThread => Rule::FromThread,
             Self::Recognised => Rule::Recognised,
+            Self::Unattributed => Rule::Unattributed,
             Self::OldestFirst { needed, available } => Rule::OldestFirst { needed, available },
             Self::EndCut { needed, available } => Rule::EndCut { needed, available },
             Self::MiddleCut { needed, available } => Rule::MiddleCut { needed, available },
@@ -74,6 +82,7 @@ impl fmt::Display for Rule<'_> {
             Rule::Frame => f.write_str("frame"),
             Rule::FromThread => f.write_str(FROM_THREAD),
             Rule::Recognised => f.write_str(RECOGNISED),
+            Rule::Unattributed => f.write_str(UNATTRIBUTED),
             Rule::OldestFirst { needed, available } => {
                 write!(f, "oldest context first: {needed} bytes needed, {available} available")
             }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::rule::{FROM_THREAD, FROM_THREAD_BEFORE, RECOGNISED};
+use super::rule::{FROM_THREAD, FROM_THREAD_BEFORE, RECOGNISED, RECOGNISED_BEFORE, UNATTRIBUTED};
 use super::{Entry, Ledger, Row, Rule, Source, Target};
 
 #[derive(Deserialize)]
@@ -67,7 +67,8 @@ impl StoredEntry {
             "fits" => Rule::Fits,
             "frame" => Rule::Frame,
             FROM_THREAD | FROM_THREAD_BEFORE => Rule::FromThread,
-            RECOGNISED => Rule::Recognised,
+            RECOGNISED | RECOGNISED_BEFORE => Rule::Recognised,
+            UNATTRIBUTED => Rule::Unattributed,
             _ => Rule::Other(Cow::Owned(self.rule)),
         };
         Ok(Entry {
@@ -84,7 +85,7 @@ impl StoredEntry {
 #[cfg(test)]
 mod tests {
     use crate::ledger::{Ledger, Style, Table};
-    use crate::{AssemblerInput, Assemblers, PromptContextMessage};
+    use crate::{AssemblerInput, Assemblers, ContextSource, PromptContextMessage};
 
     #[test]
     fn a_ledger_that_was_written_is_read_with_every_byte() {
@@ -92,7 +93,7 @@ mod tests {
             from: from.into(),
             to: None,
             content: "a fairly long remark".into(),
-            id: Some("msg-1".into()),
+            source: ContextSource::Message(Some("msg-1".into())),
         };
         let input = AssemblerInput {
             context_messages: ["ada", "lin", "sam"].map(said).into(),

@@ -299,7 +299,7 @@ fn line(entry: &Entry<'_>, what: String) -> Line {
         kept: entry.kept_bytes(),
         cut: entry.cut_bytes,
         rule: match (entry.state(), &entry.rule) {
-            (State::Kept, Rule::FromThread | Rule::Recognised)
+            (State::Kept, Rule::FromThread | Rule::Recognised | Rule::Unattributed)
             | (State::Cut | State::Dropped, _) => entry.rule.to_string(),
             (State::Kept, _) => String::new(),
         },

@@ -44,6 +44,7 @@ proptest! {
         // Everything that may be cut is removed, and the rest remains.
         if error.needed == never_cut(&format, &input) {
             input.current_message = "".into();
+            input.attachments.clear();
             input.instruction_file_text = None;
             input.context_messages.clear();
         }
@@ -77,7 +78,7 @@ fn file_lost_no_more_than_it_must(
     let kept: Vec<usize> = output
         .ledger
         .entries()
-        .filter(|entry| is_instruction_file(&entry.source))
+        .filter(|entry| entry.section == "SYSTEM" && is_instruction_file(&entry.source))
         .map(|entry| usize::try_from(entry.kept_bytes()).expect("a length"))
         .collect();
     let (head, tail) = (kept[0], kept.get(1).copied().unwrap_or(0));

@@ -3,7 +3,7 @@
 use convoke_core::assembler::{GeminiAssembler, PlainTextAssembler, assemble};
 use convoke_core::ledger::{Source, Target};
 use convoke_core::{
-    AssemblerInput, Escaping, PromptContextMessage, begins_with_slash, diagnostics,
+    AssemblerInput, ContextSource, Escaping, PromptContextMessage, begins_with_slash, diagnostics,
 };
 use proptest::prelude::*;
 
@@ -58,7 +58,7 @@ fn the_line_before_a_slash_is_an_entry_of_the_ledger() {
         from: "max".into(),
         to: None,
         content: "an earlier message".into(),
-        id: None,
+        source: ContextSource::Message(None),
     };
     for (context, max_bytes, expected) in [
         (Vec::new(), 1000, "The message is:\n/help me"),

@@ -67,6 +67,7 @@ proptest! {
         format in hostile::format(),
     ) {
         input.fencing = Fencing::AsWritten;
+        input.attachments.clear();
         let output = assemble(&format, &input).expect("there is no limit");
         let forged = output.diagnostics.iter().filter(|d| d.code == diagnostics::CONTENT_FORGED);
         let found: u64 = forged.filter_map(|d| d.count).sum();
@@ -113,6 +114,7 @@ fn fenced(mut input: AssemblerInput<'static>, format: &Format) -> AssemblerInput
     input.fencing = Fencing::Indented;
     input.escaping = Escaping::AsWritten;
     input.trimming = Trimming::BothEnds;
+    input.attachments.clear();
     if format.line == LineStyle::Bare {
         for message in &mut input.context_messages {
             message.from = format!("@{}", message.from).into();

@@ -6,7 +6,9 @@ use convoke_core::assembler::{
     ClaudeAssembler, CodexAssembler, Format, GeminiAssembler, InlineClaudeAssembler,
     PlainTextAssembler,
 };
-use convoke_core::{AssemblerInput, Escaping, Fencing, PromptContextMessage, Trimming};
+use convoke_core::{
+    AssemblerInput, AttachedFile, ContextSource, Escaping, Fencing, PromptContextMessage, Trimming,
+};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -132,9 +134,15 @@ pub fn context_message() -> impl Strategy<Value = PromptContextMessage<'static>>
             from: from.into(),
             to: to.map(Cow::Owned),
             content: content.into(),
-            id: id.map(Cow::Owned),
+            source: ContextSource::Message(id.map(Cow::Owned)),
         },
     )
+}
+
+fn attachments() -> impl Strategy<Value = Vec<AttachedFile<'static>>> {
+    let file = (name(), long_text())
+        .prop_map(|(path, text)| AttachedFile { path: path.into(), text: text.into() });
+    prop_oneof![2 => Just(Vec::new()), 1 => vec(file, 1..3)]
 }
 
 prop_compose! {
@@ -142,6 +150,7 @@ prop_compose! {
     pub fn input()(
         context_messages in vec(context_message(), 0..8),
         current_message in long_text(),
+        attachments in attachments(),
         team_task in option::of(text()),
         role_summary in option::weighted(0.2, text()),
         system_instruction in option::of(text()),
@@ -156,7 +165,7 @@ prop_compose! {
             context_messages,
             current_message: current_message.into(),
             current_message_id: None,
-            attachments: Vec::new(),
+            attachments,
             team_task: team_task.map(Cow::Owned),
             role_summary: role_summary.map(Cow::Owned),
             system_instruction: system_instruction.map(Cow::Owned),

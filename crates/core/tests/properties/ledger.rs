@@ -6,7 +6,7 @@ use convoke_core::{AssemblerInput, Code, Diagnostic};
 use proptest::prelude::*;
 
 use crate::hostile;
-use crate::reference::{Parts, line};
+use crate::reference::{Parts, line, message_parts};
 use convoke_core::diagnostics;
 
 proptest! {
@@ -101,6 +101,8 @@ fn sliced(
 ) -> Result<(), TestCaseError> {
     let parts = Parts::of(input);
     let (mut tail_of_file, mut at) = (false, 0);
+    let message_parts = message_parts(input);
+    let mut attached = message_parts.iter().skip(1);
     for entry in output.ledger.entries().filter(|entry| entry.target == target) {
         prop_assert_eq!(entry.range.start, at, "{:?} does not follow the one before", entry);
         at = entry.range.end;
@@ -109,6 +111,12 @@ fn sliced(
         let (own, after) = rest.split_at(kept);
         rest = after;
         let (whole, from_end) = match &entry.source {
+            Source::File { .. } if entry.section == "MESSAGE" => {
+                (attached.next().expect("a file is attached").clone(), false)
+            }
+            Source::Convoke { what } if what == "attachment" => {
+                (attached.next().expect("a file is attached").clone(), false)
+            }
             Source::Convoke { what } => {
                 is_ours(what, own, format)?;
                 continue;
@@ -116,7 +124,7 @@ fn sliced(
             Source::Message { index: Some(index), .. } => {
                 (line(format, &input.context_messages[*index], input), false)
             }
-            Source::Message { index: None, .. } => (parts.message.clone(), false),
+            Source::Message { index: None, .. } => (message_parts[0].clone(), false),
             Source::File { .. } => {
                 let from_end = std::mem::replace(&mut tail_of_file, true);
                 (parts.file.clone(), from_end)
@@ -140,6 +148,9 @@ fn sliced(
             (State::Cut, false) => prop_assert!(whole.starts_with(own)),
             (State::Dropped, false) => prop_assert_eq!(own, ""),
         }
+    }
+    if target == Target::Prompt {
+        prop_assert_eq!(attached.next(), None, "a part of an attachment without an entry");
     }
     prop_assert_eq!(rest, "", "bytes that no entry accounts for");
     Ok(())

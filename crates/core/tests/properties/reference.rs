@@ -103,26 +103,20 @@ pub struct Parts {
     pub briefing: String,
     pub file: String,
     pub task: String,
+    /// The message with the files that it attaches.
     pub message: String,
 }
 
 impl Parts {
     pub fn of(input: &AssemblerInput<'_>) -> Self {
-        let set_off = |text: &str| {
-            let text = escaped(input.escaping, text);
-            match input.fencing {
-                Fencing::Indented if !text.is_empty() => format!("  {}", indented(&text)),
-                _ => text,
-            }
-        };
-        let body = |text: Option<&str>| set_off(trim(text.unwrap_or_default()));
+        let body = |text: Option<&str>| set_off(trim(text.unwrap_or_default()), input);
         Self {
             role: body(input.role_summary.as_deref()),
             configured: body(input.system_instruction.as_deref()),
             briefing: body(input.briefing.as_deref()),
             file: body(input.instruction_file_text.as_deref()),
             task: body(input.team_task.as_deref()),
-            message: set_off(message(input)),
+            message: message_parts(input).concat(),
         }
     }
 
@@ -144,6 +138,31 @@ impl Parts {
                 (joined([section(headers.system, &system), task, context, message]), None)
             }
         }
+    }
+}
+
+/// Returns the text of the message, then for each attached file the lines before it, its text and the lines after it.
+pub fn message_parts(input: &AssemblerInput<'_>) -> Vec<String> {
+    let mut parts = vec![set_off(message(input), input)];
+    for file in &input.attachments {
+        let (opening, closing) = file.frame();
+        let blank = if parts.concat().is_empty() { "" } else { "\n\n" };
+        parts.push(format!("{blank}{}", escaped(input.escaping, &opening)));
+        parts.push(match input.fencing {
+            Fencing::AsWritten => escaped(input.escaping, &file.text),
+            Fencing::Indented => format!("  {}", indented(&escaped(input.escaping, &file.text))),
+        });
+        parts.push(closing);
+    }
+    parts
+}
+
+/// Escapes a body, and indents it if the input asks for that.
+fn set_off(text: &str, input: &AssemblerInput<'_>) -> String {
+    let text = escaped(input.escaping, text);
+    match input.fencing {
+        Fencing::Indented if !text.is_empty() => format!("  {}", indented(&text)),
+        _ => text,
     }
 }
 

@@ -293,9 +293,9 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         let mut json = serde_json::to_value(&ledger).unwrap();
-        assert_eq!(crate::schema::check_ledger(&json), Ok(()));
+        assert_eq!(convoke_conformance::check_ledger(&json), Ok(()));
         json["entries"][0]["source"]["kind"] = "rumour".into();
-        assert!(crate::schema::check_ledger(&json).is_err());
+        assert!(convoke_conformance::check_ledger(&json).is_err());
     }
 
     #[test]

@@ -292,7 +292,7 @@ mod tests {
         let handed_over = HandedOver::new(&turn_input, program);
         let (ledger, shares) = handed_over.account(&call, &body).unwrap();
         assert!(ledger.covers(Target::Prompt, body.len() as u64));
-        assert_eq!(crate::schema::check_ledger(&json!(ledger)), Ok(()));
+        assert_eq!(convoke_conformance::check_ledger(&json!(ledger)), Ok(()));
         assert_eq!(shares.iter().map(|share| share.bytes).sum::<u64>(), body.len() as u64);
         let owners: Vec<&str> = shares.iter().map(|share| &*share.owner).collect();
         assert!(
@@ -338,7 +338,7 @@ mod tests {
         let dropped = |turn_input: &TurnInput| {
             let (ledger, shares) = accounted(turn_input, &body);
             assert!(ledger.covers(Target::Prompt, body.to_string().len() as u64));
-            assert_eq!(crate::schema::check_ledger(&json!(ledger)), Ok(()));
+            assert_eq!(convoke_conformance::check_ledger(&json!(ledger)), Ok(()));
             assert!(shares.iter().all(|share| share.owner != "CLAUDE.md"), "{shares:?}");
             let dropped = ledger.entries().filter(|entry| entry.kept_bytes() == 0);
             let shown =

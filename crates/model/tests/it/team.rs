@@ -108,7 +108,7 @@ fn the_team_prompt_is_in_the_ledger(request: &RequestRecord) {
     let body = &request.texts.body;
     let ledger = request.texts.parse_ledger(&request.meta).unwrap();
     assert!(ledger.covers(Target::Prompt, body.len() as u64));
-    assert_eq!(schema::check_ledger(&json!(ledger)), Ok(()));
+    assert_eq!(convoke_conformance::check_ledger(&json!(ledger)), Ok(()));
     let texts = ledger.entries().filter(|entry| entry.section != ENVELOPE).map(|entry| {
         let place = |at: u64| usize::try_from(at).unwrap();
         let raw = &body[place(entry.range.start)..place(entry.range.end)];
@@ -139,6 +139,3 @@ fn the_team_prompt_is_in_the_ledger(request: &RequestRecord) {
     has("CONTEXT", &Rule::Fits, &|source, text| is_message(source) && text == "bob: I say Beta.");
     has("MESSAGE", &Rule::Fits, &|source, text| is_message(source) && text == "I say Gamma.");
 }
-
-#[path = "../../../core/tests/schema/mod.rs"]
-mod schema;

@@ -1,21 +1,63 @@
-//! Recognises items by their text, like Codex: which user-role messages a user wrote, and the kinds of items in
-//! a Codex session file.
+//! Which user-role messages a user wrote: by their origins, and where none was recorded by their text, as Codex does.
 
 use std::ops::Range;
 
-use super::Section;
+use super::{Entry, Origin, Section};
 use crate::item::{ContentItem, Message, ResponseItem};
 use crate::user_instructions::is_user_instructions;
 
-/// Returns the ranges of the user's text in a real user message.
-pub(crate) fn user_text_ranges(item: &ResponseItem) -> Option<Vec<Range<usize>>> {
-    let ResponseItem::Message(message) = item else {
-        return None;
-    };
-    if message.role != "user" || is_injected(message) {
-        return None;
+impl Entry {
+    /// Returns the ranges of the user's text in a message that a compaction keeps, and the section that it is kept in.
+    pub(crate) fn kept_text(&self, summary_prefix: &str) -> Option<(Section, Vec<Range<usize>>)> {
+        let message = user_message(&self.item)?;
+        let ranges = text_ranges(&message.content);
+        let section = match self.user_section() {
+            Some(Section::User | Section::Kept) => Section::Kept,
+            Some(Section::TurnAborted) => Section::TurnAborted,
+            Some(_) => return None,
+            None if is_injected(message) => return None,
+            None => {
+                let all: String = self.item.texts().collect();
+                let text: String = ranges.iter().map(|range| &all[range.clone()]).collect();
+                if text.strip_prefix(summary_prefix).is_some_and(|it| it.starts_with('\n')) {
+                    return None;
+                }
+                if is_aborted(&text) { Section::TurnAborted } else { Section::Kept }
+            }
+        };
+        Some((section, ranges))
     }
-    let content = &message.content;
+
+    /// Returns whether a turn begins with this item: a message of the user or a summary, and not a note.
+    pub fn is_turn_start(&self) -> bool {
+        let aborted = |part: &ContentItem| is_aborted(part.text());
+        user_message(&self.item).is_some_and(|message| match self.user_section() {
+            Some(section) => {
+                matches!(section, Section::User | Section::Kept | Section::Summary)
+            }
+            None => !is_injected(message) && !message.content.iter().any(aborted),
+        })
+    }
+
+    /// Returns the recorded section of a user-role message. `None` if only the text tells it: in a session file of
+    /// Codex, in a record without origins, and in the history that a server returned for a compaction.
+    fn user_section(&self) -> Option<Section> {
+        match self.origin {
+            Origin::Section(Section::Summary) => None,
+            _ => self.origin.section().filter(|section| *section != Section::History),
+        }
+    }
+}
+
+fn user_message(item: &ResponseItem) -> Option<&Message> {
+    match item {
+        ResponseItem::Message(message) if message.role == "user" => Some(message),
+        _ => None,
+    }
+}
+
+/// Returns the ranges of the texts of a message without the tags of its images.
+fn text_ranges(content: &[ContentItem]) -> Vec<Range<usize>> {
     let is_image = |index: Option<usize>| {
         let part = index.and_then(|index| content.get(index));
         matches!(part, Some(ContentItem::InputImage(_)))
@@ -31,16 +73,7 @@ pub(crate) fn user_text_ranges(item: &ResponseItem) -> Option<Vec<Range<usize>>>
         let closes = text == "</image>" && is_image(index.checked_sub(1));
         (!opens && !closes).then_some(start..end)
     });
-    Some(text.collect())
-}
-
-/// Returns whether a turn begins with this item: a real user message, not a note.
-pub fn is_turn_start(item: &ResponseItem) -> bool {
-    let ResponseItem::Message(message) = item else {
-        return false;
-    };
-    let aborted = |part: &ContentItem| begins_with(part.text(), "<turn_aborted>");
-    message.role == "user" && !is_injected(message) && !message.content.iter().any(aborted)
+    text.collect()
 }
 
 /// Returns the section of a message in a Codex session file, which records no sources. The section is
@@ -90,6 +123,11 @@ fn is_injected(message: &Message) -> bool {
         ContentItem::OutputText(text) => begins_with(text, "<environment_context>"),
         ContentItem::InputImage(_) => false,
     })
+}
+
+/// Returns whether a text is the note that a turn was interrupted.
+fn is_aborted(text: &str) -> bool {
+    begins_with(text, "<turn_aborted>")
 }
 
 /// Returns whether a text begins with a tag, ignoring ASCII case and leading white space.

@@ -12,8 +12,6 @@ use crate::item::{FunctionOutput, ResponseItem};
 use crate::model::TruncationPolicy;
 use crate::truncate::{truncate_middle, truncate_parts};
 
-pub use classify::is_turn_start;
-pub(crate) use classify::user_text_ranges;
 pub use normalize::{SentItem, normalize};
 pub use origin::{Origin, Section};
 pub(crate) use origin::{Piece, Sources};
@@ -126,7 +124,7 @@ impl History {
             .entries
             .iter()
             .enumerate()
-            .filter(|(_, entry)| is_turn_start(&entry.item))
+            .filter(|(_, entry)| entry.is_turn_start())
             .map(|(index, _)| index)
             .collect();
         if count == 0 || starts.is_empty() {

@@ -151,16 +151,15 @@ impl Origin {
 
     /// Returns the entries that cover the texts of an item.
     pub(super) fn entries(&self, item: &ResponseItem) -> Vec<ledger::Entry<'static>> {
-        let (section, source) = match self {
+        let section = match self {
             Self::Fragments(_, entries) => return entries.to_vec(),
-            Self::Section(section) => (*section, section.source(item)),
-            Self::Codex | Self::Unknown => {
-                let section = by_type(item).unwrap_or(Section::History);
-                (section, section.source(item))
-            }
+            Self::Section(section) => *section,
+            Self::Codex | Self::Unknown => by_type(item).unwrap_or(Section::History),
         };
+        let recognised = *self == Self::Codex && section == Section::History;
+        let rule = if recognised { Rule::Recognised } else { Rule::Fits };
         let range = 0..item.text_bytes();
-        vec![ledger::Entry { range, ..entry(section.name(), source) }]
+        vec![ledger::Entry { range, rule, ..entry(section.name(), section.source(item)) }]
     }
 
     /// Returns the origin of a truncated item, given the pieces of its texts in order.
@@ -213,16 +212,21 @@ impl Origin {
         Self::Fragments(section, placed.collect())
     }
 
-    /// Returns the same fragments in another section.
-    pub(crate) fn in_section(self, section: Section) -> Self {
+    /// Returns the origin of the same text of an item in another section.
+    pub(crate) fn in_section(self, item: &ResponseItem, section: Section) -> Self {
         match self {
+            // What the section implies is not known of an item without a recorded origin.
+            Self::Codex | Self::Unknown => {
+                let entries = self.entries(item).into_iter().filter(|it| !it.range.is_empty());
+                Self::Fragments(section, entries.collect()).in_section(item, section)
+            }
             Self::Fragments(_, entries) => {
                 let entries = entries.iter().cloned();
                 let moved =
                     entries.map(|it| ledger::Entry { section: section.name().into(), ..it });
                 Self::Fragments(section, moved.collect())
             }
-            _ => Self::Section(section),
+            Self::Section(_) => Self::Section(section),
         }
     }
 
@@ -336,14 +340,14 @@ impl<'a> Sources<'a> {
         Self { kind, index, is_restored: sent.is_restored }
     }
 
-    /// Returns the entry of the next bytes of a text with `rest` bytes left, and their number; `None` if the
-    /// rest has no entry. An entry without bytes was dropped.
+    /// Returns the entry of the next bytes of a text with `rest` bytes left, and their number; `None` at the end of the
+    /// text, or if no ledger is written. An entry without bytes was dropped.
     pub(crate) fn next(&mut self, rest: usize) -> Option<(usize, ledger::Entry<'static>)> {
         let (bytes, entry) = match &mut self.kind {
             SourceEntries::Unrecorded => return None,
             SourceEntries::One(entry) => (rest, entry.clone()),
             SourceEntries::Many { entries, written } => match entries.split_first() {
-                None => (rest, entry(Section::History.name(), Source::History { index: None })),
+                None => (rest, unattributed()),
                 Some((first, others)) => {
                     let left = first.kept_bytes() - *written;
                     let bytes = usize::try_from(left).unwrap_or(usize::MAX).min(rest);
@@ -369,19 +373,12 @@ impl<'a> Sources<'a> {
         let entry = match &self.kind {
             SourceEntries::Unrecorded => return None,
             SourceEntries::One(entry) => entry.clone(),
-            SourceEntries::Many { .. } => {
-                entry(Section::History.name(), Source::History { index: None })
-            }
+            SourceEntries::Many { .. } => unattributed(),
         };
         Some(self.placed(entry))
     }
 
-    /// Returns whether no ledger is written.
-    pub(crate) fn is_unrecorded(&self) -> bool {
-        matches!(self.kind, SourceEntries::Unrecorded)
-    }
-
-    /// Adds the position in the request, and whether the text was sent before.
+    /// Adds the position in the request, and whether it was sent before.
     fn placed(&self, mut entry: ledger::Entry<'static>) -> ledger::Entry<'static> {
         match &mut entry.source {
             Source::Message { id: None, index }
@@ -397,6 +394,12 @@ impl<'a> Sources<'a> {
         }
         entry
     }
+}
+
+/// Creates the entry of a text that the entries of its item do not cover.
+fn unattributed() -> ledger::Entry<'static> {
+    let entry = entry(Section::History.name(), Source::History { index: None });
+    ledger::Entry { rule: Rule::Unattributed, ..entry }
 }
 
 impl Entry {

@@ -2,9 +2,7 @@ use std::borrow::Cow;
 
 use convoke_core::ledger::{Rule, Source};
 
-use super::{
-    Entry, History, Origin, SentItem, Sources, is_turn_start, normalize, user_text_ranges,
-};
+use super::{Entry, History, Origin, Section, SentItem, Sources, normalize};
 use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
 
@@ -36,6 +34,11 @@ fn user(text: &str) -> serde_json::Value {
     serde_json::json!({"type": "message", "role": "user", "content": [part]})
 }
 
+/// Returns whether a compaction takes an item without an origin for a message of the user.
+fn is_users(item: &ResponseItem) -> bool {
+    Entry::from(item.clone()).kept_text("PREFIX").is_some()
+}
+
 fn sent(history: &History) -> Vec<String> {
     let sent = normalize(history.entries(), &mut Vec::new());
     let short = |item: &ResponseItem| match item {
@@ -43,7 +46,7 @@ fn sent(history: &History) -> Vec<String> {
         ResponseItem::CustomToolCall(it) => format!("custom {}", it.call_id),
         ResponseItem::FunctionCallOutput(it) => format!("output {}", it.call_id),
         ResponseItem::CustomToolCallOutput(it) => format!("custom output {}", it.call_id),
-        other if user_text_ranges(other).is_some() => other.texts().collect(),
+        other if is_users(other) => other.texts().collect(),
         _ => "other".to_owned(),
     };
     sent.iter().map(|it| short(&it.item)).collect()
@@ -102,7 +105,7 @@ fn a_roll_back_cuts_before_a_real_user_message() {
 }
 
 #[test]
-fn injected_messages_are_told_from_what_the_user_wrote() {
+fn without_an_origin_injected_messages_are_told_from_what_the_user_wrote() {
     let cases = [
         ("hello", true),
         ("", true),
@@ -114,8 +117,27 @@ fn injected_messages_are_told_from_what_the_user_wrote() {
     ];
     for (text, expected) in cases {
         let item = ResponseItem::user(text);
-        assert_eq!(user_text_ranges(&item).is_some(), expected, "{text}");
-        assert_eq!(is_turn_start(&item), expected, "{text}");
+        assert_eq!(is_users(&item), expected, "{text}");
+        assert_eq!(Entry::from(item).is_turn_start(), expected, "{text}");
+    }
+}
+
+#[test]
+fn an_origin_decides_who_wrote_a_message_whatever_its_text() {
+    let texts = ["hello", "<skill>x", "<environment_context>", "<turn_aborted>", "PREFIX\nx"];
+    for text in texts {
+        for (section, is_kept, is_start) in [
+            (Section::User, Some(Section::Kept), true),
+            (Section::Kept, Some(Section::Kept), true),
+            (Section::TurnAborted, Some(Section::TurnAborted), false),
+            (Section::Skill, None, false),
+            (Section::UserInstructions, None, false),
+            (Section::Environment, None, false),
+        ] {
+            let entry = Entry::in_section(section, ResponseItem::user(text));
+            let kept = entry.kept_text("PREFIX").map(|(section, _)| section);
+            assert_eq!((kept, entry.is_turn_start()), (is_kept, is_start), "{section:?}: {text}");
+        }
     }
 }
 

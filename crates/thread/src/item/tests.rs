@@ -77,7 +77,7 @@ fn all_that_the_model_wrote_in_a_call_has_it_as_the_source() {
         let mut sources = Sources::one(entry("model", source), false);
         let mut out = JsonWriter::default();
         read(call).write(&mut out, &mut sources, Ids::Omitted);
-        let (text, ledger) = out.finish();
+        let (text, ledger) = out.finish(&mut Vec::new());
         let entries = ledger.entries().filter(|it| it.section == "model");
         let ranges = entries.map(|it| {
             let at = |at: u64| usize::try_from(at).unwrap();

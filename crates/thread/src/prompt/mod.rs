@@ -111,15 +111,15 @@ pub fn build_api_prompt(
             "/chat/completions"
         }
     };
-    let (body, ledger) = out.finish();
+    let (body, ledger) = out.finish(&mut diagnostics);
     Ok(Request { path, purpose: prompt.purpose, ledger, body, diagnostics })
 }
 
-/// Builds the request with which a server compacts a thread itself.
-pub fn build_remote_compaction(prompt: &Prompt<'_>, diagnostics: Vec<Diagnostic>) -> Request {
+/// Maps a prompt to the request by which a server compacts a thread itself.
+pub fn build_remote_compaction(prompt: &Prompt<'_>, mut diagnostics: Vec<Diagnostic>) -> Request {
     let mut out = JsonWriter::default();
     responses::write_compaction(prompt, &mut out);
-    let (body, ledger) = out.finish();
+    let (body, ledger) = out.finish(&mut diagnostics);
     Request { path: "/responses/compact", purpose: prompt.purpose, ledger, body, diagnostics }
 }
 

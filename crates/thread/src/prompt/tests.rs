@@ -1,3 +1,4 @@
+use convoke_conformance::ledger::Body;
 use convoke_core::ledger::{ENVELOPE, Entry, Rule, Source, Target};
 use serde_json::{Value, json};
 
@@ -282,6 +283,61 @@ fn a_thread_keeps_the_source_of_every_byte_from_turn_to_turn() {
     assert_eq!(chat, entries.len());
 }
 
+/// For all scenarios, `tests/scenarios` checks the same.
+#[test]
+fn a_byte_that_moves_between_two_entries_is_noticed() {
+    let mut world = World::new("");
+    let lines = first_turn(&mut world);
+    let record = record::read(&lines, &mut Vec::new()).unwrap();
+    for wire in [Wire::Responses, Wire::Chat] {
+        let mut config = world.config();
+        config.provider.wire = wire;
+        let mut thread = Thread::resume(world.setup(), config, &record).unwrap();
+        thread.set_tools(vec![json!({"type": "function", "name": "f"})]);
+        let step = say(&mut thread, "and now?");
+        let request = sent(&step);
+        let output = "line of output\n".repeat(200);
+        let expected = |entry: &Value, text: &str| match entry["source"]["kind"].as_str() {
+            Some("tool") if output.starts_with(text) || output.ends_with(text) => Ok(()),
+            _ if TEXTS.contains(&text) => Ok(()),
+            _ => Err(entry["source"].to_string()),
+        };
+        let ledger = json!(request.ledger);
+        let body = Body { body: &request.body, ledger: &ledger, expected: &expected };
+        let moves = body.check().unwrap();
+        assert!(moves > 50, "{moves}");
+    }
+}
+
+/// Every text of that request but the output of the tool.
+const TEXTS: [&str; 25] = [
+    "plain base",
+    "<permissions instructions>",
+    "\n",
+    "read restricted",
+    "on-request with rules\napproved: ",
+    "</permissions instructions>",
+    "# AGENTS.md instructions for /r/sub\n\n<INSTRUCTIONS>\n",
+    "Use \"tabs\".\n",
+    "\n\n",
+    "Test\twell.\n",
+    "## Skills\nintro\n### Available skills\n- s: d (file: /home/.codex/skills/s/SKILL.md)\n### How to use skills\nhow",
+    "\n</INSTRUCTIONS>",
+    "<environment_context>\n  <cwd>",
+    "/r/sub",
+    "</cwd>\n  <shell>",
+    "bash",
+    "</shell>\n</environment_context>",
+    "go with $s",
+    "<skill>\n<name>s</name>\n<path>/home/.codex/skills/s/SKILL.md</path>\n",
+    "---\nname: s\ndescription: d\n---\nbody",
+    "\n</skill>",
+    "{}",
+    "…22 chars truncated…",
+    "Done.",
+    "and now?",
+];
+
 #[test]
 fn a_record_that_says_nothing_of_origins_is_history() {
     let mut world = World::new("");
@@ -330,7 +386,7 @@ fn the_ledger_of_a_request_is_as_its_schema_says() {
         let step = say(&mut thread, "and now?");
         let mut ledger = sent(&step).ledger.clone();
         ledger.unchanged_bytes = Some(7);
-        assert_eq!(schema::check_ledger(&json!(ledger)), Ok(()));
+        assert_eq!(convoke_conformance::check_ledger(&json!(ledger)), Ok(()));
     }
 }
 
@@ -344,6 +400,3 @@ fn kind(source: &Source<'_>) -> String {
         other => format!("{other:?}"),
     }
 }
-
-#[path = "../../../core/tests/schema/mod.rs"]
-mod schema;

@@ -219,6 +219,40 @@ fn a_compaction_keeps_user_messages_and_the_summary() {
 }
 
 #[test]
+fn a_message_that_looks_like_an_injected_one_survives_a_compaction_and_begins_a_turn() {
+    let texts = [
+        "<skill>x",
+        "<environment_context> what is that?",
+        "# AGENTS.md instructions for me",
+        "<user_shell_command>ls",
+        "earlier:\nI asked this",
+    ];
+    for text in texts {
+        let world = World::new("");
+        let mut thread = world.start();
+        say(&mut thread, text);
+        reply(&mut thread, "1", 1);
+        thread.begin_compaction().unwrap();
+        reply(&mut thread, "S", 1);
+        let asked = format!("user: {text}");
+        let compacted = [READ_ONLY, ENVIRONMENT, &asked, "user: earlier:\nS"];
+        assert_eq!(lines(&say(&mut thread, "two"))[..4], compacted);
+        reply(&mut thread, "2", 1);
+        let record = record(&mut thread);
+        let mut resumed = Thread::resume(world.setup(), world.config(), &record).unwrap();
+        assert_eq!(lines(&say(&mut resumed, "three"))[..4], compacted);
+
+        say(&mut thread, text);
+        reply(&mut thread, "3", 1);
+        thread.roll_back(1);
+        assert_eq!(
+            lines(&say(&mut thread, "four"))[4..],
+            ["user: two", "assistant: 2", "user: four"]
+        );
+    }
+}
+
+#[test]
 fn a_full_thread_is_compacted_before_the_next_turn_and_between_tools() {
     let world = World::new("model_auto_compact_token_limit = 1000\n");
     let mut thread = world.start();

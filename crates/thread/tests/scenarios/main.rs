@@ -9,7 +9,7 @@
 mod argv;
 mod client;
 mod compare;
-mod exact;
+mod frames;
 mod mutate;
 mod place;
 mod play;

@@ -6,14 +6,16 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use convoke_conformance::ledger::Body;
 use convoke_core::ledger::{Entry, Rule, Source};
 use convoke_files::{FileKind, Files};
 use convoke_thread::pack::Pack;
 use convoke_thread::prompt::Request;
 use convoke_thread::user_input::decode_prompt;
-use serde_json::Value;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 
-use crate::exact;
+use crate::frames::is_frame;
 use crate::scenario::{Scenario, list};
 use crate::tree::Tree;
 
@@ -110,16 +112,14 @@ impl Sources {
         Self { frames, said, templates, skills, outputs, is_scripted, is_complete, files }
     }
 
-    /// Checks the ledger of a request; see [`exact`].
+    /// Checks the ledger of a request, and moves every boundary between two entries by a byte.
     pub(crate) fn check(&self, request: &Request, tree: &Tree) -> Result<usize, String> {
-        let expected = |entry: &Entry<'_>, text: &str| self.expected(entry, text, tree);
-        let request = exact::Request {
-            body: &request.body,
-            ledger: &request.ledger,
-            frames: &self.frames,
-            expected: &expected,
+        let ledger = json!(request.ledger);
+        let expected = |entry: &Value, text: &str| {
+            let entry = Entry::deserialize(entry).map_err(|why| why.to_string())?;
+            self.expected(&entry, text, tree)
         };
-        request.check()
+        Body { body: &request.body, ledger: &ledger, expected: &expected }.check()
     }
 
     fn expected(&self, entry: &Entry<'_>, text: &str, tree: &Tree) -> Result<(), String> {
@@ -131,11 +131,16 @@ impl Sources {
             Source::Tool { .. } => !self.is_complete || self.is_output(text, is_cut),
             Source::Setting { name } => !self.is_complete || self.is_setting(name, text),
             Source::History { .. } => {
-                !self.is_complete || self.said.contains(text) || self.outputs.contains(text)
+                !self.is_complete || self.is_message(text, is_cut) || self.outputs.contains(text)
             }
+            Source::Convoke { what } => is_frame(what, text, &self.frames),
             _ => false,
         };
-        if is_right { Ok(()) } else { Err("the source has another text".to_owned()) }
+        if is_right && entry.rule != Rule::Unattributed {
+            Ok(())
+        } else {
+            Err("the source has another text".to_owned())
+        }
     }
 
     fn is_message(&self, text: &str, is_cut: bool) -> bool {

@@ -50,7 +50,7 @@ pub(super) fn marker_diagnostics(
     input: &AssemblerInput<'_>,
     policy: TextPolicy,
 ) -> Vec<Diagnostic> {
-    let context = input.context_messages.iter().filter_map(|message| message.id.as_deref());
+    let context = input.context_messages.iter().filter_map(|message| message.id());
     let ids = context.chain(input.current_message_id.as_deref());
     let messages = ids.filter_map(|id| manager.history().by_id(&id.into()));
     let found = messages.flat_map(|message| {

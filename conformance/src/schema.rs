@@ -1,12 +1,16 @@
-//! Validates ledgers against their schema. Used by the tests of every crate that creates ledgers.
+//! Validates ledgers against their schema. For the tests of every crate that makes a ledger.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// Validates a ledger against `docs/ledger.schema.json`; the error describes the mismatch.
+/// Validates a ledger against `docs/ledger.schema.json`; the error says what does not fit.
+///
+/// # Panics
+///
+/// Panics if the schema cannot be read.
 pub fn check_ledger(ledger: &Value) -> Result<(), String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ledger.schema.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/ledger.schema.json");
     let schema = std::fs::read_to_string(path).expect("the schema");
     let schema: Value = serde_json::from_str(&schema).expect("JSON");
     validate(&schema, &schema, ledger)

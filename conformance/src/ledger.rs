@@ -3,32 +3,61 @@
 
 use std::ops::Range;
 
-use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Source};
 use serde_json::Value;
 
-/// Checks the text of an entry against its source; the error describes the problem.
-pub(crate) type Expected<'e> = &'e dyn Fn(&Entry<'_>, &str) -> Result<(), String>;
+use crate::schema::check_ledger;
 
-/// The ledger of a request, and the expected texts.
-pub(crate) struct Request<'r> {
-    pub(crate) body: &'r str,
-    pub(crate) ledger: &'r Ledger<'r>,
-    /// Convoke's own texts that depend on the pack.
-    pub(crate) frames: &'r [String],
-    pub(crate) expected: Expected<'r>,
+/// The section of the JSON around the texts.
+const ENVELOPE: &str = "envelope";
+
+/// Checks the decoded text of an entry against its source; the error says what is wrong.
+pub type Expected<'e> = &'e dyn Fn(&Value, &str) -> Result<(), String>;
+
+/// The body of a request, with its ledger as JSON.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "it holds a function")]
+pub struct Body<'b> {
+    /// The body.
+    pub body: &'b str,
+    /// The ledger.
+    pub ledger: &'b Value,
+    /// Checks the text of each entry.
+    pub expected: Expected<'b>,
 }
 
-impl Request<'_> {
-    /// Checks the ledger. Then moves each boundary between two entries by a byte, and checks that this is
-    /// detected. Returns the number of moved bytes.
-    pub(crate) fn check(&self) -> Result<usize, String> {
+/// An entry, and the range of the body that it names.
+#[derive(Debug, Clone)]
+struct Entry<'l> {
+    json: &'l Value,
+    range: Range<usize>,
+}
+
+impl<'l> Entry<'l> {
+    fn read(json: &'l Value) -> Result<Self, String> {
+        let place = |index: usize| {
+            let place = json["range"][index].as_u64().and_then(|it| usize::try_from(it).ok());
+            place.ok_or_else(|| format!("it has no range: {json}"))
+        };
+        Ok(Self { json, range: place(0)?..place(1)? })
+    }
+
+    fn is_envelope(&self) -> bool {
+        self.json["section"] == ENVELOPE
+    }
+}
+
+impl Body<'_> {
+    /// Checks the ledger. Then moves one byte between each two neighbours, and checks that this is noticed.
+    /// Returns how many bytes were moved.
+    pub fn check(&self) -> Result<usize, String> {
+        check_ledger(self.ledger)?;
         let strings = strings(self.body);
-        let entries: Vec<_> = self.ledger.entries().collect();
+        let entries = self.ledger["entries"].as_array().into_iter().flatten();
+        let entries = entries.map(Entry::read).collect::<Result<Vec<_>, _>>()?;
         let end = self.check_entries(&entries, None, &strings)?;
         if end != self.body.len() {
             return Err(format!("the entries end at {end} of {}", self.body.len()));
         }
-        schema::check_ledger(&serde_json::json!(self.ledger))?;
         let mut moves = 0;
         for index in 1..entries.len() {
             let [one, other] = &entries[index - 1..=index] else { continue };
@@ -68,7 +97,7 @@ impl Request<'_> {
                 return Err(format!("it does not follow the entry before: {entry:?}"));
             }
             end = entry.range.end;
-            if last.is_some_and(|it| it.section == ENVELOPE) && entry.section == ENVELOPE {
+            if last.is_some_and(Entry::is_envelope) && entry.is_envelope() {
                 return Err(format!("the envelope is cut in two: {entry:?}"));
             }
             last = Some(entry);
@@ -78,7 +107,7 @@ impl Request<'_> {
                 before = Some(entry);
             }
         }
-        usize::try_from(end).map_err(|why| why.to_string())
+        Ok(end)
     }
 
     fn check_entry(
@@ -87,15 +116,14 @@ impl Request<'_> {
         before: Option<&Entry<'_>>,
         strings: &[Range<usize>],
     ) -> Result<(), String> {
-        let place = |at: u64| usize::try_from(at).map_err(|why| why.to_string());
-        let range = place(entry.range.start)?..place(entry.range.end)?;
+        let range = &entry.range;
         let raw = self.body.get(range.clone()).ok_or("it does not end between characters")?;
-        let after_envelope = before.is_none_or(|it| it.section == ENVELOPE);
+        let after_envelope = before.is_none_or(Entry::is_envelope);
         let string_at = |at: usize| {
             let index = strings.partition_point(|it| it.end < at);
             strings.get(index).filter(|it| it.start <= at)
         };
-        if entry.section == ENVELOPE {
+        if entry.is_envelope() {
             if string_at(range.start).is_some_and(|it| it.end > range.start) && range.start > 0 {
                 return Err("the envelope begins within a string".to_owned());
             }
@@ -111,8 +139,8 @@ impl Request<'_> {
             if written != raw {
                 return Err("it is more than a value".to_owned());
             }
-            return match &entry.source {
-                Source::Model { .. } => self.check_texts(entry, &value),
+            return match entry.json["source"]["kind"].as_str() {
+                Some("model") => self.check_texts(entry, &value),
                 _ => Ok(()),
             };
         };
@@ -121,19 +149,13 @@ impl Request<'_> {
         }
         let text: String = serde_json::from_str(&format!("\"{raw}\""))
             .map_err(|why| format!("it does not decode ({why})"))?;
-        match &entry.source {
-            Source::Convoke { what } if !is_frame(what, &text, self.frames) => {
-                Err(format!("{text:?} is no {what}"))
-            }
-            Source::Convoke { .. } => Ok(()),
-            _ => (self.expected)(entry, &text).map_err(|why| format!("{why}: {text:?}")),
-        }
+        (self.expected)(entry.json, &text).map_err(|why| format!("{why}: {text:?}"))
     }
 
     /// Checks every text of a value.
     fn check_texts(&self, entry: &Entry<'_>, value: &Value) -> Result<(), String> {
         match value {
-            Value::String(text) => (self.expected)(entry, text),
+            Value::String(text) => (self.expected)(entry.json, text),
             Value::Array(values) => values.iter().try_for_each(|it| self.check_texts(entry, it)),
             Value::Object(fields) => fields.values().try_for_each(|it| self.check_texts(entry, it)),
             _ => Ok(()),
@@ -162,48 +184,3 @@ fn strings(json: &str) -> Vec<Range<usize>> {
     }
     strings
 }
-
-fn is_frame(what: &str, text: &str, frames: &[String]) -> bool {
-    let is_of_pack = || frames.iter().any(|frame| frame == text);
-    let between = |start: &str, end: &str| text.starts_with(start) && text.ends_with(end);
-    match what {
-        "wrapper" => {
-            const WRAPPERS: [&str; 11] = [
-                "<environment_context>\n  <cwd>",
-                "</cwd>\n  <shell>",
-                "</shell>\n</environment_context>",
-                "<permissions instructions>",
-                "</permissions instructions>",
-                "<collaboration_mode>",
-                "</collaboration_mode>",
-                "\n</INSTRUCTIONS>",
-                "\n</skill>",
-                "\n",
-                "",
-            ];
-            WRAPPERS.contains(&text)
-                || is_of_pack()
-                || between("# AGENTS.md instructions for ", "\n\n<INSTRUCTIONS>\n")
-                || between("<skill>\n<name>", "</path>\n")
-        }
-        "separator" => ["\n\n--- project-doc ---\n\n", "\n\n", "\n"].contains(&text),
-        "mark" => between("…", " truncated…") || between("[omitted ", " text items ...]"),
-        "summary prefix" | "header" => is_of_pack(),
-        "image tag" => {
-            ["<image>", "</image>"].contains(&text) || between("<image name=[Image #", "]>")
-        }
-        "output header" => between("Exit code: ", "\nOutput:\n"),
-        "missing output" => text == "aborted",
-        "note" => {
-            is_of_pack()
-                || between("Approved command prefix saved:\n- [", "]")
-                // A note about an image that cannot be sent.
-                || text.starts_with("Codex c")
-                || text.starts_with("Image located at ")
-        }
-        _ => false,
-    }
-}
-
-#[path = "../../../core/tests/schema/mod.rs"]
-mod schema;
