@@ -10,7 +10,7 @@ use convoke_core::marker::TextPolicy;
 use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
 use convoke_session::file_changes::{ChangeRecorder, UndoConsent, UndoRequest};
 use convoke_session::{
-    Controls, Coordinator, CoordinatorError, NewMessage, SessionEvent, SessionEventKind, SessionId,
+    Controls, Coordinator, CoordinatorError, NewMessage, SessionEvent, SessionId, SessionRequest,
     Store, StoreError, TurnId,
 };
 use crossterm::event::Event as TerminalEvent;
@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::console::{ChatSignal, Console, next_key};
 use crate::history;
-use crate::model::{Chat, Effect, Input, QueuedTurn, RemoteRequest, Setup};
+use crate::model::{Chat, Effect, Input, QueuedTurn, Setup};
 use crate::sent_prompt;
 use crate::terminal::Screen;
 use crate::user_action::PromptView;
@@ -46,51 +46,24 @@ pub enum ChatError {
     Store(#[from] StoreError),
 }
 
-/// A message from the conversation to the screen.
-#[derive(Debug)]
-enum Update {
-    /// An event of the session.
-    Event(SessionEventKind),
-    /// The queued turns and the task.
-    Queue(Vec<QueuedTurn>, Option<String>),
-    /// A request could not be carried out, and nothing changed.
-    Refused(String),
-    /// Other processes continue the conversation.
-    Woken,
-    /// A text to show in the conversation.
-    Note(String),
-}
-
-impl From<Update> for Input {
-    fn from(update: Update) -> Self {
-        match update {
-            Update::Event(event) => Self::Event(event),
-            Update::Queue(queue, task) => Self::Queue(queue, task),
-            Update::Refused(why) => Self::Refused(why),
-            Update::Woken => Self::Woken,
-            Update::Note(text) => Self::Note(text),
-        }
-    }
-}
-
 /// Merges pieces of a text: a slow terminal draws the text, not every piece of it.
-fn merge(last: &mut Update, next: Update) -> Option<Update> {
+fn merge(last: &mut Input, next: Input) -> Option<Input> {
     match (last, next) {
-        (Update::Event(last), Update::Event(next)) => merge_text(last, next).map(Update::Event),
+        (Input::Event(last), Input::Event(next)) => merge_text(last, next).map(Input::Event),
         (_, next) => Some(next),
     }
 }
 
 /// The updates of a conversation, for its screen.
 pub struct Updates {
-    queue: EventQueue<Update>,
-    receiver: EventReceiver<Update>,
+    queue: EventQueue<Input>,
+    receiver: EventReceiver<Input>,
 }
 
 impl Updates {
     /// Shows a text in the conversation.
     pub fn note(&self, text: String) {
-        self.queue.push(Update::Note(text));
+        self.queue.push(Input::Note(text));
     }
 }
 
@@ -101,11 +74,11 @@ pub struct ClosedChat {
     pub codes: Vec<Code>,
 }
 
-struct ScreenObserver(EventQueue<Update>);
+struct ScreenObserver(EventQueue<Input>);
 
 impl Observer for ScreenObserver {
     fn observe(&mut self, event: SessionEvent) {
-        self.0.push(Update::Event(event.kind));
+        self.0.push(Input::Event(event.kind));
     }
 
     fn ready(&mut self) -> Ready<'_> {
@@ -121,9 +94,7 @@ pub fn updates() -> (Box<dyn Observer>, Updates) {
 
 /// A request of the screen to the conversation.
 enum Request {
-    Say(Box<NewMessage>),
-    Continue,
-    Retry(TurnId),
+    Act(SessionRequest),
     /// Store the messages and stop.
     Keep(Vec<NewMessage>),
 }
@@ -131,7 +102,7 @@ enum Request {
 /// The reply to a remote request: whether it waits for the running turn, or why it was refused.
 pub type RemoteReply = oneshot::Sender<Result<bool, String>>;
 /// Requests of people who take part through the page.
-pub type RemoteRequests = mpsc::Receiver<(RemoteRequest, RemoteReply)>;
+pub type RemoteRequests = mpsc::Receiver<(SessionRequest, RemoteReply)>;
 
 /// The maximum number of queued requests. The screen sends one at a time, and finally the one to close.
 const REQUEST_LIMIT: usize = 4;
@@ -183,11 +154,11 @@ pub async fn hold<S: Store + Clone>(
 async fn answer_requests<S: Store>(
     mut coordinator: Coordinator<S>,
     mut asked: mpsc::Receiver<Request>,
-    updates: EventQueue<Update>,
+    updates: EventQueue<Input>,
 ) -> Result<(), CoordinatorError> {
     let standing = |coordinator: &Coordinator<S>| {
         let waiting = coordinator.waiting().iter().map(QueuedTurn::from).collect();
-        Update::Queue(waiting, coordinator.task().map(str::to_owned))
+        Input::Queue(waiting, coordinator.task().map(str::to_owned))
     };
     loop {
         let request = tokio::select! {
@@ -196,29 +167,25 @@ async fn answer_requests<S: Store>(
             // Other processes continue a shared session: the screen asks to take part.
             woken = coordinator.wake() => {
                 woken?;
-                updates.push(Update::Woken);
+                updates.push(Input::Woken);
                 asked.recv().await
             }
         };
         let Some(request) = request else { return Ok(()) };
         match request {
-            Request::Say(message) => {
-                coordinator.accept(*message).await?;
-            }
-            Request::Continue => {}
+            Request::Act(request) => match coordinator.carry_out(request).await {
+                Err(error @ CoordinatorError::NoRetry { .. }) => {
+                    updates.push(Input::Refused(error.to_string()));
+                    continue;
+                }
+                done => drop(done?),
+            },
             Request::Keep(messages) => {
                 for message in messages {
                     coordinator.accept(message).await?;
                 }
                 continue;
             }
-            Request::Retry(turn) => match coordinator.retry(turn).await {
-                Err(error @ CoordinatorError::NoRetry { .. }) => {
-                    updates.push(Update::Refused(error.to_string()));
-                    continue;
-                }
-                retried => retried?,
-            },
         }
         updates.push(standing(&coordinator));
         coordinator.run().await?;
@@ -242,13 +209,15 @@ impl<S: Store> EffectRunner<S> {
     /// Runs an effect and returns the resulting input.
     async fn carry_out(&mut self, effect: Effect) -> Option<Input> {
         match effect {
-            Effect::Say(message) => self.request(Request::Say(Box::new(message))),
+            Effect::Say(message) => {
+                self.request(Request::Act(SessionRequest::Say(Box::new(message))))
+            }
             Effect::Interject(message) => {
                 let handed_in = self.controls.interject(message);
                 handed_in.err().map(|error| Input::Remark(error.to_string()))
             }
-            Effect::Continue => self.request(Request::Continue),
-            Effect::Retry(turn) => self.request(Request::Retry(turn)),
+            Effect::Continue => self.request(Request::Act(SessionRequest::Continue)),
+            Effect::Retry(turn) => self.request(Request::Act(SessionRequest::Retry(turn))),
             Effect::Undo(turn, consent) => Some(self.undo(turn, consent).await),
             Effect::CancelTurn => {
                 self.controls.cancel_turn();
@@ -314,7 +283,7 @@ impl<S: Store> EffectRunner<S> {
 async fn show<S: Store>(
     mut chat: Chat,
     mut console: Console,
-    mut updates: EventReceiver<Update>,
+    mut updates: EventReceiver<Input>,
     mut effects: EffectRunner<S>,
     mut remote: Option<RemoteRequests>,
 ) -> Result<ClosedChat, ChatError> {
@@ -366,7 +335,7 @@ async fn show<S: Store>(
             continue;
         }
         let inputs = std::iter::once(Input::Tick(began.elapsed()));
-        let inputs = inputs.chain(batch.drain(..).map(Input::from)).chain(input);
+        let inputs = inputs.chain(batch.drain(..)).chain(input);
         for input in inputs {
             apply(&mut chat, &mut effects, &mut console, input).await;
         }
@@ -382,7 +351,7 @@ async fn show<S: Store>(
 }
 
 /// Waits for a remote request; forever if there is no sender.
-async fn next_remote(remote: &mut Option<RemoteRequests>) -> (RemoteRequest, RemoteReply) {
+async fn next_remote(remote: &mut Option<RemoteRequests>) -> (SessionRequest, RemoteReply) {
     if let Some(requests) = remote
         && let Some(request) = requests.recv().await
     {

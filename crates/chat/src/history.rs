@@ -2,8 +2,8 @@
 
 use convoke_core::marker::TextPolicy;
 use convoke_session::{
-    Coordinator, MemberName, MessageNumber, NumberedMessage, SessionId, ShownMessage, Store,
-    StoreError, TurnId, TurnState,
+    Coordinator, MemberName, MessageNumber, SessionId, ShownMessage, Store, StoreError, TurnId,
+    TurnState,
 };
 
 use crate::model::QueuedTurn;
@@ -31,11 +31,6 @@ pub(crate) struct StoredState {
     pub(crate) task: Option<String>,
 }
 
-/// Returns a stored message as it is shown.
-fn shown(message: &NumberedMessage, policy: TextPolicy) -> ShownMessage {
-    ShownMessage::new(message, message.message.text(policy).into_owned())
-}
-
 /// Reads a page of earlier messages, oldest first.
 pub(crate) async fn read_earlier(
     store: &impl Store,
@@ -46,7 +41,7 @@ pub(crate) async fn read_earlier(
     let EarlierPage { after, count } = page;
     let limit = usize::try_from(count).unwrap_or(usize::MAX);
     let read = store.messages_after(session, MessageNumber(after), limit).await?;
-    Ok(read.iter().map(|message| shown(message, policy)).collect())
+    Ok(read.iter().map(|message| ShownMessage::new(message, policy)).collect())
 }
 
 /// Reads the end of a session, in constant time.
@@ -58,7 +53,7 @@ pub(crate) async fn read<S: Store>(
     let left_out = state.last_message.0.saturating_sub(MESSAGES as u64);
     let policy = coordinator.team_agents().team().context.text;
     let messages = store.messages_after(id, MessageNumber(left_out), MESSAGES).await?;
-    let messages = messages.iter().map(|message| shown(message, policy));
+    let messages = messages.iter().map(|message| ShownMessage::new(message, policy));
     let first = TurnId(state.last_turn.0.saturating_sub(TURNS as u64));
     let mut sent: Vec<(MemberName, TurnId)> = Vec::new();
     let mut undone = None;

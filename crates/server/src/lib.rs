@@ -35,7 +35,8 @@ pub use self::host::{
 };
 use self::running_sessions::RunningSessions;
 pub use self::running_sessions::{
-    ActionError, ActionResult, Reply, SessionRequest, SessionRequests, interject, session_requests,
+    ActionError, ActionResult, HeldRequest, Reply, SessionRequests, answer, interject,
+    session_requests,
 };
 
 /// The sessions that a server shows.

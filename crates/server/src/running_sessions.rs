@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use convoke_agent::permission::PermissionAnswer;
+use convoke_core::MessageId;
 use convoke_session::event_queue::Observer;
 use convoke_session::shared::QuestionId;
 use convoke_session::{
-    AnyStore, Controls, Coordinator, CoordinatorError, NewMessage, SessionId, StopReason, TurnId,
+    AnyStore, Controls, Coordinator, CoordinatorError, NewMessage, SessionId, SessionRequest,
+    StopReason, TurnId,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -53,13 +55,9 @@ pub type Reply = oneshot::Sender<Result<ActionResult, ActionError>>;
 
 /// A request to the task that runs a session.
 #[derive(Debug)]
-pub enum SessionRequest {
-    /// A person sends a message.
-    Say(Box<NewMessage>, Reply),
-    /// A turn that failed or was cancelled is queued again.
-    Retry(TurnId, Reply),
-    /// Queued turns run.
-    Continue(Reply),
+pub enum HeldRequest {
+    /// A person acts.
+    Act(SessionRequest, Reply),
     /// The session is released, unless a turn runs.
     Release(Reply),
 }
@@ -67,7 +65,7 @@ pub enum SessionRequest {
 /// The sending end of the requests to a session that this process runs.
 #[derive(Clone)]
 pub struct SessionRequests {
-    requests: mpsc::Sender<SessionRequest>,
+    requests: mpsc::Sender<HeldRequest>,
     controls: Controls,
     team: Arc<Team>,
     compose: Compose,
@@ -78,7 +76,7 @@ pub fn session_requests(
     controls: Controls,
     team: Team,
     compose: Compose,
-) -> (SessionRequests, mpsc::Receiver<SessionRequest>) {
+) -> (SessionRequests, mpsc::Receiver<HeldRequest>) {
     let (requests, asked) = mpsc::channel(REQUEST_LIMIT);
     (SessionRequests { requests, controls, team: Arc::new(team), compose }, asked)
 }
@@ -87,7 +85,7 @@ impl SessionRequests {
     /// Sends a request and waits for its reply.
     async fn ask(
         &self,
-        request: impl FnOnce(Reply) -> SessionRequest,
+        request: impl FnOnce(Reply) -> HeldRequest,
     ) -> Result<ActionResult, ActionError> {
         let (reply, replied) = oneshot::channel();
         let is_busy = |_| ActionError("the session is busy; try again".to_owned());
@@ -134,7 +132,8 @@ impl RunningSessions {
             )));
         }
         let message = (requests.compose)(message).await.map_err(ActionError)?;
-        requests.ask(|reply| SessionRequest::Say(Box::new(message), reply)).await
+        let request = SessionRequest::Say(Box::new(message));
+        requests.ask(|reply| HeldRequest::Act(request, reply)).await
     }
 
     /// Requeues a turn that failed or was cancelled.
@@ -143,17 +142,19 @@ impl RunningSessions {
         session: SessionId,
         turn: TurnId,
     ) -> Result<ActionResult, ActionError> {
-        self.open(session).await?.ask(|reply| SessionRequest::Retry(turn, reply)).await
+        let request = SessionRequest::Retry(turn);
+        self.open(session).await?.ask(|reply| HeldRequest::Act(request, reply)).await
     }
 
     /// Runs the queued turns.
     pub async fn resume(&self, session: SessionId) -> Result<ActionResult, ActionError> {
-        self.open(session).await?.ask(SessionRequest::Continue).await
+        let request = SessionRequest::Continue;
+        self.open(session).await?.ask(|reply| HeldRequest::Act(request, reply)).await
     }
 
     /// Releases a session for other processes.
     pub async fn release(&self, session: SessionId) -> Result<ActionResult, ActionError> {
-        self.held(session)?.ask(SessionRequest::Release).await
+        self.held(session)?.ask(HeldRequest::Release).await
     }
 
     /// Cancels the running turn, wherever it runs.
@@ -225,7 +226,7 @@ impl RunningSessions {
             for SessionRequests { requests, .. } in sessions {
                 let (reply, _replied) = oneshot::channel();
                 // Refused while a turn ends; then the queue closes when the last sender is dropped.
-                let _ = requests.send(SessionRequest::Release(reply)).await;
+                let _ = requests.send(HeldRequest::Release(reply)).await;
                 requests.closed().await;
             }
         };
@@ -296,7 +297,7 @@ impl Observer for LateHandle {
 /// Runs a session until it is released.
 async fn run_session(
     opened: OpenedSession,
-    mut asked: mpsc::Receiver<SessionRequest>,
+    mut asked: mpsc::Receiver<HeldRequest>,
     feed: Arc<Feed>,
 ) {
     let OpenedSession { mut coordinator, keep, .. } = opened;
@@ -327,23 +328,15 @@ async fn run_session(
         unwatched = 0;
         let started = match request {
             None => break,
-            Some(SessionRequest::Release(reply)) => {
+            Some(HeldRequest::Release(reply)) => {
                 let _ = reply.send(Ok(ActionResult { message: None, waits: false }));
                 break;
             }
-            Some(SessionRequest::Continue(reply)) => {
-                let _ = reply.send(Ok(ActionResult { message: None, waits: false }));
-                Ok(())
-            }
-            Some(SessionRequest::Say(message, reply)) => {
-                let said = coordinator.accept(*message).await;
-                answer(reply, said.map(|id| id.map(|id| id.to_string())))
-            }
-            Some(SessionRequest::Retry(turn, reply)) => {
-                answer(reply, coordinator.retry(turn).await.map(|()| None))
+            Some(HeldRequest::Act(request, reply)) => {
+                answer(reply, coordinator.carry_out(request).await)
             }
         };
-        if started.is_err() {
+        if !started {
             continue;
         }
         feed.set_problem(None);
@@ -355,21 +348,21 @@ async fn run_session(
     drop(keep);
 }
 
-/// Replies to a request; fails if nothing started.
-fn answer(reply: Reply, result: Result<Option<String>, CoordinatorError>) -> Result<(), ()> {
-    let result = result
-        .map(|message| ActionResult { message, waits: false })
+/// Replies to a request that was carried out. Returns whether turns can run.
+pub fn answer(reply: Reply, done: Result<Option<MessageId>, CoordinatorError>) -> bool {
+    let is_done = done.is_ok();
+    let done = done
+        .map(|id| ActionResult { message: id.map(|id| id.to_string()), waits: false })
         .map_err(|error| ActionError(error.to_string()));
-    let started = result.as_ref().map(|_| ()).map_err(|_| ());
     // A disconnected client does not need its reply.
-    let _ = reply.send(result);
-    started
+    let _ = reply.send(done);
+    is_done
 }
 
 /// Runs turns until the conversation stops, and takes requests meanwhile.
 async fn run(
     coordinator: &mut Coordinator<AnyStore>,
-    asked: &mut mpsc::Receiver<SessionRequest>,
+    asked: &mut mpsc::Receiver<HeldRequest>,
 ) -> Result<StopReason, CoordinatorError> {
     let controls = coordinator.controls();
     loop {
@@ -393,20 +386,23 @@ async fn run(
 }
 
 /// Handles a request while a turn runs. Returns whether a message was queued.
-pub fn interject(controls: &Controls, request: SessionRequest) -> bool {
+pub fn interject(controls: &Controls, request: HeldRequest) -> bool {
     let refuse = |why: &str| Err(ActionError(why.to_owned()));
     let (reply, result) = match request {
-        SessionRequest::Say(message, reply) => match controls.interject(*message) {
-            Ok(()) => (reply, Ok(ActionResult { message: None, waits: true })),
-            Err(error) => (reply, refuse(&error.to_string())),
-        },
-        SessionRequest::Continue(reply) => {
-            (reply, Ok(ActionResult { message: None, waits: false }))
+        HeldRequest::Act(request, reply) => {
+            let done = match request {
+                SessionRequest::Say(message) => match controls.interject(*message) {
+                    Ok(()) => Ok(ActionResult { message: None, waits: true }),
+                    Err(error) => refuse(&error.to_string()),
+                },
+                SessionRequest::Continue => Ok(ActionResult { message: None, waits: false }),
+                SessionRequest::Retry(_) => {
+                    refuse("a turn is running; try again when it has ended")
+                }
+            };
+            (reply, done)
         }
-        SessionRequest::Retry(_, reply) => {
-            (reply, refuse("a turn is running; try again when it has ended"))
-        }
-        SessionRequest::Release(reply) => (reply, refuse("a turn is running; cancel it first")),
+        HeldRequest::Release(reply) => (reply, refuse("a turn is running; cancel it first")),
     };
     let is_message = result.as_ref().is_ok_and(|done| done.waits);
     let _ = reply.send(result);

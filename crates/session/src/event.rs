@@ -10,7 +10,7 @@ use convoke_agent::Verdict;
 use convoke_agent::event::{Event, EventKind};
 use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use convoke_core::figures::thousands;
-use convoke_core::marker::Intent;
+use convoke_core::marker::{Intent, TextPolicy};
 use convoke_core::{Diagnostic, MessageId};
 use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -199,6 +199,24 @@ pub fn waits_for(node: Option<&str>, problem: Option<&str>) -> String {
 }
 
 impl SessionEventKind {
+    /// Creates the end of a turn whose attempt began at a time.
+    pub(crate) fn turn_ended(
+        turn: &Turn,
+        began_at: Millis,
+        reply: Option<MessageId>,
+        result: AttemptResult,
+    ) -> Self {
+        let elapsed = u64::try_from(result.at.since(began_at)).unwrap_or_default();
+        Self::TurnEnded {
+            turn: turn.id,
+            member: turn.member.clone(),
+            state: turn.state,
+            reply,
+            result: Box::new(result),
+            elapsed: Duration::from_millis(elapsed),
+        }
+    }
+
     /// Converts an event of a turn's agent to an event of the conversation. Ids of questions are made unique to the
     /// attempt.
     pub(crate) fn of_agent(turn: &Turn, attempt: u32, event: Event<'static>) -> Self {
@@ -271,8 +289,8 @@ impl ShownAttachment {
 }
 
 impl ShownMessage {
-    /// Creates the shown form of a stored message from its text without markers.
-    pub fn new(stored: &NumberedMessage, text: String) -> Self {
+    /// Creates the shown form of a stored message.
+    pub fn new(stored: &NumberedMessage, policy: TextPolicy) -> Self {
         let message = &stored.message;
         Self {
             id: message.id.clone(),
@@ -280,7 +298,7 @@ impl ShownMessage {
             from: MemberName::new(&*message.speaker.role_id),
             to: message.addressees().iter().map(|name| MemberName::new(&**name)).collect(),
             in_reply_to: message.in_reply_to.clone(),
-            text,
+            text: message.text(policy).into_owned(),
             tool: sent_by(message).map(str::to_owned),
             attachments: ShownAttachment::from_message(message),
         }

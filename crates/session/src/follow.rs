@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
@@ -333,16 +332,8 @@ impl Follower {
             Some(number) => Some(store.message(self.session, number).await?.message.id),
             None => None,
         };
-        let elapsed = u64::try_from(result.at.0 - attempt.began_at.0).unwrap_or_default();
         let at = result.at;
-        let kind = SessionEventKind::TurnEnded {
-            turn: turn.id,
-            member: turn.member.clone(),
-            state: turn.state,
-            reply,
-            result: Box::new(result),
-            elapsed: Duration::from_millis(elapsed),
-        };
+        let kind = SessionEventKind::turn_ended(turn, attempt.began_at, reply, result);
         Ok(Some(self.event(at, kind)))
     }
 
@@ -355,7 +346,7 @@ impl Follower {
             Some(convoke_core::Timestamp::Millis(at)) => at.as_i64().map_or(Millis(0), Millis),
             _ => Millis(0),
         };
-        let shown = ShownMessage::new(message, routed.text);
+        let shown = ShownMessage::new(message, team.context.text);
         let mut events = vec![self.event(at, SessionEventKind::Message(shown))];
         if let Some(task) = routed.task {
             events.push(self.event(at, SessionEventKind::Task { task, by: speaker }));

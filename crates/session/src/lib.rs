@@ -38,7 +38,9 @@ pub use convoke_agent::id;
 pub use convoke_core::NewMessage;
 
 pub use content::{Content, ContentHash, ContentRef};
-pub use coordinator::{Controls, Coordinator, CoordinatorError, MemberAgent, TeamAgents};
+pub use coordinator::{
+    Controls, Coordinator, CoordinatorError, MemberAgent, SessionRequest, TeamAgents,
+};
 pub use event::{SessionEvent, SessionEventKind, ShownAttachment, ShownMessage, StopReason};
 pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 pub use sent_turn::SentTurn;

@@ -17,7 +17,9 @@ use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
 use convoke_session::coordinator::{INBOX_LIMIT, TooManyMessages};
 use convoke_session::file_changes::UndoConsent;
-use convoke_session::{MemberName, NewMessage, SessionEventKind, ShownMessage, Turn, TurnId};
+use convoke_session::{
+    MemberName, NewMessage, SessionEventKind, SessionRequest, ShownMessage, Turn, TurnId,
+};
 use convoke_team::Team;
 use crossterm::event::KeyEvent;
 use ratatui::layout::Size;
@@ -63,7 +65,7 @@ pub enum Input {
     /// A key was pressed.
     Key(KeyEvent),
     /// A request of another client, for example a page.
-    Remote(RemoteRequest),
+    Remote(SessionRequest),
     /// Text was pasted.
     Paste(String),
     /// The terminal was resized.
@@ -94,17 +96,6 @@ pub enum Input {
     Interrupt,
     /// A termination signal.
     Terminate,
-}
-
-/// A request from another client of the conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RemoteRequest {
-    /// Send a message.
-    Say(Box<NewMessage>),
-    /// Run turns until it is a person's turn.
-    Continue,
-    /// Retry a turn.
-    Retry(TurnId),
 }
 
 /// An effect to run.
@@ -462,33 +453,33 @@ impl Chat {
         Effect::Interject(message)
     }
 
-    /// Returns whether a remote request waits for the running turn; the error is the reason for a refusal.
-    pub fn admits(&self, request: &RemoteRequest) -> Result<bool, String> {
+    /// Returns whether a request from elsewhere waits for the running turn; the error is why it is refused.
+    pub fn admits(&self, request: &SessionRequest) -> Result<bool, String> {
         let is_waiting = self.activity == Activity::Waiting;
         match request {
             _ if self.activity == Activity::Leaving => Err("the chat is ending".to_owned()),
-            RemoteRequest::Say(_) if self.pending.len() >= INBOX_LIMIT => {
+            SessionRequest::Say(_) if self.pending.len() >= INBOX_LIMIT => {
                 Err(TooManyMessages.to_string())
             }
-            RemoteRequest::Say(_) => Ok(!is_waiting),
-            RemoteRequest::Continue | RemoteRequest::Retry(_) if is_waiting => Ok(false),
-            RemoteRequest::Continue | RemoteRequest::Retry(_) => {
+            SessionRequest::Say(_) => Ok(!is_waiting),
+            SessionRequest::Continue | SessionRequest::Retry(_) if is_waiting => Ok(false),
+            SessionRequest::Continue | SessionRequest::Retry(_) => {
                 Err("a turn is running; try again when it has ended".to_owned())
             }
         }
     }
 
-    /// Carries out a remote request.
-    fn remote(&mut self, request: RemoteRequest) -> Option<Effect> {
+    /// Carries out a request from another client.
+    fn remote(&mut self, request: SessionRequest) -> Option<Effect> {
         let waits = self.admits(&request).ok()?;
         Some(match request {
-            RemoteRequest::Say(message) => {
+            SessionRequest::Say(message) => {
                 let message = *message;
                 self.pending.push(message.clone());
                 if waits { Effect::Interject(message) } else { self.work(Effect::Say(message)) }
             }
-            RemoteRequest::Continue => self.work(Effect::Continue),
-            RemoteRequest::Retry(turn) => self.work(Effect::Retry(turn)),
+            SessionRequest::Continue => self.work(Effect::Continue),
+            SessionRequest::Retry(turn) => self.work(Effect::Retry(turn)),
         })
     }
 

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
@@ -12,7 +11,7 @@ use convoke_agent::turn_input::{Lease, ThreadWriter};
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_core::ledger::estimate_tokens;
-use convoke_core::{Diagnostic, MessageId, NewMessage};
+use convoke_core::{Diagnostic, NewMessage};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -20,14 +19,14 @@ use super::controls::StopRequest;
 use super::prepare::{PreparedTurn, UnpreparedTurn};
 use super::team_agents::MemberAgent;
 use super::team_calls::{CallNews, TeamCalls};
-use super::turn_runner::{FinishedTurn, TurnReport, TurnRunner};
+use super::turn_runner::{TurnReport, TurnRunner};
 use super::{Coordinator, CoordinatorError};
 use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::file_changes::{ChangeCounts, ChangedBy, Recording, TurnDirectory};
-use crate::id::{AttemptRef, MemberName, ThreadId, TurnId};
-use crate::progress::Progress;
+use crate::id::{AttemptRef, MemberName, Millis, ThreadId, TurnId};
+use crate::progress::{EventLog, Progress};
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
 use crate::store::{SessionHold, Store, StoreError};
@@ -38,7 +37,7 @@ const REPORT_QUEUE: usize = 256;
 
 /// The running turns.
 pub(super) struct Batch {
-    runners: JoinSet<FinishedTurn>,
+    runners: JoinSet<(TurnResult, EventLog)>,
     pub(super) running: HashMap<Id, RunningTurn>,
     /// The recordings of file changes, by turn.
     recordings: HashMap<Id, Box<dyn Recording>>,
@@ -90,6 +89,8 @@ pub(super) enum StoredEnd {
 impl<S: Store> Coordinator<S> {
     /// Runs the next turns to their end. Returns the reason to stop, if any.
     pub(super) async fn run_batch(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
+        // If this future is dropped, the store may have turns that are not in memory.
+        self.is_stale = true;
         let mut next = self.conversation.clone();
         let team = self.team_agents.team();
         let is_run_here = |turn: &Turn| {
@@ -106,7 +107,7 @@ impl<S: Store> Coordinator<S> {
         for turn in batch {
             match self.prepare(turn, &members).await? {
                 Ok(ready) => prepared.push(ready),
-                Err(unprepared) => failed.push(self.refuse(&next, unprepared).await?),
+                Err(unprepared) => failed.push(self.store_refusal(&next, unprepared).await?),
             }
         }
         let mut batch = Batch::new();
@@ -114,6 +115,7 @@ impl<S: Store> Coordinator<S> {
         self.begin(&mut batch, next, prepared).await?;
         // Boxed, because it is the largest part of the callers' futures.
         let guarded = Box::pin(self.wait_for_turns(batch, &mut failed)).await?;
+        self.is_stale = false;
         Ok(match (self.controls.stop_request(), failed.first()) {
             (StopRequest::Leave, _) => Some(StopReason::Left),
             (_, None) => guarded,
@@ -127,7 +129,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Stores the failure of a turn that could not start.
-    pub(super) async fn refuse(
+    pub(super) async fn store_refusal(
         &mut self,
         next: &Conversation,
         unprepared: UnpreparedTurn,
@@ -144,7 +146,7 @@ impl<S: Store> Coordinator<S> {
         let result = TurnResult::failed(failure);
         let outcome = result.verdict.clone();
         let result = AttemptResult::new(at, result, "", &mut Vec::new());
-        self.emit(at, turn_ended(&turn, result, None, Duration::ZERO));
+        self.emit(at, SessionEventKind::turn_ended(&turn, at, None, result));
         Ok(FailedTurn { turn: turn.id, member: turn.member, asker: turn.asker, outcome })
     }
 
@@ -250,18 +252,17 @@ impl<S: Store> Coordinator<S> {
         begun.recording
     }
 
-    /// Records the state after a turn and emits the changes. Diagnostics are added to those of the turn.
+    /// Records the state after a turn and emits what changed. Returns its diagnostics.
     async fn end_recording(
         &mut self,
         turn: &Turn,
         recording: Box<dyn Recording>,
-        finished: &mut FinishedTurn,
-    ) {
+    ) -> Vec<Diagnostic> {
         let ended = recording.finish().await;
-        finished.diagnostics.extend(ended.diagnostics);
         if let Some(counts) = ended.counts.filter(|counts| counts.files > 0) {
             self.emit(self.team_agents.now(), files_changed(turn, ChangedBy::Agent, counts));
         }
+        ended.diagnostics
     }
 
     /// Emits the events of the turns and stores their results, until all have ended.
@@ -309,20 +310,22 @@ impl<S: Store> Coordinator<S> {
             while let Ok((turn, report)) = batch.reports.try_recv() {
                 self.on_report(&batch, turn, report).await?;
             }
-            let mut finished = match ended {
-                Ok((_, finished)) => finished,
-                Err(error) => {
+            let (result, log) = ended.map_or_else(
+                |error| {
                     let failure = Failure::new(FailureReason::Other, error.to_string());
-                    FinishedTurn::without_events(TurnResult::failed(failure))
-                }
-            };
+                    (TurnResult::failed(failure), EventLog::default())
+                },
+                |(_, ended)| ended,
+            );
             let recording = batch.recordings.remove(&id);
             if let Some(running) = batch.running.remove(&id) {
                 self.controls.remove_answerer(running.turn.id);
+                let (events, cut) = log.finish();
+                let mut diagnostics = Vec::from_iter(cut);
                 if let Some(recording) = recording {
-                    self.end_recording(&running.turn, recording, &mut finished).await;
+                    diagnostics.extend(self.end_recording(&running.turn, recording).await);
                 }
-                let end = self.end(&running, finished).await?;
+                let end = self.store_end(&running, result, &events, diagnostics).await?;
                 let is_told = self.answer_askers(&mut batch, &running.turn, &end).await?
                     | batch.calls.was_withdrawn(running.turn.id);
                 match end {
@@ -336,39 +339,44 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Stores the end of a turn. Fails the turn if the member's thread changed meanwhile: a reply is never
-    /// stored without its thread entry.
-    async fn end(
+    /// Stores the end of a turn, with diagnostics of the coordinator. Fails the turn if the member's thread changed
+    /// meanwhile: a reply is never stored without its thread entry.
+    async fn store_end(
         &mut self,
         running: &RunningTurn,
-        mut finished: FinishedTurn,
+        mut result: TurnResult,
+        events: &str,
+        mut diagnostics: Vec<Diagnostic>,
     ) -> Result<StoredEnd, CoordinatorError> {
-        let thread_append = finished.result.thread_append.take();
+        let thread_append = result.thread_append.take();
         let (turn, member) = (running.turn.id, &running.turn.member);
-        tracing::info!("turn {turn} of {member} ended: {}", finished.result.verdict);
+        tracing::info!("turn {turn} of {member} ended: {}", result.verdict);
         if self.team_agents.is_rehearsal {
             // Programs compute a cost from token counts, but the rehearsal server charges nothing.
-            finished.result.cost_usd = None;
+            result.cost_usd = None;
         }
-        let places = redact_result(&mut finished.result, &self.team_agents.redactor).await;
-        finished.diagnostics.extend(redacted(places));
-        finished.result.diagnostics.extend(finished.diagnostics.iter().cloned());
-        let stored = match finished.result.verdict {
-            Verdict::Done => {
-                self.finish(running, &finished, thread_append).await.map(StoredEnd::Done)
-            }
-            _ => self.fail(running, &finished, thread_append).await.map(StoredEnd::Failed),
+        let places = redact_result(&mut result, &self.team_agents.redactor).await;
+        diagnostics.extend(redacted(places));
+        result.diagnostics.extend(diagnostics.iter().cloned());
+        let stored = match result.verdict {
+            Verdict::Done => self.store_reply(running, &result, events, thread_append).await,
+            _ => self.store_failure(running, &result, events, thread_append).await,
         };
-        match stored {
+        let (at, ended, end) = match stored {
             Err(CoordinatorError::Store(
                 error @ StoreError::Thread(ThreadStoreError::Changed(_)),
             )) => {
                 let failure = Failure::new(FailureReason::Other, error.to_string());
-                finished.result.verdict = Verdict::Failed(failure);
-                Ok(StoredEnd::Failed(self.fail(running, &finished, None).await?))
+                result.verdict = Verdict::Failed(failure);
+                self.store_failure(running, &result, events, None).await?
             }
-            other => other,
+            other => other?,
+        };
+        for diagnostic in diagnostics {
+            self.emit(at, SessionEventKind::Diagnostic { turn: Some(turn), diagnostic });
         }
+        self.emit(at, ended);
+        Ok(end)
     }
 
     /// Emits an event, or stores a batch of events in case the turn never ends.
@@ -397,15 +405,15 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Stores a reply, the lines of its member's thread, the end of its turn and the turns that it opens, in
-    /// one commit.
-    async fn finish(
+    /// one commit. Returns the event of the end.
+    async fn store_reply(
         &mut self,
         running: &RunningTurn,
-        finished: &FinishedTurn,
+        result: &TurnResult,
+        events: &str,
         thread_append: Option<ThreadAppend>,
-    ) -> Result<Option<StopReason>, CoordinatorError> {
+    ) -> Result<(Millis, SessionEventKind, StoredEnd), CoordinatorError> {
         let RunningTurn { mut turn, mut attempt, .. } = running.clone();
-        let FinishedTurn { result, events, .. } = finished;
         let team = self.team_agents.team();
         let routed = route(team, &turn.member, &result.reply);
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
@@ -413,66 +421,56 @@ impl<S: Store> Coordinator<S> {
         let message = message.in_reply_to(answered);
         let mut next = self.conversation.clone();
         let mut commit = self.commit_of(&next);
-        let effects = next.add(message, Some(turn.answers), &routed, &turn.asker, commit.at);
-        let reply_id = effects.message.message.id.clone();
+        let at = commit.at;
+        let effects = next.add(message, Some(turn.answers), &routed, &turn.asker, at);
+        let reply = effects.message.message.id.clone();
         turn.state = TurnState::Done;
         turn.reply = Some(effects.message.number);
-        turn.ended_at = Some(commit.at);
+        turn.ended_at = Some(at);
         commit.state = next.state();
         commit.threads.extend(thread_append);
-        let result = AttemptResult::new(commit.at, result.clone(), events, &mut commit.contents);
-        attempt.ended = Some(result.clone());
+        let result = AttemptResult::new(at, result.clone(), events, &mut commit.contents);
+        let ended =
+            SessionEventKind::turn_ended(&turn, attempt.began_at, Some(reply), result.clone());
+        attempt.ended = Some(result);
         commit.turns.push(turn.clone());
         commit.attempts.push(attempt);
-        self.write(next, commit, &routed, effects).await?;
-        self.emit_end(&turn, Some(reply_id), finished, result);
+        self.commit_message(next, commit, &routed, effects).await?;
         let repeated = self.guard.count_message(&turn.member, &routed.text);
         let person = self.asker();
         let repetition =
             repeated.map(|times| StopReason::Repetition { person, member: turn.member, times });
-        Ok(repetition)
+        Ok((at, ended, StoredEnd::Done(repetition)))
     }
 
-    /// Stores a turn that did not complete, with its partial reply. Markers in the partial reply have no
-    /// effect.
-    async fn fail(
+    /// Stores a turn that did not complete, with its partial reply. Markers in it have no effect. Returns the event of
+    /// the end.
+    async fn store_failure(
         &mut self,
         running: &RunningTurn,
-        finished: &FinishedTurn,
+        result: &TurnResult,
+        events: &str,
         thread_append: Option<ThreadAppend>,
-    ) -> Result<FailedTurn, CoordinatorError> {
+    ) -> Result<(Millis, SessionEventKind, StoredEnd), CoordinatorError> {
         let RunningTurn { mut turn, mut attempt, .. } = running.clone();
-        let FinishedTurn { result, events, .. } = finished;
         let mut commit = self.commit_of(&self.conversation);
+        let at = commit.at;
         commit.threads.extend(thread_append);
-        let result = AttemptResult::new(commit.at, result.clone(), events, &mut commit.contents);
-        turn.state = match result.verdict {
+        let result = AttemptResult::new(at, result.clone(), events, &mut commit.contents);
+        let outcome = result.verdict.clone();
+        turn.state = match outcome {
             Verdict::Cancelled | Verdict::Withdrawn => TurnState::Cancelled,
             _ => TurnState::Failed,
         };
-        turn.problem = Some(result.verdict.to_string());
-        turn.ended_at = Some(commit.at);
-        let outcome = result.verdict.clone();
-        attempt.ended = Some(result.clone());
+        turn.problem = Some(outcome.to_string());
+        turn.ended_at = Some(at);
+        let ended = SessionEventKind::turn_ended(&turn, attempt.began_at, None, result.clone());
+        attempt.ended = Some(result);
         commit.turns.push(turn.clone());
         commit.attempts.push(attempt);
         self.commit(commit).await?;
-        self.emit_end(&turn, None, finished, result);
-        Ok(FailedTurn { turn: turn.id, member: turn.member, asker: turn.asker, outcome })
-    }
-
-    fn emit_end(
-        &mut self,
-        turn: &Turn,
-        reply: Option<MessageId>,
-        finished: &FinishedTurn,
-        result: AttemptResult,
-    ) {
-        let at = result.at;
-        for diagnostic in finished.diagnostics.iter().cloned() {
-            self.emit(at, SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic });
-        }
-        self.emit(at, turn_ended(turn, result, reply, finished.elapsed));
+        let Turn { id: turn, member, asker, .. } = turn;
+        Ok((at, ended, StoredEnd::Failed(FailedTurn { turn, member, asker, outcome })))
     }
 }
 
@@ -484,22 +482,6 @@ fn name_of(turn: &Turn) -> String {
 
 fn files_changed(turn: &Turn, by: ChangedBy, counts: ChangeCounts) -> SessionEventKind {
     SessionEventKind::FilesChanged { turn: turn.id, member: turn.member.clone(), by, counts }
-}
-
-fn turn_ended(
-    turn: &Turn,
-    result: AttemptResult,
-    reply: Option<MessageId>,
-    elapsed: Duration,
-) -> SessionEventKind {
-    SessionEventKind::TurnEnded {
-        turn: turn.id,
-        member: turn.member.clone(),
-        state: turn.state,
-        reply,
-        result: Box::new(result),
-        elapsed,
-    }
 }
 
 /// Returns the diagnostic for secrets removed from a reply, if there were any.

@@ -209,13 +209,13 @@ impl<S: Store> Coordinator<S> {
             ..turn
         }));
         let id = effects.message.message.id.clone();
-        self.write(next, commit, &routed, effects).await?;
+        self.commit_message(next, commit, &routed, effects).await?;
         self.guard.reset();
         Ok(id)
     }
 
     /// Stores a message with its effects, and emits their events.
-    pub(super) async fn write(
+    pub(super) async fn commit_message(
         &mut self,
         next: Conversation,
         mut commit: Commit,
@@ -223,7 +223,7 @@ impl<S: Store> Coordinator<S> {
         effects: MessageEffects,
     ) -> Result<(), CoordinatorError> {
         let MessageEffects { message, dropped, queued, left_out } = effects;
-        let shown = ShownMessage::new(&message, routed.text.clone());
+        let shown = ShownMessage::new(&message, self.team_agents.team().context.text);
         let at = commit.at;
         commit.messages.push(message);
         commit.turns.extend(dropped.iter().chain(&queued).cloned());

@@ -12,12 +12,11 @@ mod team_calls;
 mod turn_runner;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use convoke_agent::Verdict;
 use convoke_agent::permission::PermissionAnswer;
 use convoke_agent::thread::ThreadStoreError;
-use convoke_core::NewMessage;
+use convoke_core::{MessageId, NewMessage};
 use tokio::sync::mpsc;
 
 use self::controls::{ControlQueues, StopRequest};
@@ -104,6 +103,17 @@ pub struct Coordinator<S: Store> {
     hold: Option<S::Hold>,
     /// The state of a session that is shared with other processes; `None` if the store is not shared.
     sharing: Option<SharedSession>,
+}
+
+/// What a person asks of a conversation: to run its turns, and what comes before that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionRequest {
+    /// Store and route a message.
+    Say(Box<NewMessage>),
+    /// Requeue a turn that failed or was cancelled.
+    Retry(TurnId),
+    /// Nothing else.
+    Continue,
 }
 
 /// The reason why no turn can run here now.
@@ -356,7 +366,7 @@ impl<S: Store> Coordinator<S> {
             if let Some(pause) = self.between_turns().await? {
                 return Ok(pause);
             }
-            if let Some(stop) = self.run_next().await? {
+            if let Some(stop) = self.run_batch().await? {
                 return Ok(Pause::Stop(stop));
             }
         }
@@ -369,13 +379,17 @@ impl<S: Store> Coordinator<S> {
         Ok(self.pause())
     }
 
-    /// Runs the next turns.
-    async fn run_next(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
-        // If this future is dropped, the store may have turns that are not in memory.
-        self.is_stale = true;
-        let stop = self.run_batch().await?;
-        self.is_stale = false;
-        Ok(stop)
+    /// Carries out a request of a person, up to the turns that [`Self::run`] runs then. Returns the id of a stored
+    /// message.
+    pub async fn carry_out(
+        &mut self,
+        request: SessionRequest,
+    ) -> Result<Option<MessageId>, CoordinatorError> {
+        match request {
+            SessionRequest::Say(message) => self.accept(*message).await,
+            SessionRequest::Retry(turn) => self.retry(turn).await.map(|()| None),
+            SessionRequest::Continue => Ok(None),
+        }
     }
 
     /// Requeues a turn that failed or was cancelled, ahead of all others.
@@ -518,16 +532,7 @@ fn cancelled_turns(commit: &Commit) -> Vec<SessionEventKind> {
     let ended = cancelled.filter_map(|turn| {
         let attempt = commit.attempts.iter().rfind(|attempt| attempt.turn == turn.id)?;
         let result = attempt.ended.clone()?;
-        Some(SessionEventKind::TurnEnded {
-            turn: turn.id,
-            member: turn.member.clone(),
-            state: turn.state,
-            reply: None,
-            elapsed: Duration::from_millis(
-                u64::try_from(result.at.0 - attempt.began_at.0).unwrap_or_default(),
-            ),
-            result: Box::new(result),
-        })
+        Some(SessionEventKind::turn_ended(turn, attempt.began_at, None, result))
     });
     ended.collect()
 }

@@ -348,7 +348,7 @@ impl Coordinator<PostgresStore> {
                 },
                 None => {
                     has_run = true;
-                    match Box::pin(self.run_next()).await? {
+                    match Box::pin(self.run_batch()).await? {
                         Some(stop) => Pause::Stop(stop),
                         None => continue,
                     }

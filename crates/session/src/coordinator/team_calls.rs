@@ -84,13 +84,6 @@ struct SentMessage {
     content: ContentHash,
 }
 
-/// A message of a call.
-struct PostedMessage {
-    message: MessageId,
-    /// The first turn that the message queued.
-    turn: Option<TurnId>,
-}
-
 impl TeamCalls {
     pub(super) fn new() -> Self {
         let (sender, receiver) = mpsc::channel(CALL_QUEUE);
@@ -257,7 +250,7 @@ impl<S: Store> Coordinator<S> {
                 if let Err(why) = self.check_may_send(batch, turn, 1) {
                     return Ok(Err((reply, why)));
                 }
-                self.post(turn, vec![asked.clone()], text, "ask", &key).await?.turn
+                self.post(turn, vec![asked.clone()], text, "ask", &key).await?.1
             }
         };
         let Some(answering) = answering else {
@@ -410,7 +403,7 @@ impl<S: Store> Coordinator<S> {
                 Ok(Ok(()))
             }
             Err(unprepared) => {
-                let failed = self.refuse(&next, unprepared).await?;
+                let failed = self.store_refusal(&next, unprepared).await?;
                 self.conversation = next;
                 Ok(Err(format!("{} could not answer: {}", failed.member, failed.outcome)))
             }

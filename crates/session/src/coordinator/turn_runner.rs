@@ -6,7 +6,6 @@ use std::time::Duration;
 use convoke_agent::event::{Event, EventKind};
 use convoke_agent::redaction::EventRedactor;
 use convoke_agent::{AgentTurn, TurnResult, Verdict};
-use convoke_core::Diagnostic;
 use convoke_redact::Redactor;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
@@ -23,24 +22,6 @@ const STORE_BYTES: usize = 64 << 10;
 /// The time after its limit in which an agent must end: enough to ask its program to stop, interrupt it and
 /// kill it.
 const GRACE: Duration = Duration::from_mins(1);
-
-/// A turn whose agent has ended: its result, and what was recorded while it ran.
-#[derive(Debug)]
-pub(super) struct FinishedTurn {
-    pub(super) result: TurnResult,
-    /// The events, one JSON object a line.
-    pub(super) events: String,
-    /// Diagnostics of the coordinator that were not emitted yet.
-    pub(super) diagnostics: Vec<Diagnostic>,
-    pub(super) elapsed: Duration,
-}
-
-impl FinishedTurn {
-    /// Creates the end of a turn without any event.
-    pub(super) fn without_events(result: TurnResult) -> Self {
-        Self { result, events: String::new(), diagnostics: Vec::new(), elapsed: Duration::ZERO }
-    }
-}
 
 /// Runs one turn and reports its events.
 pub(super) struct TurnRunner {
@@ -91,8 +72,8 @@ pub(super) enum TurnReport {
 }
 
 impl TurnRunner {
-    /// Reports the agent's events until the agent ends, a person leaves, or the time limit is reached.
-    pub(super) async fn run(mut self) -> FinishedTurn {
+    /// Reports the agent's events until it ends, a person leaves, or its time is over. Returns the result and the events.
+    pub(super) async fn run(mut self) -> (TurnResult, EventLog) {
         let began = Instant::now();
         let mut deadline = began + self.timeout.saturating_add(GRACE);
         let mut waiting = OpenQuestions::default();
@@ -158,9 +139,7 @@ impl TurnRunner {
                 () = sleep_until(deadline) => log.result(Verdict::TimedOut),
             }
         };
-        let (events, cut) = log.finish();
-        let diagnostics = cut.into_iter().collect();
-        FinishedTurn { result, events, diagnostics, elapsed: began.elapsed() }
+        (result, log)
     }
 
     async fn report(&self, report: TurnReport) {

@@ -1,9 +1,20 @@
 //! The store: sessions, threads and requests, durable as soon as a commit returns.
 //!
-//! A store only reads and writes rows. A running session is written by [`Store::commit`], its requests and lone
-//! threads through [`ThreadStore`], and a whole session by [`Store::import`]. It does not interpret the rows,
-//! so that another database can implement it. Every implementation of [`Store`] must pass the suite in
-//! `conformance/store`.
+//! A store only reads and writes rows. The meaning of the rows is decided elsewhere, so that another database can
+//! implement it. Every implementation of [`Store`] must pass the suite in `conformance/store`. Each method that writes is one
+//! transaction, which in a shared store is refused without the lease of the session:
+//!
+//! | method | writes |
+//! |---|---|
+//! | [`Store::create`] | an empty session |
+//! | [`Store::commit`] | a step of a running session: messages, turns, attempts, progress, lines of threads, the state |
+//! | [`Store::import`] | a whole session, which is visible after the last page |
+//! | [`Store::rename`], [`Store::set_removed`] | the name of a session, and whether it is removed |
+//! | [`Store::remove`] | deletes a session |
+//! | [`ThreadStore::add_request`], [`ThreadStore::set_outcome`] | a request before it is sent, and its outcome |
+//! | [`ThreadStore::append_lines`], [`Store::remove_lone_thread`] | a thread of no session |
+//!
+//! What processes on several machines share beside that, [`PostgresStore`] writes: inboxes, offers, signals, nodes.
 
 mod any;
 mod excerpt;

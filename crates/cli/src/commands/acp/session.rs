@@ -198,10 +198,7 @@ async fn past(conversation: &Conversation) -> anyhow::Result<Vec<ShownMessage>> 
     let first = MessageNumber(last.0.saturating_sub(MESSAGES as u64));
     let policy = coordinator.team_agents().team().context.text;
     let messages = store.messages_after(id, first, MESSAGES).await?;
-    let shown = messages
-        .iter()
-        .map(|message| ShownMessage::new(message, message.message.text(policy).into_owned()));
-    Ok(shown.collect())
+    Ok(messages.iter().map(|message| ShownMessage::new(message, policy)).collect())
 }
 
 /// The task that answers the prompts of a session.

@@ -8,7 +8,7 @@ use convoke_chat::{
     Attachments as _, InputParser, PromptView, SentPrompt, UserAction, help, printable,
     read_last_prompt,
 };
-use convoke_server::{ActionError, ActionResult, SessionRequest};
+use convoke_server::{HeldRequest, answer};
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::file_changes::{UndoConsent, UndoRequest};
@@ -196,27 +196,18 @@ impl LineChat {
     }
 
     /// Carries out a request of the page.
-    async fn take_part(&mut self, request: SessionRequest) -> anyhow::Result<()> {
-        let coordinator = &mut self.conversation.coordinator;
-        let (reply, done) = match request {
-            SessionRequest::Say(message, reply) => {
-                let said = coordinator.accept(*message).await;
-                (reply, said.map(|id| id.map(|id| id.to_string())))
+    async fn take_part(&mut self, request: HeldRequest) -> anyhow::Result<()> {
+        match request {
+            HeldRequest::Act(request, reply) => {
+                let done = self.conversation.coordinator.carry_out(request).await;
+                if answer(reply, done) { self.go_on().await } else { Ok(()) }
             }
-            SessionRequest::Retry(turn, reply) => {
-                (reply, coordinator.retry(turn).await.map(|()| None))
-            }
-            SessionRequest::Continue(reply) => (reply, Ok(None)),
-            SessionRequest::Release(reply) => {
+            HeldRequest::Release(reply) => {
+                // The client may have disconnected.
                 let _ = reply.send(Err(page::kept()));
-                return Ok(());
+                Ok(())
             }
-        };
-        let is_done = done.is_ok();
-        let done = done.map(|message| ActionResult { message, waits: false });
-        // The client may have disconnected.
-        let _ = reply.send(done.map_err(|error| ActionError(error.to_string())));
-        if is_done { self.go_on().await } else { Ok(()) }
+        }
     }
 
     async fn go_on(&mut self) -> anyhow::Result<()> {

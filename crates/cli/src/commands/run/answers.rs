@@ -7,7 +7,7 @@ use std::io::{BufRead, IsTerminal as _, Read as _, stdin};
 use std::time::{Duration, Instant};
 
 use convoke_agent::permission::PermissionAnswer;
-use convoke_server::{SessionRequest, interject};
+use convoke_server::{HeldRequest, interject};
 use convoke_session::{Controls, SessionEventKind, Store as _};
 use rustix::termios::{QueueSelector, tcflush};
 use serde::Deserialize;
@@ -50,7 +50,7 @@ pub(super) enum Line {
     Text(String),
     End,
     /// A request of the page.
-    Request(SessionRequest),
+    Request(HeldRequest),
 }
 
 /// The result of reading a line.

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use convoke_chat::{RemoteRequest, RemoteRequests};
+use convoke_chat::RemoteRequests;
 use convoke_inspect::HostEnvironment;
-use convoke_server::{ActionError, ActionResult, Scope, Server, SessionRequest, session_requests};
+use convoke_server::{ActionError, ActionResult, HeldRequest, Scope, Server, session_requests};
 use convoke_session::SessionEvent;
 use convoke_session::event_queue::{Observer, Ready};
 use tokio::sync::{mpsc, oneshot};
@@ -18,7 +18,7 @@ use crate::conversation::Conversation;
 pub(in crate::commands) struct SessionPage {
     /// The address, with its token.
     pub(in crate::commands) url: String,
-    requests: mpsc::Receiver<SessionRequest>,
+    requests: mpsc::Receiver<HeldRequest>,
     serving: JoinHandle<()>,
 }
 
@@ -87,10 +87,8 @@ impl SessionPage {
         tokio::spawn(async move {
             while let Some(request) = self.requests.recv().await {
                 let (request, reply) = match request {
-                    SessionRequest::Say(message, reply) => (RemoteRequest::Say(message), reply),
-                    SessionRequest::Retry(turn, reply) => (RemoteRequest::Retry(turn), reply),
-                    SessionRequest::Continue(reply) => (RemoteRequest::Continue, reply),
-                    SessionRequest::Release(reply) => {
+                    HeldRequest::Act(request, reply) => (request, reply),
+                    HeldRequest::Release(reply) => {
                         let _ = reply.send(Err(kept()));
                         continue;
                     }
@@ -117,7 +115,7 @@ pub(in crate::commands) fn kept() -> ActionError {
 }
 
 /// Waits for a request of a page; forever without a page.
-pub(in crate::commands) async fn next(page: &mut Option<SessionPage>) -> SessionRequest {
+pub(in crate::commands) async fn next(page: &mut Option<SessionPage>) -> HeldRequest {
     if let Some(open) = page
         && let Some(request) = open.requests.recv().await
     {

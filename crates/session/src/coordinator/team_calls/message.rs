@@ -3,14 +3,14 @@
 
 use convoke_core::marker::{Intent, scan};
 use convoke_core::name::NameKey;
-use convoke_core::{ConversationMessage, NewMessage};
+use convoke_core::{ConversationMessage, MessageId, NewMessage};
 use serde_json::{Value, json};
 
 use super::super::controls::StopRequest;
 use super::super::{Coordinator, CoordinatorError};
-use super::{Batch, PostedMessage, SentMessage};
+use super::{Batch, SentMessage};
 use crate::content::ContentHash;
-use crate::id::MemberName;
+use crate::id::{MemberName, TurnId};
 use crate::routing::{Call, DropTurns, Routed, route};
 use crate::rows::each_message;
 use crate::store::{Store, StoreError};
@@ -65,9 +65,9 @@ impl<S: Store> Coordinator<S> {
         if let Err(why) = self.check_may_send(batch, turn, recipients.len()) {
             return Ok(Err(why));
         }
-        let posted = self.post(turn, recipients, text, "say", &key).await?;
-        let answer = format!("message {} was sent to {names}", posted.message);
-        let sent = SentMessage { id: posted.message, content };
+        let (id, _) = self.post(turn, recipients, text, "say", &key).await?;
+        let answer = format!("message {id} was sent to {names}");
+        let sent = SentMessage { id, content };
         batch.calls.turns.entry(turn.id).or_default().sent.insert(key, sent);
         Ok(Ok(answer))
     }
@@ -100,8 +100,8 @@ impl<S: Store> Coordinator<S> {
             return Ok(Err(why));
         }
         let key = key("task", &[&text]);
-        let posted = self.add_message(turn, content, &routed, "task", &key).await?;
-        Ok(Ok(format!("the task was set by message {}", posted.message)))
+        let (id, _) = self.add_message(turn, content, &routed, "task", &key).await?;
+        Ok(Ok(format!("the task was set by message {id}")))
     }
 
     /// Checks a text: within the limit, without secrets, and without markers, which would have no effect.
@@ -172,7 +172,7 @@ impl<S: Store> Coordinator<S> {
         .await
     }
 
-    /// Stores a message of a call, with the turns that it queues.
+    /// Stores a message of a call, with the turns that it queues. Returns its id and the first of them.
     pub(super) async fn post(
         &mut self,
         turn: &Turn,
@@ -180,7 +180,7 @@ impl<S: Store> Coordinator<S> {
         text: String,
         tool: &str,
         key: &ContentHash,
-    ) -> Result<PostedMessage, CoordinatorError> {
+    ) -> Result<(MessageId, Option<TurnId>), CoordinatorError> {
         let calls = recipients.into_iter().map(|member| Call { member, intent: Intent::default() });
         let routed = Routed {
             speaker: turn.member.clone(),
@@ -202,7 +202,7 @@ impl<S: Store> Coordinator<S> {
         routed: &Routed,
         tool: &str,
         key: &ContentHash,
-    ) -> Result<PostedMessage, CoordinatorError> {
+    ) -> Result<(MessageId, Option<TurnId>), CoordinatorError> {
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
         let speaker = self.team_agents.team().speaker(&turn.member);
         let mut message = NewMessage::new(speaker, content).in_reply_to(answered);
@@ -218,11 +218,9 @@ impl<S: Store> Coordinator<S> {
         }
         let mut commit = self.commit_of(&next);
         commit.at = at;
-        let posted = PostedMessage {
-            message: effects.message.message.id.clone(),
-            turn: effects.queued.first().map(|turn| turn.id),
-        };
-        self.write(next, commit, routed, effects).await?;
+        let id = effects.message.message.id.clone();
+        let posted = (id, effects.queued.first().map(|turn| turn.id));
+        self.commit_message(next, commit, routed, effects).await?;
         Ok(posted)
     }
 }
