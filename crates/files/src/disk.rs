@@ -6,6 +6,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::thread;
 
+#[cfg(unix)]
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+
+#[cfg(unix)]
+use rustix::fs::{CWD, Dir, FileType as RawFileType, Mode, OFlags, openat};
+
+#[cfg(unix)]
+use super::limit::MOST_ENTRIES;
 use super::limit::collect_entries;
 use super::{EntryKind, Files, Head, LookedInto};
 
@@ -95,10 +103,50 @@ fn read_up_to(file: File, size: u64, limit: u64) -> io::Result<Head> {
     Ok(Head { bytes, size })
 }
 
+#[cfg(not(unix))]
 fn look_into(directory: &Path, name: &str, limit: u64) -> Option<LookedInto> {
     let entries = Disk.entries(directory).ok()?;
     let is_there = entries.iter().any(|(it, kind)| it == name && *kind == EntryKind::File);
     let head = is_there.then(|| Disk.read_head(&directory.join(name), limit).ok()).flatten();
+    Some(LookedInto { entries, head })
+}
+
+/// Looks into a directory that is held open, so that the file in it is found without another walk along the path.
+#[cfg(unix)]
+fn look_into(directory: &Path, name: &str, limit: u64) -> Option<LookedInto> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut open = Dir::new(openat(CWD, directory, flags, Mode::empty()).ok()?).ok()?;
+    let mut entries = Vec::new();
+    while let Some(entry) = open.read() {
+        let entry = entry.ok()?;
+        let bytes = entry.file_name().to_bytes();
+        if matches!(bytes, b"." | b"..") {
+            continue;
+        }
+        let found = OsStr::from_bytes(bytes).to_owned();
+        let kind = match entry.file_type() {
+            RawFileType::RegularFile => EntryKind::File,
+            RawFileType::Directory => EntryKind::Directory,
+            RawFileType::Symlink => EntryKind::Symlink,
+            // Some file systems leave it to another call.
+            RawFileType::Unknown => Disk.entry_kind(&directory.join(&found)).ok()?,
+            _ => EntryKind::Special,
+        };
+        entries.push((found, kind));
+        if entries.len() > MOST_ENTRIES {
+            return None;
+        }
+    }
+    entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+    let is_there = entries.iter().any(|(it, kind)| it == name && *kind == EntryKind::File);
+    let head = || {
+        // What has replaced the file meanwhile is not waited for.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(open.fd().ok()?, name, flags, Mode::empty()).ok()?);
+        let found = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        read_up_to(file, found.len(), limit).ok()
+    };
+    let head = is_there.then(head).flatten();
     Some(LookedInto { entries, head })
 }
 

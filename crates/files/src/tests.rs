@@ -183,3 +183,31 @@ fn absolute_paths_lose_their_dots_by_spelling() {
         assert_eq!(absolute(base.as_ref(), path.as_ref()), Path::new(expected));
     }
 }
+
+#[test]
+#[cfg(unix)]
+fn looking_into_directories_finds_what_listing_and_reading_find() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    for name in ["whole", "long", "linked", "none", "named"] {
+        std::fs::create_dir(path(name)).unwrap();
+    }
+    std::fs::write(path("whole/SKILL.md"), "text").unwrap();
+    std::fs::write(path("whole/.hidden"), "").unwrap();
+    std::fs::create_dir(path("whole/scripts")).unwrap();
+    std::fs::write(path("long/SKILL.md"), "x".repeat(100)).unwrap();
+    std::os::unix::fs::symlink("../whole/SKILL.md", path("linked/SKILL.md")).unwrap();
+    std::fs::create_dir(path("named/SKILL.md")).unwrap();
+    let mut directories = ["whole", "long", "linked", "none", "named"].map(path).to_vec();
+    directories.push(path("missing"));
+    let found = Disk.look_into(&directories, "SKILL.md", 10);
+    assert_eq!(found.len(), directories.len());
+    for (directory, found) in directories.iter().zip(found) {
+        let entries = found.as_ref().map(|it| &it.entries);
+        assert_eq!(entries, Disk.entries(directory).ok().as_ref(), "{}", directory.display());
+        let file = directory.join("SKILL.md");
+        let is_file = matches!(Disk.entry_kind(&file), Ok(EntryKind::File));
+        let expected = is_file.then(|| Disk.read_head(&file, 10).unwrap());
+        assert_eq!(found.and_then(|it| it.head), expected, "{}", directory.display());
+    }
+}
