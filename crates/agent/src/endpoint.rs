@@ -5,6 +5,7 @@
 //! 12 KiB less to a server that is configured as a custom provider.
 
 pub mod measured;
+pub mod offline;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -146,24 +147,44 @@ pub fn configure_agent(
 
 /// Returns the variables of a private home, and of a server that is also the proxy.
 fn private_home(server: ModelServer<'_>, home: &Path) -> Vec<(&'static str, OsString)> {
-    let proxy_url = server.proxy_url;
-    vec![
+    let directories = vec![
         ("HOME", home.into()),
         ("TMPDIR", home.join("tmp").into()),
         ("XDG_CONFIG_HOME", home.join(".config").into()),
         ("XDG_CACHE_HOME", home.join(".cache").into()),
         ("XDG_DATA_HOME", home.join(".local/share").into()),
         ("XDG_STATE_HOME", home.join(".local/state").into()),
-        ("HTTP_PROXY", proxy_url.into()),
-        ("HTTPS_PROXY", proxy_url.into()),
-        ("http_proxy", proxy_url.into()),
-        ("https_proxy", proxy_url.into()),
-        ("NO_PROXY", "127.0.0.1,localhost".into()),
-        ("no_proxy", "127.0.0.1,localhost".into()),
+    ];
+    let proxies = proxies(server).map(|(name, value)| (name, value.into()));
+    directories.into_iter().chain(proxies).collect()
+}
+
+fn proxies(server: ModelServer<'_>) -> [(&'static str, &str); 6] {
+    [
+        ("HTTP_PROXY", server.proxy_url),
+        ("HTTPS_PROXY", server.proxy_url),
+        ("http_proxy", server.proxy_url),
+        ("https_proxy", server.proxy_url),
+        ("NO_PROXY", "127.0.0.1,localhost"),
+        ("no_proxy", "127.0.0.1,localhost"),
     ]
 }
 
-/// Writes settings that have no variable into the home's configuration file, and keeps the others.
+/// Hides the user's own directory of Claude Code from a program with a private home and no arguments of ours; see
+/// [`offline`].
+pub fn hide_users_directory(users_directory: &Path, home: &Path) -> Result<(), EndpointError> {
+    let directory = home.join(Vendor::Claude.facts().directory);
+    std::fs::create_dir_all(&directory).map_err(at(&directory))?;
+    edit(&directory.join("settings.json"), |text| {
+        let text = if text.trim().is_empty() { "{}" } else { text };
+        let mut settings: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| error.to_string())?;
+        settings["claudeMdExcludes"] = offline::hidden_patterns(users_directory).into();
+        Ok(settings.to_string())
+    })
+}
+
+/// Writes settings that have no variable into the configuration file of the home. Other settings stay.
 pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), EndpointError> {
     std::fs::create_dir_all(home.join("tmp")).map_err(at(&home.join("tmp")))?;
     let directory = home.join(vendor.facts().directory);
@@ -173,12 +194,24 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
             settings if settings.exists() => edit(&settings, |text| Ok(claude_settings(text))),
             _ => Ok(()),
         },
-        Vendor::Codex => edit(&directory.join("config.toml"), |text| {
-            let mut file: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
-            redirect_codex(&mut file, &format!("{base_url}/v1"));
-            toml::to_string(&file).map_err(|error| error.to_string())
-        }),
-        // With only a base address, the program requires a gateway's sign-in.
+        Vendor::Codex => {
+            let redirected = |text: &str| {
+                let mut file: toml::Table =
+                    toml::from_str(text).map_err(|error| error.to_string())?;
+                redirect_codex(&mut file, &format!("{base_url}/v1"));
+                toml::to_string(&file).map_err(|error| error.to_string())
+            };
+            // A profile may be a file of its own.
+            let names = Disk.names(&directory).unwrap_or_default();
+            let profiles = names.iter().map(Path::new);
+            let profiles = profiles.filter(|it| it.to_string_lossy().ends_with(".config.toml"));
+            for profile in profiles {
+                // One that is not TOML is an error of the program, if it is used.
+                let _ = edit(&directory.join(profile), redirected);
+            }
+            edit(&directory.join("config.toml"), redirected)
+        }
+        // With a base address alone, the program requires a gateway's sign-in.
         Vendor::Gemini => edit(&directory.join("settings.json"), |text| {
             let text = without_comments(text);
             let text = if text.trim().is_empty() { "{}" } else { &text };

@@ -1,4 +1,4 @@
-//! Finds the names of the variables that a `.env` file can set.
+//! `.env` files: the names of the variables that one could set, and their values.
 
 /// Returns every name that a `.env` could set: the word at the beginning of a line or after `export`, before
 /// `=` or `:`. The program may find fewer, because some are part of values. Withholding additional names is
@@ -15,6 +15,27 @@ pub fn names(text: &str) -> impl Iterator<Item = &str> {
         let exported = rest.strip_suffix("export").map(|it| it.trim_end_matches(is_space_in_line));
         let is_set = begins_line(rest) || exported.is_some_and(begins_line);
         (!name.is_empty() && is_set).then_some(name)
+    })
+}
+
+/// Returns the value of a variable as `dotenv` reads it: of several, the last; without quotation marks, up to a `#`.
+pub fn value(text: &str, name: &str) -> Option<String> {
+    text.split(LINE_ENDS).rev().find_map(|line| {
+        let line = line.trim_start_matches(is_space);
+        let line = line.strip_prefix("export").map_or(line, |rest| match rest.trim_start() {
+            exported if exported.len() < rest.len() => exported,
+            _ => line,
+        });
+        let rest = line.strip_prefix(name)?;
+        let spaceless = rest.trim_start();
+        let value = spaceless.strip_prefix('=').or_else(|| rest.strip_prefix(": "))?.trim();
+        let quoted = ['"', '\'', '`'].into_iter().find_map(|mark| {
+            let (inner, _) = value.strip_prefix(mark)?.split_once(mark)?;
+            Some(inner)
+        });
+        Some(
+            quoted.unwrap_or_else(|| value.split('#').next().unwrap_or_default().trim()).to_owned(),
+        )
     })
 }
 
@@ -46,6 +67,17 @@ mod tests {
     thread_local! {
         /// The number of characters read by this thread.
         pub(super) static LOOKED_AT: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn a_value_is_read_as_the_program_reads_it() {
+        let text =
+            "# A=0\nA=1\n export A = \"http://x/#y\" # z\nAB=2\nB='q'\nC=v # w\nexportD=3\nE: 4\n";
+        let found = |name| value(text, name);
+        assert_eq!(found("A").as_deref(), Some("http://x/#y"));
+        assert_eq!(found("B").as_deref(), Some("q"));
+        assert_eq!(found("C").as_deref(), Some("v"));
+        assert_eq!((found("D"), found("E").as_deref()), (None, Some("4")));
     }
 
     #[test]

@@ -224,7 +224,7 @@ async fn a_measured_request_is_that_of_the_users_own_configuration() {
             .collect();
         let users = format!("{} 36", directory.join(file).display());
         assert!(yours.contains(&users), "{cli}: {yours:?}");
-        assert!(yours.contains(&"your standard input 21".to_owned()), "{cli}: {yours:?}");
+        assert!(yours.contains(&"your prompt 21".to_owned()), "{cli}: {yours:?}");
         let listed = std::fs::read_dir(&directory).unwrap().count();
         assert_eq!(listed, 4, "{cli}: nothing was written into the home");
     }
@@ -292,6 +292,137 @@ async fn what_is_explained_is_what_arrives() {
             }
         }
     }
+}
+
+/// With a private home, the user's own directory is one of those above the project.
+#[tokio::test]
+async fn instructions_of_the_user_arrive_once_in_a_project_below_the_home() {
+    for cli in ["claude-2.1.197", "claude-2.1.325"] {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        for has_git in [true, false] {
+            let home = TempDir::new().unwrap();
+            let place = Place { project: TempDir::new_in(home.path()).unwrap(), home };
+            let write = |path: &str, text: &str| {
+                let path = place.home.path().join(path);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            };
+            write(".claude/CLAUDE.md", "Instructions of the user, once.\n");
+            write(".claude/rules/mine.md", "A rule of the user, once.\n");
+            let skill = "---\nname: mine\ndescription: A skill of the user, once.\n---\nDo it.\n";
+            write(".claude/skills/mine/SKILL.md", skill);
+            std::fs::write(place.project.path().join("AGENTS.md"), "Of the project, once.\n")
+                .unwrap();
+            if has_git {
+                std::fs::create_dir(place.project.path().join(".git")).unwrap();
+            }
+            let body = measured(&place, &program, "Fix it").await.body;
+            let text = String::from_utf8_lossy(&body);
+            let count = |wanted: &str| text.matches(wanted).count();
+            for wanted in ["Instructions of the user", "A rule of the user", "A skill of the user"]
+            {
+                assert_eq!(count(wanted), 1, "{cli}: {wanted}");
+            }
+            assert_eq!(count("Of the project"), usize::from(cli.ends_with("325")), "{cli}");
+            let own = place.home.path().join(".claude/CLAUDE.md");
+            let label = format!("Contents of {} (user's private", own.display());
+            assert_eq!(count(&label), 1, "{cli}: {text}");
+
+            let mut host_environment = place.host_environment();
+            let bin = program.parent().unwrap().as_os_str().to_owned();
+            let path = host_environment.environment.entry("PATH".into()).or_default();
+            *path = [bin, ":".into(), path.clone()].into_iter().collect();
+            let session = explained::session(&host_environment);
+            let edition = explained::edition(Vendor::Claude, Some(&cli["claude-".len()..]));
+            let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
+            let limit = Duration::from_mins(5);
+            let verified =
+                verify(Vendor::Claude, edition, &session, &host_environment, guardian, limit).await;
+            let verified = verified.unwrap();
+            assert!(verified.is_right(), "{cli}: {:?}", verified.differences);
+
+            // An empty home has none of them, and nothing in their place.
+            let captured = place.run(&program, &["Fix it"], "", Script::default()).await;
+            let body = captured.turn().unwrap().body.clone();
+            let text = String::from_utf8_lossy(&body);
+            assert!(!text.contains("Instructions of the user"), "{cli}");
+            assert_eq!(text.contains("Of the project"), cli.ends_with("325"), "{cli}");
+        }
+    }
+}
+
+/// In a home that is a repository, or that Codex is started in, the user's skills are the project's too.
+#[tokio::test]
+async fn skills_of_the_user_arrive_once_where_the_home_is_the_project() {
+    for cli in ["codex-0.98.0", "codex-0.166.0"] {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let home = TempDir::new().unwrap();
+        let place = Place { project: TempDir::new_in(home.path()).unwrap(), home };
+        for (directory, name) in [(".codex/skills/a", "a"), (".agents/skills/b", "b")] {
+            let directory = place.home.path().join(directory);
+            std::fs::create_dir_all(&directory).unwrap();
+            let text = format!(
+                "---\nname: {name}\ndescription: The skill {name} of the user.\n---\nDo.\n"
+            );
+            std::fs::write(directory.join("SKILL.md"), text).unwrap();
+        }
+        std::fs::create_dir(place.home.path().join(".git")).unwrap();
+        let body = measured(&place, &program, "Fix it").await.body;
+        let text = String::from_utf8_lossy(&body);
+        for name in ["a", "b"] {
+            let wanted = format!("The skill {name} of the user.");
+            assert_eq!(text.matches(&wanted).count(), 1, "{cli}: {wanted}");
+        }
+        let own = std::fs::read_dir(place.home.path().join(".codex/skills")).unwrap();
+        assert_eq!(own.count(), 1, "{cli}: nothing was written into the home");
+    }
+}
+
+/// A list of sub-agents has the same form as the list of skills.
+#[tokio::test]
+async fn a_skill_whose_name_begins_that_of_an_agent_is_found_in_the_list_of_skills() {
+    for cli in ["claude-2.1.197", "claude-2.1.325"] {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let commands = place.project.path().join(".claude/commands");
+        std::fs::create_dir_all(&commands).unwrap();
+        std::fs::write(commands.join("gen.md"), "---\ndescription: Generates.\n---\nDo.\n")
+            .unwrap();
+        let mut host_environment = place.host_environment();
+        let bin = program.parent().unwrap().as_os_str().to_owned();
+        let path = host_environment.environment.entry("PATH".into()).or_default();
+        *path = [bin, ":".into(), path.clone()].into_iter().collect();
+        let session = explained::session(&host_environment);
+        let edition = explained::edition(Vendor::Claude, Some(&cli["claude-".len()..]));
+        let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
+        let limit = Duration::from_mins(5);
+        let verified =
+            verify(Vendor::Claude, edition, &session, &host_environment, guardian, limit).await;
+        let verified = verified.unwrap();
+        assert!(verified.is_right(), "{cli}: {:?}", verified.differences);
+    }
+}
+
+/// Gemini CLI reads files of other names in its own directory too.
+#[tokio::test]
+async fn instructions_of_another_name_arrive_from_the_home_of_gemini() {
+    let Some(program) = installed("gemini-0.61.0") else {
+        return;
+    };
+    let place = Place::new();
+    let own = place.home.path().join(".gemini");
+    std::fs::create_dir(&own).unwrap();
+    let settings = json!({"context": {"fileName": ["X.md", "AGENTS.md"]}}).to_string();
+    std::fs::write(own.join("settings.json"), settings).unwrap();
+    std::fs::write(own.join("X.md"), "Instructions under another name.\n").unwrap();
+    let body = measured(&place, &program, "Fix it").await.body;
+    assert!(String::from_utf8_lossy(&body).contains("Instructions under another name."));
 }
 
 #[tokio::test]
@@ -398,7 +529,7 @@ async fn a_command_and_its_arguments_are_the_users() {
             .iter()
             .map(|share| format!("{} {}", name(&share.source), share.bytes))
             .collect();
-        assert!(yours.contains(&"your standard input 14".to_owned()), "{cli}: {yours:?}");
+        assert!(yours.contains(&"your prompt 14".to_owned()), "{cli}: {yours:?}");
         // The text of the skill, and its description in the list.
         assert!(yours.contains(&format!("{} 10", skill.display())), "{cli}: {yours:?}");
     }

@@ -175,3 +175,21 @@ fn hard_texts_arrive_as_they_were_sent() {
         what_is_shown_as_sent_is_what_arrived(&place, &[text], 1);
     }
 }
+
+/// With a private home, the user's own directory is one of those above the project.
+#[test]
+fn instructions_of_the_user_stay_out_of_a_rehearsal_below_the_home() {
+    let team = "[[member]]\nname = \"ada\"\nagent = \"claude\"\n";
+    let Some(mut place) = Place::new(&["claude-2.1.325"], team) else { return };
+    place.project = TempDir::new_in(place.home.path()).unwrap();
+    std::fs::write(place.project.path().join("convoke.toml"), team).unwrap();
+    std::fs::write(place.project.path().join("AGENTS.md"), "Of the project.\n").unwrap();
+    std::fs::create_dir(place.project.path().join(".git")).unwrap();
+    std::fs::create_dir(place.home.path().join(".claude")).unwrap();
+    std::fs::write(place.home.path().join(".claude/CLAUDE.md"), "Of the user.\n").unwrap();
+    assert_eq!(place.run(&["trust", "--yes"]).0, Some(0));
+    let (code, output) = place.run(&["run", "--rehearse=cli", "--to", "ada", "Hello."]);
+    assert_eq!(code, Some(0), "{output}");
+    let body = place.run(&["sessions", "show", "last", "--turn", "1", "--request", "--json"]).1;
+    assert!(body.contains("Of the project.") && !body.contains("Of the user."), "{body}");
+}

@@ -207,6 +207,7 @@ impl Shared {
             target: record::target(parts),
             headers: record::headers(parts),
             body,
+            sent: None,
             kind,
             answered,
             status,

@@ -31,6 +31,6 @@ pub mod server;
 mod wire;
 
 pub use convoke_wire::{ModelCall, RequestKind, Wire};
-pub use record::{Answered, Recorded};
+pub use record::{Answered, Recorded, Sent};
 pub use script::{Answer, End, Reply, Script, ScriptError, Step, Usage};
 pub use server::{Limits, Rehearsal, RequestFeed, StartError, start, start_with};

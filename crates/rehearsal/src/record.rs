@@ -22,6 +22,8 @@ pub struct Recorded {
     pub headers: Vec<(String, String)>,
     /// The exact body.
     pub body: Bytes,
+    /// The bytes that were sent, where the body is a copy without the fields that identify an account.
+    pub sent: Option<Sent>,
     /// The kind of request.
     pub kind: RequestKind,
     /// The response.
@@ -30,6 +32,18 @@ pub struct Recorded {
     pub status: u16,
     /// The tokens that the answer reports; `None` if it reports none.
     pub usage: Option<Usage>,
+}
+
+/// The bytes of a request on its way to a model's own endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sent {
+    /// Their number.
+    pub bytes: u64,
+    /// Their SHA-256, in hexadecimal.
+    pub sha256: String,
+    /// The places of the fields that are masked in the recorded body.
+    pub masked: Vec<String>,
 }
 
 impl Recorded {

@@ -67,7 +67,11 @@ pub(crate) async fn answer(
     let (body_done, body_copy) = oneshot::channel();
     let (answer_done, answer_copy) = oneshot::channel();
     let is_counted = shared.is_own_program(&head.headers);
-    let wire = Wire::at(target.path()).filter(|_| is_counted);
+    let wire = Wire::at(target.path());
+    if wire.is_some() && !is_counted {
+        shared.uncounted.fetch_add(1, Ordering::Relaxed);
+    }
+    let wire = wire.filter(|_| is_counted);
     let body_done = Some(body_done).filter(|_| wire.is_some());
     let kept = KeptBytes::new(shared.longest_body, Arc::clone(&shared.kept_bytes));
     let forwarded = forwarded.map(|()| RequestTee::new(body, kept, body_done));

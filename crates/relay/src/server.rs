@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
@@ -106,6 +106,8 @@ pub(crate) struct Shared {
     /// The bytes of all requests that are kept at the moment.
     pub kept_bytes: Arc<AtomicUsize>,
     own_user_agents: Vec<String>,
+    /// The calls of a model that were forwarded and are not the program's own.
+    pub uncounted: AtomicU64,
     exchanges: mpsc::Sender<Exchange>,
     reports: Mutex<JoinSet<()>>,
     report_slots: Arc<Semaphore>,
@@ -195,6 +197,7 @@ impl Relay {
             longest_body,
             kept_bytes: Arc::default(),
             own_user_agents,
+            uncounted: AtomicU64::new(0),
             exchanges,
             reports: Mutex::default(),
             report_slots: Arc::new(Semaphore::new(MOST_REPORTS)),
@@ -241,6 +244,12 @@ impl Relay {
     /// Returns why a request was not forwarded or not answered by a model, the last time that this happened.
     pub fn failure(&self) -> Option<String> {
         self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the number of calls of a model that were forwarded and not reported, because their user agent is not the
+    /// program's.
+    pub fn uncounted(&self) -> u64 {
+        self.shared.uncounted.load(Ordering::Relaxed)
     }
 
     /// Ends the relay: open requests are cut, and the copies of all that passed are reported. The exchanges have to be

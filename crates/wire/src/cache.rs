@@ -131,6 +131,9 @@ pub fn segments(wire: Wire, body: &[u8]) -> Result<Vec<Segment>, serde_json::Err
     let whole: Value = serde_json::from_slice(body)?;
     let parts = RequestParts::parse(wire, body)?.parts;
     let mut segments = vec![settings(wire, &whole)];
+    if wire == Wire::Messages {
+        segments.push(settings_of_messages(&whole));
+    }
     let parts = parts.into_iter().filter(|part| !is_billing_line(wire, part));
     segments.extend(parts.map(|part| segment(part, body)));
     // The sort is stable: within a group the order is that of the request.
@@ -140,7 +143,7 @@ pub fn segments(wire: Wire, body: &[u8]) -> Result<Vec<Segment>, serde_json::Err
 
 fn settings(wire: Wire, body: &Value) -> Segment {
     let fields: &[&str] = match wire {
-        Wire::Messages => &["model", "thinking", "output_config", "tool_choice"],
+        Wire::Messages => &["model", "output_config"],
         Wire::Responses => &["model", "reasoning"],
         Wire::Chat => &["model", "reasoning_effort"],
         Wire::Gemini => &["model"],
@@ -150,17 +153,25 @@ fn settings(wire: Wire, body: &Value) -> Segment {
     if wire == Wire::Messages {
         values.insert("ttl", Value::from(longest_lifetime(body)));
     }
+    let title = body["model"].as_str().unwrap_or("settings").to_owned();
+    setting(Group::Settings, "model", title, values)
+}
+
+/// The settings with which Anthropic caches the conversation; tools and system text stay cached when they change.
+fn settings_of_messages(body: &Value) -> Segment {
+    let values = ["thinking", "tool_choice"].map(|name| (name, body[name].clone()));
+    setting(Group::Messages, "thinking", "settings".to_owned(), values.into())
+}
+
+fn setting(group: Group, place: &str, title: String, values: BTreeMap<&str, Value>) -> Segment {
+    let values = values.into_iter().map(|(name, value)| (name.to_owned(), value));
     Segment {
-        group: Group::Settings,
-        place: "model".to_owned(),
-        title: body["model"].as_str().unwrap_or("settings").to_owned(),
+        group,
+        place: place.to_owned(),
+        title,
         range: 0..0,
         role: None,
-        text: values
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect::<Value>()
-            .to_string(),
+        text: values.collect::<Value>().to_string(),
         is_text: false,
     }
 }
@@ -247,6 +258,11 @@ pub fn compare(earlier: &[Segment], later: &[Segment]) -> Comparison {
 }
 
 impl Segment {
+    /// Returns whether it is no piece of the body.
+    fn is_setting(&self) -> bool {
+        !self.is_text && self.range.is_empty()
+    }
+
     /// Returns whether a provider takes two segments for the same.
     fn is_same(&self, other: &Self) -> bool {
         (self.group, &self.role, &self.text) == (other.group, &other.role, &other.text)
@@ -287,6 +303,9 @@ fn word_at(text: &str, byte: u64) -> &str {
 fn cause(earlier: &[Segment], later: &[Segment], same: usize) -> Cause {
     let before = &earlier[same];
     let Some(after) = later.get(same) else { return Cause::HistoryShortened };
+    if before.is_setting() && after.is_setting() {
+        return Cause::SettingsChanged;
+    }
     match before.group.min(after.group) {
         Group::Settings => Cause::SettingsChanged,
         Group::Tools => {
@@ -398,6 +417,11 @@ mod tests {
         assert_eq!(
             changed(&|it| it["model"] = json!("other")),
             (Group::Settings, "model".to_owned(), Cause::SettingsChanged)
+        );
+        // Tools and system text stay cached.
+        assert_eq!(
+            changed(&|it| it["thinking"] = json!({"type": "adaptive"})),
+            (Group::Messages, "thinking".to_owned(), Cause::SettingsChanged)
         );
         assert_eq!(
             changed(&|it| it["messages"] = json!([user("a summary")])),

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
 
-use serde_json::json;
-
-use super::{EndpointError, ModelServer, at, is_setting};
+use super::offline::{OfflinePlace, pointed_arguments, withholding};
+use super::{EndpointError, is_setting};
 use crate::vendor::Vendor;
 
 /// The conditions of a measured run.
@@ -31,54 +29,26 @@ pub enum Commands {
 /// Returns the arguments of one turn with the prompt on standard input: Convoke's, then the user's.
 pub fn arguments(
     vendor: Vendor,
-    conditions: Conditions,
-    server: ModelServer<'_>,
-    home: &Path,
-    users: &[OsString],
-) -> Result<Vec<OsString>, EndpointError> {
-    let mut arguments: Vec<OsString> = Vec::new();
+    commands: Commands,
+    place: &OfflinePlace<'_>,
+    users: &[String],
+) -> Result<Vec<String>, EndpointError> {
+    let mut arguments: Vec<String> = Vec::new();
+    let users = pointed_arguments(vendor, commands, place, users)?;
     match vendor {
         Vendor::Claude => {
             arguments.push("-p".into());
-            if conditions.commands == Commands::Withheld {
-                arguments.push("--strict-mcp-config".into());
-            }
-            // The user's own value comes last and takes precedence.
-            arguments.push("--settings".into());
-            arguments.push(claude_settings(conditions, server, home)?);
-            arguments.extend_from_slice(users);
+            arguments.extend(withholding(commands));
+            arguments.extend(users);
         }
         Vendor::Codex => {
-            arguments.extend(["exec", "--skip-git-repo-check"].map(OsString::from));
-            arguments.extend_from_slice(users);
+            arguments.extend(["exec", "--skip-git-repo-check"].map(str::to_owned));
+            arguments.extend(users);
             arguments.push("-".into());
         }
-        Vendor::Gemini => arguments.extend_from_slice(users),
+        Vendor::Gemini => arguments.extend(users),
     }
     Ok(arguments)
-}
-
-/// Returns the arguments that keep Claude Code from running commands named in settings. They go before the
-/// user's.
-pub fn without_commands(home: &Path) -> Result<Vec<OsString>, EndpointError> {
-    let path = home.join("withheld.json");
-    std::fs::write(&path, json!({"disableAllHooks": true}).to_string()).map_err(at(&path))?;
-    Ok(vec!["--strict-mcp-config".into(), "--settings".into(), path.into()])
-}
-
-/// Writes settings that override those of the user and the project, which could name another server.
-fn claude_settings(
-    conditions: Conditions,
-    server: ModelServer<'_>,
-    home: &Path,
-) -> Result<OsString, EndpointError> {
-    let path = home.join("measured.json");
-    let mut settings = json!({"env": {"ANTHROPIC_BASE_URL": server.base_url}});
-    if conditions.commands == Commands::Withheld {
-        settings["disableAllHooks"] = json!(true);
-    }
-    std::fs::write(&path, settings.to_string()).map_err(at(&path))?;
-    Ok(path.into())
 }
 
 /// Returns the variables to set in addition to those of [`super::environment`]; one without a value is removed.

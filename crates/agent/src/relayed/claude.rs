@@ -23,7 +23,12 @@ pub(super) fn endpoint(started: &CliStart<'_>) -> Result<ModelEndpoint, CannotRe
     let settings = Settings::read(started)?;
     let is_on = |name: &str| settings.variable(name).is_some_and(|value| is_on(&value));
     if is_on("CLAUDE_CODE_USE_BEDROCK") || is_on("CLAUDE_CODE_USE_MANTLE") {
-        return Err(CannotRelay::Signed("Claude Code on Amazon Bedrock"));
+        if settings.variable("AWS_BEARER_TOKEN_BEDROCK").is_none() {
+            return Err(CannotRelay::Signed("Claude Code on Amazon Bedrock"));
+        }
+        // A token signs nothing, but the answers are a binary stream that is not read here.
+        let why = "Claude Code on Amazon Bedrock with a token is not relayed".to_owned();
+        return Err(CannotRelay::Unsupported(why));
     }
     if is_on("CLAUDE_CODE_USE_FOUNDRY") {
         let why = "Claude Code on Microsoft Foundry is not relayed".to_owned();
@@ -33,12 +38,15 @@ pub(super) fn endpoint(started: &CliStart<'_>) -> Result<ModelEndpoint, CannotRe
         let why = "ANTHROPIC_UNIX_SOCKET overrides every base URL".to_owned();
         return Err(CannotRelay::Unsupported(why));
     }
-    let endpoint = |base_url: String, variable, is_first_party, sign_in_hosts| ModelEndpoint {
-        base_url,
-        may_be_bound: false,
-        key_is_unselected: false,
-        sign_in_hosts,
-        pointer: EndpointSetting::ClaudeSettings { variable, is_first_party },
+    let endpoint = |base_url: String, variable, is_first_party, sign_in_hosts| {
+        settings.check_managed(&[variable])?;
+        Ok(ModelEndpoint {
+            base_url,
+            may_be_bound: false,
+            key_is_unselected: false,
+            sign_in_hosts,
+            pointer: EndpointSetting::ClaudeSettings { variable, is_first_party },
+        })
     };
     if is_on("CLAUDE_CODE_USE_VERTEX") {
         let region = settings.variable("CLOUD_ML_REGION").unwrap_or_else(|| "us-east5".to_owned());
@@ -48,7 +56,7 @@ pub(super) fn endpoint(started: &CliStart<'_>) -> Result<ModelEndpoint, CannotRe
         };
         let own = settings.variable("ANTHROPIC_VERTEX_BASE_URL");
         let base_url = own.unwrap_or_else(|| format!("https://{host}/v1"));
-        return Ok(endpoint(base_url, "ANTHROPIC_VERTEX_BASE_URL", false, GOOGLE_SIGN_IN));
+        return endpoint(base_url, "ANTHROPIC_VERTEX_BASE_URL", false, GOOGLE_SIGN_IN);
     }
     let base_url = settings.variable("ANTHROPIC_BASE_URL");
     let base_url = base_url.unwrap_or_else(|| FIRST_PARTY.to_owned());
@@ -58,7 +66,7 @@ pub(super) fn endpoint(started: &CliStart<'_>) -> Result<ModelEndpoint, CannotRe
     // A key for a private server needs no sign-in.
     let needs_no_sign_in = has_key && !is_first_party;
     let hosts = if needs_no_sign_in { &[] } else { SIGN_IN_HOSTS };
-    Ok(endpoint(base_url, "ANTHROPIC_BASE_URL", is_first_party, hosts))
+    endpoint(base_url, "ANTHROPIC_BASE_URL", is_first_party, hosts)
 }
 
 pub(super) fn point(
@@ -82,11 +90,74 @@ pub(super) fn point(
     Ok(RedirectedStart { arguments, env: Vec::new() })
 }
 
-/// The variables that settings files set, in order of precedence, and the environment below them.
+/// Checks that no setting of the machine leads past a model server that arguments name.
+pub(crate) fn check_managed(etc: &Path) -> Result<(), CannotRelay> {
+    let managed = ManagedFiles::read(etc);
+    let mut variables = vec!["ANTHROPIC_BASE_URL", "ANTHROPIC_UNIX_SOCKET"];
+    variables.extend(CLOUDS);
+    managed.check(&variables)
+}
+
+/// The variables that choose a cloud.
+pub(crate) const CLOUDS: [&str; 4] = [
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+    "CLAUDE_CODE_USE_MANTLE",
+];
+
+/// The administrator's settings, which count more than arguments; the strongest first.
+struct ManagedFiles(Vec<(PathBuf, Value)>);
+
+impl ManagedFiles {
+    fn read(etc: &Path) -> Self {
+        let directory = etc.join("claude-code");
+        let parts = directory.join("managed-settings.d");
+        let names = Disk.names(&parts).unwrap_or_default();
+        let is_read = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
+        let mut paths = vec![directory.join("managed-settings.json")];
+        paths.extend(names.iter().map(|name| parts.join(name)).filter(is_read));
+        Self(paths.into_iter().rev().map(|path| (path.clone(), read_json(&path))).collect())
+    }
+
+    fn check(&self, variables: &[&str]) -> Result<(), CannotRelay> {
+        for (path, settings) in &self.0 {
+            let named = variables.iter().find(|name| value(settings, name).is_some());
+            if let Some(name) = named {
+                let (path, key) = (path.clone(), format!("env.{name}"));
+                return Err(CannotRelay::Managed { path, key });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_json(path: &Path) -> Value {
+    let text = Disk.read_text(path, FileKind::Configuration).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Returns the variable that a settings file sets.
+fn value(settings: &Value, name: &str) -> Option<String> {
+    let text = match &settings["env"][name] {
+        Value::String(text) => text.clone(),
+        value @ (Value::Number(_) | Value::Bool(_)) => value.to_string(),
+        _ => return None,
+    };
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// The variables that settings files set, the strongest first, and the environment below them.
 struct Settings<'a> {
     started: &'a CliStart<'a>,
+    managed: ManagedFiles,
     files: Vec<Value>,
 }
+
+/// The first version that reads the local settings of a repository's root in its sub directories too; those between are
+/// not measured.
+const READS_ROOT: (u64, u64, u64) = (2, 1, 325);
+const READS_NO_ROOT: (u64, u64, u64) = (2, 1, 197);
 
 impl<'a> Settings<'a> {
     fn read(started: &'a CliStart<'a>) -> Result<Self, CannotRelay> {
@@ -96,26 +167,50 @@ impl<'a> Settings<'a> {
         }
         let directory = started.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
         let users = directory.unwrap_or_else(|| started.home().join(".claude"));
-        let project = started.cwd.join(".claude");
-        let mut paths = Vec::new();
+        let local = |directory: &Path| directory.join(".claude/settings.local.json");
         if started.trust == Trust::Trusted {
-            paths.extend([project.join("settings.local.json"), project.join("settings.json")]);
+            files.push(read_json(&local(started.cwd)));
+            if let Some(root) = repository(started.cwd).filter(|root| root != started.cwd) {
+                let path = local(&root);
+                let settings = read_json(&path);
+                match started.version() {
+                    Some(version) if version >= READS_ROOT => files.push(settings),
+                    Some(version) if version <= READS_NO_ROOT => {}
+                    _ if settings["env"].is_object() => {
+                        let why = format!(
+                            "{} sets variables, and it is not known whether this version reads them",
+                            path.display()
+                        );
+                        return Err(CannotRelay::Unsupported(why));
+                    }
+                    _ => {}
+                }
+            }
+            files.push(read_json(&started.cwd.join(".claude/settings.json")));
         }
-        paths.push(users.join("settings.json"));
-        for path in paths {
-            let text = Disk.read_text(&path, FileKind::Configuration).unwrap_or_default();
-            files.push(serde_json::from_str(&text).unwrap_or_default());
-        }
-        Ok(Self { started, files })
+        files.push(read_json(&users.join("settings.json")));
+        Ok(Self { started, managed: ManagedFiles::read(started.etc), files })
+    }
+
+    fn check_managed(&self, variables: &[&str]) -> Result<(), CannotRelay> {
+        self.managed.check(variables)
     }
 
     fn variable(&self, name: &str) -> Option<String> {
-        let mut values = self.files.iter().map(|file| &file["env"][name]);
-        let set = values.find_map(|value| match value {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
-            _ => None,
-        });
-        set.filter(|value| !value.is_empty()).or_else(|| self.started.text(name))
+        let managed = self.managed.0.iter().map(|(_, file)| file);
+        let set = managed.chain(&self.files).find_map(|file| value(file, name));
+        set.or_else(|| self.started.text(name))
     }
+}
+
+/// Returns the root of the repository; of a linked worktree, that of the main one.
+fn repository(cwd: &Path) -> Option<PathBuf> {
+    let root = cwd.ancestors().find(|path| path.join(".git").exists())?;
+    let text = Disk.read_text(&root.join(".git"), FileKind::Configuration).unwrap_or_default();
+    let linked = text.trim().strip_prefix("gitdir: ").and_then(|git| {
+        let git = root.join(git);
+        let worktrees = git.parent().filter(|it| it.ends_with(".git/worktrees"))?;
+        Some(worktrees.parent()?.parent()?.to_owned())
+    });
+    Some(linked.unwrap_or_else(|| root.to_owned()))
 }

@@ -4,7 +4,7 @@
 //! A custom provider would change the requests: the built-in one gets other items, tools and headers.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use convoke_files::FileKind;
 use convoke_files::limit::read_named_text;
@@ -25,6 +25,7 @@ pub(super) fn endpoint(
     sign_in: impl FnOnce() -> Option<CodexSignIn>,
 ) -> Result<ModelEndpoint, CannotRelay> {
     let arguments: Vec<OsString> = started.arguments.iter().map(OsString::from).collect();
+    check_managed(started.etc)?;
     let config = config(started);
     let adapter = adapter_config(started);
     let of_adapter = |name: &str| Some(adapter.get(name)?.as_str()?.to_owned());
@@ -74,10 +75,20 @@ pub(super) fn endpoint(
         names: vec!["openai_base_url".to_owned()],
         without_sockets: None,
     };
-    let own = of_adapter("openai_base_url")
+    let setting = of_adapter("openai_base_url")
         .or_else(|| args_setting(&arguments, "openai_base_url"))
-        .or_else(|| Some(config.get("openai_base_url")?.as_str()?.to_owned()))
-        .or_else(|| started.text("OPENAI_BASE_URL"));
+        .or_else(|| Some(config.get("openai_base_url")?.as_str()?.to_owned()));
+    let variable = started.text("OPENAI_BASE_URL");
+    let own = match Obeys::by(started) {
+        Some(Obeys::Setting) => setting,
+        Some(Obeys::Variable) => variable,
+        None if setting == variable => setting,
+        None => {
+            let why = "it is not known whether this version of Codex obeys `openai_base_url` or \
+                       OPENAI_BASE_URL; remove them, or set both to the same address";
+            return unsupported(why.to_owned());
+        }
+    };
     let has_key = started.variable("CODEX_API_KEY").is_some();
     if let Some(base_url) = own {
         return Ok(ModelEndpoint {
@@ -135,9 +146,70 @@ fn adapter_config(started: &CliStart<'_>) -> Map<String, Value> {
     text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
+/// The address of the built-in provider that a version obeys.
+enum Obeys {
+    /// The variable `OPENAI_BASE_URL` (0.98).
+    Variable,
+    /// The setting `openai_base_url` (0.166).
+    Setting,
+}
+
+impl Obeys {
+    fn by(started: &CliStart<'_>) -> Option<Self> {
+        match started.version() {
+            // An adapter brings a Codex of its own, which obeys the setting.
+            _ if started.is_adapter => Some(Self::Setting),
+            Some((0, minor, _)) if minor <= 98 => Some(Self::Variable),
+            Some((major, minor, _)) if major > 0 || minor >= 166 => Some(Self::Setting),
+            // Versions between were not measured.
+            _ => None,
+        }
+    }
+}
+
+/// Returns the settings of the machine, the user and the administrator, merged.
 fn config(started: &CliStart<'_>) -> Table {
     let home = started.variable("CODEX_HOME").map(PathBuf::from);
     let home = home.unwrap_or_else(|| started.home().join(".codex"));
-    let text = read_named_text(&home.join("config.toml"), FileKind::Configuration);
+    let machine = started.etc.join("codex");
+    let mut merged = read(&machine.join("config.toml"));
+    merge(&mut merged, read(&home.join("config.toml")));
+    merge(&mut merged, read(&machine.join(MANAGED)));
+    merged
+}
+
+/// The administrator's settings, which count more than arguments.
+const MANAGED: &str = "managed_config.toml";
+
+/// Checks that no setting of the machine leads past an address that arguments name.
+pub(crate) fn check_managed(etc: &Path) -> Result<(), CannotRelay> {
+    let path = etc.join("codex").join(MANAGED);
+    let managed = read(&path);
+    let providers = managed.get("model_providers").and_then(toml::Value::as_table);
+    let mut providers = providers.into_iter().flatten();
+    let of_provider = || {
+        let (name, _) = providers.find(|(_, it)| it.get("base_url").is_some())?;
+        Some(format!("model_providers.{name}.base_url"))
+    };
+    let own = managed.contains_key("openai_base_url").then(|| "openai_base_url".to_owned());
+    match own.or_else(of_provider) {
+        Some(key) => Err(CannotRelay::Managed { path, key }),
+        None => Ok(()),
+    }
+}
+
+fn read(path: &Path) -> Table {
+    let text = read_named_text(path, FileKind::Configuration);
     toml::from_str(&text.unwrap_or_default()).unwrap_or_default()
+}
+
+fn merge(below: &mut Table, above: Table) {
+    for (name, value) in above {
+        match (below.get_mut(&name), value) {
+            (Some(toml::Value::Table(below)), toml::Value::Table(above)) => merge(below, above),
+            (_, value) => {
+                below.insert(name, value);
+            }
+        }
+    }
 }

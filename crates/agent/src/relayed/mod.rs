@@ -1,7 +1,7 @@
 //! Determines the endpoint that a CLI would use, and points the CLI to a relay without changing its requests.
 
-mod claude;
-mod codex;
+pub(crate) mod claude;
+pub(crate) mod codex;
 mod gemini;
 
 use std::ffi::{OsStr, OsString};
@@ -27,6 +27,10 @@ pub struct CliStart<'a> {
     pub cwd: &'a Path,
     /// Whether the CLI reads the settings of that directory.
     pub trust: Trust,
+    /// The version of the CLI, where it is known.
+    pub version: Option<&'a str>,
+    /// The directory with the settings of the machine, `/etc`.
+    pub etc: &'a Path,
 }
 
 /// The endpoint of a CLI.
@@ -91,8 +95,16 @@ pub enum CannotRelay {
     /// The protocol cannot be relayed.
     #[error("{0}")]
     Unsupported(String),
-    /// The way of signing in is unknown.
-    #[error("cannot determine how {0} is signed in, and therefore which endpoint it uses")]
+    /// A file that counts more than any argument names another address.
+    #[error("{} sets `{key}`, which counts more than the address of a relay", path.display())]
+    Managed {
+        /// The file.
+        path: PathBuf,
+        /// The setting.
+        key: String,
+    },
+    /// Its way of signing in is unknown.
+    #[error("cannot determine how {0} is signed in, and so which endpoint it uses")]
     SignIn(&'static str),
     /// A file cannot be read or written.
     #[error("cannot read or write {path}", path = path.display())]
@@ -143,6 +155,16 @@ pub fn endpoint(
         Vendor::Claude => claude::endpoint(started),
         Vendor::Codex => codex::endpoint(started, sign_in),
         Vendor::Gemini => gemini::endpoint(started),
+    }
+}
+
+/// Checks that no file of the machine, which counts more than any argument, leads a CLI to an address of its own.
+pub fn check_managed(vendor: Vendor, etc: &Path) -> Result<(), CannotRelay> {
+    match vendor {
+        Vendor::Claude => claude::check_managed(etc),
+        Vendor::Codex => codex::check_managed(etc),
+        // Its variables count more than its files.
+        Vendor::Gemini => Ok(()),
     }
 }
 
@@ -229,8 +251,10 @@ impl CliStart<'_> {
         self.variable(name)?.to_str().map(str::to_owned)
     }
 
-    fn is_on(&self, name: &str) -> bool {
-        self.text(name).is_some_and(|value| is_on(&value))
+    /// Returns the numbers of the version.
+    fn version(&self) -> Option<(u64, u64, u64)> {
+        let mut numbers = self.version?.split(['.', '-', '+']).map(|it| it.parse::<u64>().ok());
+        Some((numbers.next()??, numbers.next()??, numbers.next().flatten().unwrap_or(0)))
     }
 
     fn home(&self) -> PathBuf {

@@ -11,12 +11,13 @@ fn at(base_url: &str) -> RelayAddress<'_> {
 struct Machine {
     home: tempfile::TempDir,
     project: tempfile::TempDir,
+    version: &'static str,
 }
 
 impl Machine {
     fn new(files: &[(&str, &str)]) -> Self {
-        let machine =
-            Self { home: tempfile::tempdir().unwrap(), project: tempfile::tempdir().unwrap() };
+        let (home, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let machine = Self { home, project, version: "0.166.0" };
         for (path, text) in files {
             let path = machine.home.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -37,7 +38,18 @@ impl Machine {
         let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
         let (env, cwd) = (&all[..], self.project.path());
         let (is_adapter, trust) = (false, Trust::Untrusted);
-        check(&CliStart { vendor, is_adapter, arguments: &arguments, env, cwd, trust })
+        let version = Some(self.version).filter(|_| vendor == Vendor::Codex);
+        let etc = &self.home.path().join("etc");
+        check(&CliStart {
+            vendor,
+            is_adapter,
+            arguments: &arguments,
+            env,
+            cwd,
+            trust,
+            version,
+            etc,
+        })
     }
 
     fn base_url(
@@ -228,4 +240,73 @@ fn a_program_that_reaches_the_relay_alone_uses_it_as_its_proxy() {
             }
         });
     }
+}
+
+#[test]
+fn codex_is_relayed_to_the_address_that_its_version_obeys() {
+    let file = "openai_base_url = \"https://setting/v1\"\n";
+    let mut machine = Machine::new(&[(".codex/config.toml", file)]);
+    let variable = [("OPENAI_BASE_URL", "https://variable/v1"), ("CODEX_API_KEY", "k")];
+    for (version, expected) in [
+        ("0.98.0", Ok("https://variable/v1".to_owned())),
+        ("0.166.0", Ok("https://setting/v1".to_owned())),
+        ("1.0.0", Ok("https://setting/v1".to_owned())),
+    ] {
+        machine.version = version;
+        assert_eq!(machine.base_url(Vendor::Codex, &[], &variable), expected, "{version}");
+    }
+    machine.version = "0.120.0";
+    let unknown = machine.base_url(Vendor::Codex, &[], &variable).unwrap_err();
+    assert!(unknown.contains("not known"), "{unknown}");
+    let bare = Machine::new(&[]);
+    let alone = bare.base_url(Vendor::Codex, &[], &variable);
+    assert_eq!(alone, Ok("https://api.openai.com/v1".to_owned()));
+}
+
+#[test]
+fn settings_of_the_machine_count_as_the_programs_count_them() {
+    fn gateway(path: &str, text: &str) -> Machine {
+        Machine::new(&[(path, text)])
+    }
+    let setting = "openai_base_url = \"https://gate/v1\"\n";
+    let machine = gateway("etc/codex/config.toml", setting);
+    let key = [("CODEX_API_KEY", "k")];
+    assert_eq!(machine.base_url(Vendor::Codex, &[], &key), Ok("https://gate/v1".to_owned()));
+    let managed = gateway("etc/codex/managed_config.toml", setting);
+    let refused = managed.base_url(Vendor::Codex, &[], &key).unwrap_err();
+    assert!(refused.contains("managed_config.toml sets `openai_base_url`"), "{refused}");
+
+    let variables = r#"{"env": {"ANTHROPIC_BASE_URL": "https://gate"}}"#;
+    for path in ["managed-settings.json", "managed-settings.d/10.json"] {
+        let machine = gateway(&format!("etc/claude-code/{path}"), variables);
+        let refused = machine.base_url(Vendor::Claude, &[], &[]).unwrap_err();
+        assert!(refused.contains(path) && refused.contains("env.ANTHROPIC_BASE_URL"), "{refused}");
+        let refused = check_managed(Vendor::Claude, &machine.home.path().join("etc"));
+        assert!(refused.unwrap_err().to_string().contains(path));
+    }
+    let selected = r#"{"security": {"auth": {"selectedType": "vertex-ai"}}}"#;
+    let machine = gateway("etc/gemini-cli/settings.json", selected);
+    let found = machine.base_url(Vendor::Gemini, &[], &[("GEMINI_API_KEY", "k")]);
+    assert_eq!(found, Ok("https://aiplatform.googleapis.com".to_owned()));
+}
+
+#[test]
+fn gemini_reads_one_env_file_below_its_environment() {
+    let text = "GEMINI_API_KEY=k\nGOOGLE_GEMINI_BASE_URL=https://gate # mine\n";
+    let machine = Machine::new(&[(".gemini/.env", text)]);
+    let found = |variables: &[(&str, &str)]| machine.base_url(Vendor::Gemini, &[], variables);
+    assert_eq!(found(&[]), Ok("https://gate".to_owned()));
+    let own = [("GOOGLE_GEMINI_BASE_URL", "https://own")];
+    assert_eq!(found(&own), Ok("https://own".to_owned()));
+    // A file of the project is read in place of the user's, and withheld if the project is not trusted.
+    std::fs::write(machine.project.path().join(".env"), "X=1\n").unwrap();
+    assert!(found(&[]).is_err());
+}
+
+#[test]
+fn bedrock_with_a_token_is_refused_for_the_right_reason() {
+    let bare = Machine::new(&[]);
+    let token = [("CLAUDE_CODE_USE_BEDROCK", "1"), ("AWS_BEARER_TOKEN_BEDROCK", "t")];
+    let refused = bare.base_url(Vendor::Claude, &[], &token).unwrap_err();
+    assert!(!refused.contains("signs"), "{refused}");
 }

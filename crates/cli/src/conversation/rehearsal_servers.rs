@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use convoke_agent::Vendor;
 use convoke_agent::adapter::Host;
 use convoke_agent::config::Definition;
 use convoke_agent::endpoint::{self, ModelServer};
@@ -13,6 +14,7 @@ use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_inspect::HostEnvironment;
+use convoke_inspect::capture::UserHome;
 use convoke_rehearsal::{Answer, Rehearsal, RequestFeed, Script, start};
 use convoke_session::MemberName;
 use convoke_wire::{PartKind, RequestParts};
@@ -61,6 +63,10 @@ impl RehearsalServers {
         let server = start(Script::new(lines.into_iter().map(Answer::say))).await?;
         let address = server.base_url();
         endpoint::configure_agent(agent, &address, home.path())?;
+        if let Some(vendor @ Vendor::Claude) = agent.vendor() {
+            let users = UserHome::new(vendor, host_environment);
+            endpoint::hide_users_directory(&users.directory, home.path())?;
+        }
         let kept = host_environment.environment.iter().filter(|(name, _)| endpoint::is_kept(name));
         let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
         let model_server = ModelServer { base_url: &address, proxy_url: &server.proxy_url() };

@@ -88,7 +88,7 @@ fn the_commands_of_a_project_are_run_only_where_the_user_trusts_it() {
     };
     let withheld = "--strict-mcp-config --settings";
     let (arguments, _) = ran(&[], "claude");
-    assert!(arguments.contains(withheld) && arguments.contains("withheld.json"), "{arguments}");
+    assert!(arguments.contains(withheld) && arguments.contains("offline.json"), "{arguments}");
     assert!(!ran(&["--trust"], "claude").0.contains(withheld));
     let (arguments, said) = ran(&[], "gemini");
     assert!(arguments.is_empty() && said.contains("would follow"), "{arguments} {said}");

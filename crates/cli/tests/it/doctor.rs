@@ -228,6 +228,17 @@ fn a_version_that_nobody_knows_is_tried_and_what_changed_is_named() {
 }
 
 #[test]
+fn a_program_that_dies_is_reported_with_its_exit_code_and_its_words() {
+    let dies = "#!/bin/sh\n[ \"$1\" = --version ] && { echo 9.9.9; exit; }\n\
+                echo 'boom: cannot load libfoo.so' >&2; exit 127\n";
+    let context = machine().own_program("claude", dies).env("ANTHROPIC_API_KEY", "x");
+    let shown = examine(&context, &["--agent", "claude"]);
+    assert!(shown.contains("boom: cannot load libfoo.so") && shown.contains("127"), "{shown}");
+    assert!(shown.contains("doctor.trial-failed"), "{shown}");
+    assert!(!shown.contains("doctor.event-changed"), "{shown}");
+}
+
+#[test]
 fn flags_that_only_some_turns_need_are_tried_too() {
     for flag in ["--append-system-prompt-file", "--model", "--mcp-config", "--resume"] {
         let script = UNKNOWN_CLAUDE.replace("--include-partial-messages", flag);

@@ -40,7 +40,8 @@ fn a_chatgpt_account_is_recorded_without_its_tokens() {
     for cli in ["codex-0.98.0", "codex-0.166.0"] {
         let Some(mut user) = User::new(cli, "codex", "read-only") else { return };
         let server = ModelServer::start(None);
-        user.env = vec![("OPENAI_BASE_URL", format!("{}/v1", server.url()))];
+        user.uses(&server, "codex");
+        user.env.retain(|(name, _)| *name != "CODEX_API_KEY");
         let tokens = json!({
             "id_token": web_token("id", LATER),
             "access_token": web_token(KEY, LATER),

@@ -1,6 +1,7 @@
 //! `convoke capture --live`: a program that is run by hand, with its own home and sign-in.
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::model_server::ModelServer;
 use crate::sign_in::write;
@@ -10,7 +11,7 @@ use crate::{KEY, files_below, has_no_credentials, masked, unpacked};
 fn is_captured_on_its_way(cli: &str, agent: &str) {
     let Some(mut user) = User::new(cli, agent, "read-only") else { return };
     let server = ModelServer::start(None);
-    user.env = server.environment(agent);
+    user.uses(&server, agent);
     user.env.push(("GEMINI_CLI_TRUST_WORKSPACE", "true".to_owned()));
     let selected = json!({"security": {"auth": {"selectedType": "gemini-api-key"}}});
     write(user.home.path(), ".gemini/settings.json", &selected);
@@ -43,6 +44,21 @@ fn is_captured_on_its_way(cli: &str, agent: &str) {
         assert_eq!(credentials, 1, "{cli}: {:?}", got.headers);
     }
     has_no_credentials(&saved, cli);
+    let manifest: Value =
+        serde_json::from_slice(&std::fs::read(saved.join("capture.json")).unwrap()).unwrap();
+    let saved = manifest["requests"].as_array().unwrap();
+    for got in &calls {
+        let hash = Sha256::digest(&got.body);
+        let hash = hash.iter().map(|it| format!("{it:02x}")).collect::<Vec<_>>().concat();
+        let request = saved.iter().find(|it| it["sent"]["sha256"] == hash);
+        let sent = &request.unwrap_or_else(|| panic!("{cli}: {manifest}"))["sent"];
+        assert_eq!(sent["bytes"], got.body.len(), "{cli}");
+        assert_eq!(
+            sent["masked"].as_array().unwrap().is_empty(),
+            agent == "gemini",
+            "{cli}: {sent}"
+        );
+    }
 }
 
 /// A key in the command line is nowhere in a saved capture.
@@ -50,7 +66,7 @@ fn is_captured_on_its_way(cli: &str, agent: &str) {
 fn a_key_on_the_command_line_is_not_saved_nor_shown() {
     let Some(mut user) = User::new("claude-2.1.325", "claude", "read-only") else { return };
     let server = ModelServer::start(None);
-    user.env = server.environment("claude");
+    user.uses(&server, "claude");
     let saved = user.home.path().join("saved");
     let (to, prompt) = (saved.display().to_string(), format!("The key is {KEY}."));
     let shown =

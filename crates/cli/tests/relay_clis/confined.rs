@@ -62,7 +62,7 @@ fn reaches_nothing_but_the_relay(cli: &str, agent: &str) {
     let Some(mut user) = User::new(cli, agent, "edit") else { return };
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = ModelServer::start(Some("sh hostile.sh >seen 2>&1"));
-    user.env = server.environment(agent);
+    user.uses(&server, agent);
     let script = format!(
         "export OTHER={} MODEL={}\n\
          credential=${{HTTPS_PROXY#http://}}\n\
@@ -87,7 +87,7 @@ fn reaches_nothing_but_the_relay(cli: &str, agent: &str) {
 fn the_secret_of_the_address_is_in_no_event_and_no_stored_request() {
     let Some(mut user) = User::new("claude-2.1.325", "claude", "edit") else { return };
     let server = ModelServer::start(Some("echo address $ANTHROPIC_BASE_URL; env > variables"));
-    user.env = server.environment("claude");
+    user.uses(&server, "claude");
     let events = user.run(&["run", "--record", "wire", "--json", "Look around."]);
     let variables = std::fs::read_to_string(user.project.path().join("variables")).unwrap();
     let address = variables.lines().find_map(|it| it.strip_prefix("ANTHROPIC_BASE_URL=")).unwrap();
@@ -103,7 +103,7 @@ fn the_secret_of_the_address_is_in_no_event_and_no_stored_request() {
 fn a_credential_of_no_known_format_is_in_no_event_and_no_stored_request() {
     let Some(mut user) = User::new("claude-2.1.325", "claude", "edit") else { return };
     let server = ModelServer::start(Some("echo the pass is opaque-canary-8842"));
-    user.env = server.environment("claude");
+    user.uses(&server, "claude");
     user.env.push(("ANTHROPIC_CUSTOM_HEADERS", "X-Corp-Pass: opaque-canary-8842".to_owned()));
     let events = user.run(&["run", "--record", "wire", "--json", "Look around."]);
     let requests = user.run(&["sessions", "show", "last", "--turn", "1", "--request", "--json"]);

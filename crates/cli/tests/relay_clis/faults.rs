@@ -13,7 +13,7 @@ const FAULTS: &[Fault] = &[Fault::Refused, Fault::Cut, Fault::Trickled, Fault::T
 fn faults_are_recorded_as_they_happened(cli: &str, agent: &str) {
     let Some(mut user) = User::new(cli, agent, "read-only") else { return };
     let server = ModelServer::start_with(None, FAULTS);
-    user.env = server.environment(agent);
+    user.uses(&server, agent);
     let mut shown = String::new();
     for turn in 0..FAULTS.len() {
         let session: &[&str] = if turn == 0 { &[] } else { &["--session", "last"] };

@@ -11,6 +11,7 @@
 )]
 
 mod accounts;
+mod addresses;
 mod by_hand;
 mod confined;
 mod faults;
@@ -96,7 +97,7 @@ fn has_no_credentials(directory: &Path, cli: &str) {
 fn what_is_recorded_is_what_arrived(cli: &str, agent: &str) {
     let Some(mut user) = User::new(cli, agent, "read-only") else { return };
     let server = ModelServer::start(None);
-    user.env = server.environment(agent);
+    user.uses(&server, agent);
     is_recorded(&user, &server, cli, agent);
 }
 

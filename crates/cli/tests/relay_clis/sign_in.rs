@@ -162,7 +162,8 @@ fn expired(user: &mut User, agent: &str, server: &ModelServer) -> (&'static str,
             let tokens = json!({"id_token": token, "access_token": token, "refresh_token": OLD, "account_id": "a"});
             let file = json!({"OPENAI_API_KEY": null, "tokens": tokens, "last_refresh": "2020-01-01T00:00:00Z"});
             write(home, ".codex/auth.json", &file);
-            user.env.push(("OPENAI_BASE_URL", format!("{}/v1", server.url())));
+            user.uses(server, "codex");
+            user.env.retain(|(name, _)| *name != "CODEX_API_KEY");
             (".codex/auth.json", "auth.openai.com")
         }
         _ => {

@@ -21,7 +21,7 @@ fn beginning(got: &Got) -> Value {
 fn begins_every_turn_alike(cli: &str, agent: &str) {
     let Some(mut user) = User::new(cli, agent, "read-only") else { return };
     let server = ModelServer::start(None);
-    user.env = server.environment(agent);
+    user.uses(&server, agent);
     user.run(&["run", "--record", "wire", "Say \"hello\"."]);
     let first = server.calls.lock().unwrap().len();
     let second = user.run(&["run", "--session", "last", "--record", "wire", "Again."]);

@@ -6,6 +6,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::installed::programs;
+use crate::model_server::ModelServer;
 
 /// The version of Node.js that the adapters need.
 const NODE: &str = "node-22.23.3";
@@ -42,6 +43,16 @@ impl User {
         std::fs::create_dir(user.home.path().join("config")).unwrap();
         std::fs::write(user.home.path().join("config/agents.toml"), agents).unwrap();
         Some(user)
+    }
+
+    /// Leads the user's agent to a server, in the ways that its versions obey.
+    pub fn uses(&mut self, server: &ModelServer, agent: &str) {
+        self.env = server.environment(agent);
+        if agent == "codex" {
+            let setting = format!("openai_base_url = \"{}/v1\"\n", server.url());
+            std::fs::create_dir_all(self.home.path().join(".codex")).unwrap();
+            std::fs::write(self.home.path().join(".codex/config.toml"), setting).unwrap();
+        }
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {

@@ -65,7 +65,12 @@ impl Capture {
             ChildEnd::Interrupted => "nothing before it was interrupted".to_owned(),
         };
         let sent = sent.map(|request| format!("{} {}", request.method, request.target));
-        CaptureError::NoCall { sent: sent.collect(), output }
+        let sent: Vec<String> = sent.collect();
+        let has_answered = matches!(self.ended, ChildEnd::Done { .. });
+        if has_answered && sent.is_empty() && !output.trim().is_empty() {
+            return CaptureError::WentPast { output };
+        }
+        CaptureError::NoCall { sent, output }
     }
 }
 

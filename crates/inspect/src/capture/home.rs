@@ -2,9 +2,10 @@
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use convoke_agent::Vendor;
+use convoke_files::json::without_comments;
 use convoke_files::{Disk, FileKind, Files};
 use serde_json::Value;
 
@@ -63,10 +64,33 @@ pub(super) fn copy_configuration(
     let directory = to.join(facts.directory);
     let mut budget = Budget { files: MOST_FILES, bytes: MOST_BYTES };
     for name in facts.configuration {
-        copy(&from.directory.join(name), &directory.join(name), &mut budget)?;
+        let (source, target) = (from.directory.join(name), directory.join(name));
+        match vendor {
+            // 2.1.197 also finds these above a project without a repository, and recognises them by their real paths.
+            Vendor::Claude if ["skills", "commands"].contains(name) && source.is_dir() => {
+                link_directory(&source, &target)?;
+            }
+            // The program writes skills of its own beside these, into `.system`.
+            Vendor::Codex if *name == "skills" && is_within_project(from, cwd) => {
+                for entry in Disk.names(&source).unwrap_or_default() {
+                    let (source, target) = (source.join(&entry), target.join(&entry));
+                    if entry.as_encoded_bytes().starts_with(b".") {
+                        copy(&source, &target, &mut budget)?;
+                    } else {
+                        link_directory(&source, &target)?;
+                    }
+                }
+            }
+            _ => copy(&source, &target, &mut budget)?,
+        }
     }
     for name in facts.shared_configuration {
-        copy(&from.home.join(name), &to.join(name), &mut budget)?;
+        let (source, target) = (from.home.join(name), to.join(name));
+        if vendor == Vendor::Codex && source.is_dir() && is_within_project(from, cwd) {
+            link_directory(&source, &target)?;
+        } else {
+            copy(&source, &target, &mut budget)?;
+        }
     }
     for name in notes_and_profiles(vendor, &from.directory, cwd) {
         copy(&from.directory.join(&name), &directory.join(&name), &mut budget)?;
@@ -77,6 +101,13 @@ pub(super) fn copy_configuration(
     let plugins = from.directory.join("plugins");
     let is_left = vendor == Vendor::Claude && plugins.join("installed_plugins.json").is_file();
     Ok(is_left.then_some(plugins).into_iter().collect())
+}
+
+/// Returns whether the home itself belongs to the project, so that Codex finds the user's skills there too. It recognises
+/// them by their real paths.
+fn is_within_project(user: &UserHome, cwd: &Path) -> bool {
+    let root = cwd.ancestors().find(|path| path.join(".git").exists()).unwrap_or(cwd);
+    cwd.starts_with(&user.home) && user.home.starts_with(root)
 }
 
 /// Returns the files without a fixed name: an agent's notes on a project, and profiles of Codex.
@@ -100,9 +131,36 @@ fn notes_and_profiles(vendor: Vendor, directory: &Path, cwd: &Path) -> Vec<PathB
         }
         Vendor::Gemini => {
             let projects = names("tmp").into_iter();
-            projects.map(|name| Path::new("tmp").join(name).join("memory")).collect()
+            let notes = projects.map(|name| Path::new("tmp").join(name).join("memory"));
+            notes.chain(instruction_files(directory, cwd)).collect()
         }
     }
+}
+
+/// Returns the names of instruction files that settings of Gemini CLI choose.
+fn instruction_files(directory: &Path, cwd: &Path) -> Vec<PathBuf> {
+    let machine = Path::new("/etc/gemini-cli/settings.json").to_owned();
+    let files = [machine, cwd.join(".gemini/settings.json"), directory.join("settings.json")];
+    let mut names = Vec::new();
+    for path in files {
+        let text = Disk.read_text(&path, FileKind::Configuration).unwrap_or_default();
+        let settings: Value = serde_json::from_str(&without_comments(&text)).unwrap_or_default();
+        match &settings["context"]["fileName"] {
+            Value::String(name) => names.push(PathBuf::from(name)),
+            Value::Array(all) => names.extend(all.iter().filter_map(Value::as_str).map(Into::into)),
+            _ => {}
+        }
+    }
+    let is_below = |path: &PathBuf| path.components().all(|it| matches!(it, Component::Normal(_)));
+    names.retain(|path| is_below(path) && !is_credential(path));
+    names
+}
+
+/// Returns whether a file of Gemini CLI's directory holds a credential.
+fn is_credential(path: &Path) -> bool {
+    let credentials = Vendor::Gemini.facts().sign_in.credentials;
+    let is_variables = path.file_name().is_some_and(|name| name == ".env");
+    is_variables || credentials.iter().any(|name| path == Path::new(name))
 }
 
 /// Copies the settings of files and skills from the file in which Claude Code also keeps accounts and keys.
@@ -166,6 +224,14 @@ fn copy(source: &Path, target: &Path, budget: &mut Budget) -> Result<(), HomeErr
         std::fs::copy(source, target).map_err(failed)?;
     }
     Ok(())
+}
+
+fn link_directory(source: &Path, target: &Path) -> Result<(), HomeError> {
+    let failed = |error| HomeError::Copy { path: source.to_owned(), source: error };
+    if let Some(parent) = target.parent() {
+        std::fs::create_dir_all(parent).map_err(failed)?;
+    }
+    symlink(source.canonicalize().map_err(failed)?, target).map_err(failed)
 }
 
 /// Creates a link with the same target as another one.
@@ -274,6 +340,25 @@ mod tests {
         let copied = to.path().join(".codex/config.toml").symlink_metadata().unwrap();
         assert!(copied.is_file(), "writing to it leaves the user's file alone");
         assert!(to.path().join(".codex/skills/loop").symlink_metadata().unwrap().is_symlink());
+    }
+
+    #[test]
+    fn gemini_instructions_of_another_name_are_copied() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let settings =
+            r#"{"context": {"fileName": ["X.md", "oauth_creds.json", "../out.md"]}} // mine"#;
+        let files = [
+            (".gemini/settings.json", settings),
+            (".gemini/X.md", "x"),
+            (".gemini/oauth_creds.json", "secret"),
+            ("out.md", "o"),
+        ];
+        write(from.path(), &files);
+        let user = UserHome::below(Vendor::Gemini, from.path());
+        copy_configuration(Vendor::Gemini, &user, to.path(), Path::new("/p")).unwrap();
+        assert!(to.path().join(".gemini/X.md").exists());
+        assert!(!to.path().join(".gemini/oauth_creds.json").exists());
+        assert!(!to.path().join("out.md").exists());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use convoke_agent::process::{Dialogue, PrivateDir};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_redact::Redactor;
-use convoke_rehearsal::{Answered, Recorded};
+use convoke_rehearsal::{Answered, Recorded, Sent};
 use convoke_wire::{Exchange, ReceivedAnswer, RequestKind, SentRequest};
 
 use super::{
@@ -89,9 +89,9 @@ pub async fn capture_live(
     let run = async {
         let pending = std::future::pending();
         let ended = child::run(&run, dialogue, &options.guardian, pending).await;
-        let failure = relay.failure();
+        let (failure, uncounted) = (relay.failure(), relay.uncounted());
         relay.shutdown().await;
-        (ended, failure)
+        (ended, failure, uncounted)
     };
     let mut requests: Vec<Recorded> = Vec::new();
     let mut without_body = 0;
@@ -111,7 +111,12 @@ pub async fn capture_live(
             }
         }
     };
-    let ((ended, failure), ()) = tokio::join!(run, take);
+    let ((ended, failure, uncounted), ()) = tokio::join!(run, take);
+    if requests.is_empty() && uncounted > 0 {
+        let why =
+            format!("{uncounted} were forwarded, and their user agent is not that of {agent}");
+        return Err(CaptureError::Relay(why));
+    }
     let user = UserHome::new(vendor, host_environment);
     // The prompt of an ACP agent is one of the user's words.
     let shown = if prompt.is_some() { users_words } else { words };
@@ -153,7 +158,10 @@ fn bodies_left_out(count: u64) -> Option<Diagnostic> {
 }
 
 fn recorded(request: SentRequest) -> Recorded {
+    let sent =
+        Sent { bytes: request.sent_bytes, sha256: request.sent_sha256, masked: request.masked };
     Recorded {
+        sent: Some(sent),
         number: usize::try_from(request.number).unwrap_or(usize::MAX),
         after: Duration::ZERO,
         method: "POST".to_owned(),

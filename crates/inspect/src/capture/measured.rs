@@ -134,6 +134,8 @@ fn is_first_party(
         env: &env,
         cwd: &host_environment.cwd,
         trust: if commands == Commands::Run { Trust::Trusted } else { Trust::Untrusted },
+        version: None,
+        etc: Path::new("/etc"),
     };
     // An endpoint that cannot be relayed is none of these.
     relayed::endpoint(&started, || None).is_ok_and(|endpoint| endpoint.is_first_party())
@@ -187,10 +189,13 @@ pub(super) fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
     let has_hooks = |path: &PathBuf| {
         let text = Disk.read(path, FileKind::Configuration).unwrap_or_default();
         let settings = serde_json::from_slice::<Value>(&text).unwrap_or_default();
-        settings.get("hooks").is_some()
+        ["hooks", "apiKeyHelper"].iter().any(|name| settings.get(name).is_some())
     };
-    let settings = ["settings.json", "settings.local.json"].map(|it| cwd.join(".claude").join(it));
-    let path = servers.or_else(|| settings.into_iter().find(has_hooks))?;
+    let local = |directory: &Path| directory.join(".claude/settings.local.json");
+    let root = cwd.ancestors().find(|path| path.join(".git").exists());
+    let settings = [cwd.join(".claude/settings.json"), local(cwd)];
+    let mut settings = settings.into_iter().chain(root.map(local));
+    let path = servers.or_else(|| settings.find(has_hooks))?;
     let message = format!(
         "the commands that {} names were not run: claude's user has not trusted this directory",
         path.display()
@@ -220,6 +225,8 @@ impl Capture {
         let yours =
             super::ownership::candidates(&given, Some(vendor), requests, home, report.as_ref());
         self.yours = yours;
+        let of_stdin = self.yours.iter_mut().filter(|it| it.origin == super::Origin::Stdin);
+        of_stdin.for_each(|it| it.origin = super::Origin::Prompt);
     }
 
     fn stdin(&self) -> &str {

@@ -12,9 +12,11 @@ use convoke_agent::Vendor;
 use convoke_agent::adapter::Preset;
 use convoke_agent::adapter::acp::TypedStart;
 use convoke_agent::endpoint::measured::{self as measured_start, Commands, Conditions};
+use convoke_agent::endpoint::offline::{self, OfflinePlace};
 use convoke_agent::endpoint::{self, EndpointError, ModelServer};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{Dialogue, PrivateDir};
+use convoke_agent::relayed;
 use convoke_core::Diagnostic;
 use convoke_rehearsal::{Answered, Recorded, Script, StartError, start};
 use convoke_wire::RequestKind;
@@ -151,7 +153,7 @@ pub async fn capture(
 ) -> Result<Capture, CaptureError> {
     let found = Found::find(&options.command, options.agent, host_environment)?;
     let users_words = found.words()?;
-    let Found { name, arguments, path, agent } = found;
+    let Found { name, arguments: users_arguments, path, agent } = found;
     let vendor = agent.vendor();
     let home = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
     let mut notes = Vec::new();
@@ -169,6 +171,10 @@ pub async fn capture(
             .map_err(CaptureError::Home)?;
         notes.extend(left.iter().map(|path| notes::left_out(path)));
     }
+    if let Some(vendor) = vendor {
+        let checked = relayed::check_managed(vendor, Path::new("/etc"));
+        checked.map_err(|error| CaptureError::Managed(error.to_string()))?;
+    }
     let server = start(options.script).await?;
     agent.configure(&server.base_url(), home.path()).map_err(|error| {
         // Name the file by its original path.
@@ -179,38 +185,57 @@ pub async fn capture(
     let model_server = ModelServer { base_url: &server.base_url(), proxy_url: &server.proxy_url() };
     let mut environment = environment(agent, model_server, home.path(), host_environment);
     let one_shot = || child::one_shot(options.stdin.as_str());
+    let users_directory = match (&user, vendor) {
+        (Some(user), _) => user.directory.clone(),
+        (None, Some(vendor)) => UserHome::new(vendor, host_environment).directory,
+        (None, None) => host_environment.home.clone(),
+    };
+    let place = OfflinePlace {
+        server: model_server,
+        home: home.path(),
+        users_directory: &users_directory,
+        cwd: &host_environment.cwd,
+    };
     let (arguments, own_environment, dialogue) = match (agent, options.start) {
-        (CapturedAgent::Acp(preset), _) => {
-            let (users, prompt) = split_prompt(users_words.clone(), &options.stdin);
+        (CapturedAgent::Acp(preset), start) => {
+            let (mut users, prompt) = split_prompt(users_words.clone(), &options.stdin);
+            // The other adapters take the address from variables, which count more than files.
+            if let (Some(vendor @ Vendor::Claude), true) = (vendor, preset.is_adapter()) {
+                let own = UserHome::new(vendor, host_environment);
+                let commands = match start {
+                    Start::Typed { is_trusted: true } => Commands::Run,
+                    _ => measured::commands(vendor, &own, host_environment)?,
+                };
+                let pointed = offline::pointed_arguments(vendor, commands, &place, &users);
+                users = pointed.map_err(CaptureError::Endpoint)?;
+            }
             let started = TypedStart::new(preset, &users, &prompt, &host_environment.cwd);
             let arguments = started.args.into_iter().map(OsString::from).collect();
             (arguments, Vec::new(), Box::new(started.session) as Box<dyn Dialogue>)
         }
         (CapturedAgent::Cli(vendor), Start::Typed { is_trusted }) => {
             let own = UserHome::new(vendor, host_environment);
-            let withheld = if is_trusted {
-                None
-            } else if measured::commands(vendor, &own, host_environment)? == Commands::Withheld {
-                measured::commands_withheld(&host_environment.cwd)
-            } else {
-                None
-            };
-            let mut given = match &withheld {
-                Some(_) => {
-                    measured_start::without_commands(home.path()).map_err(CaptureError::Endpoint)?
-                }
-                None => Vec::new(),
-            };
+            let mut withheld = None;
+            if !is_trusted
+                && measured::commands(vendor, &own, host_environment)? == Commands::Withheld
+            {
+                withheld = measured::commands_withheld(&host_environment.cwd);
+            }
+            let commands = if withheld.is_some() { Commands::Withheld } else { Commands::Run };
             notes.extend(withheld);
-            given.extend_from_slice(arguments);
+            let mut given = Vec::from_iter(offline::withholding(commands));
+            let pointed = offline::pointed_arguments(vendor, commands, &place, &users_words);
+            given.extend(pointed.map_err(CaptureError::Endpoint)?);
+            let given: Vec<OsString> = given.into_iter().map(OsString::from).collect();
             (endpoint::headless(vendor, &given), Vec::new(), one_shot())
         }
         (CapturedAgent::Cli(vendor), Start::Measured(conditions)) => {
             let users = &host_environment.environment;
             let variables = measured_start::environment(vendor, conditions, users);
             let arguments =
-                measured_start::arguments(vendor, conditions, model_server, home.path(), arguments);
-            (arguments.map_err(CaptureError::Endpoint)?, variables, one_shot())
+                measured_start::arguments(vendor, conditions.commands, &place, &users_words);
+            let arguments = arguments.map_err(CaptureError::Endpoint)?;
+            (arguments.into_iter().map(OsString::from).collect(), variables, one_shot())
         }
     };
     for (name, value) in own_environment {
@@ -259,9 +284,13 @@ pub async fn capture(
         let explained = explained::explained(vendor, version, host_environment);
         notes.extend(notes::trust_supplied(vendor, explained.as_ref(), host_environment));
     }
-    let words = std::iter::once(name).chain(&arguments);
+    // The arguments that point it to the server are not the user's, and the prompt of an ACP agent is not an argument.
+    let shown: Vec<OsString> = match agent {
+        CapturedAgent::Cli(vendor) => endpoint::headless(vendor, users_arguments),
+        CapturedAgent::Acp(_) => arguments,
+    };
+    let words = std::iter::once(name).chain(&shown);
     let mut words: Vec<String> = words.map(as_text).collect::<Result<_, _>>()?;
-    // The arguments that start an ACP agent are not the user's, and its prompt is not an argument.
     let given_words = match agent {
         CapturedAgent::Cli(_) => words[1..].to_vec(),
         CapturedAgent::Acp(_) => users_words,
@@ -415,6 +444,9 @@ pub enum CaptureError {
     /// Its requests to its real endpoint cannot be recorded.
     #[error("its requests cannot be recorded: {0}")]
     Relay(String),
+    /// A setting of the machine would lead it to another address.
+    #[error("its requests would leave this machine: {0}")]
+    Managed(String),
     /// The server could not start.
     #[error(transparent)]
     Server(#[from] StartError),
@@ -426,6 +458,12 @@ pub enum CaptureError {
     NoCall {
         /// Its other requests.
         sent: Vec<String>,
+        /// Its output.
+        output: String,
+    },
+    /// The program ended without an error and without a model request here.
+    #[error("no request reached Convoke: the program made none, or its settings lead past Convoke{}", because(&[], output))]
+    WentPast {
         /// Its output.
         output: String,
     },

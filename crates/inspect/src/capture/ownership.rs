@@ -46,6 +46,8 @@ pub enum Origin {
     Argument,
     /// The standard input.
     Stdin,
+    /// The prompt, where Convoke passes it to the program.
+    Prompt,
     /// A setting of the program.
     Setting {
         /// Its name.
@@ -71,6 +73,7 @@ impl Origin {
         match self {
             Self::Argument => Source::setting("your argument"),
             Self::Stdin => Source::setting("your standard input"),
+            Self::Prompt => Source::setting("your prompt"),
             Self::Setting { name } => Source::Setting { name: Cow::Owned(name.clone()) },
             Self::File { path } | Self::Description { path, .. } => {
                 Source::file(path.display().to_string())
@@ -307,7 +310,7 @@ pub(super) fn attribute(parts: &[Part], yours: &[UserText]) -> Vec<Vec<Span>> {
     let mut in_pieces = Vec::new();
     for (index, given) in yours.iter().enumerate() {
         match given.origin {
-            Origin::Argument | Origin::Stdin | Origin::Setting { .. } => {
+            Origin::Argument | Origin::Stdin | Origin::Prompt | Origin::Setting { .. } => {
                 find_input(given, index, parts, &mut found);
                 if let Some(arguments) = arguments_of_command(&given.text) {
                     find_arguments(arguments, index, parts, &mut found);

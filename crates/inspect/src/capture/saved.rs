@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_files::{Disk, FileKind, Files};
-use convoke_rehearsal::{Answered, Recorded};
+use convoke_rehearsal::{Answered, Recorded, Sent};
 use convoke_wire::{RequestKind, Usage};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,9 @@ struct Request {
     usage: Option<Usage>,
     /// The file of the body; `None` without a body.
     body: Option<String>,
+    /// The bytes that were sent, where the body is a masked copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sent: Option<Sent>,
 }
 
 /// The treatment of files that exist already.
@@ -95,6 +98,7 @@ pub fn save(capture: &Capture, directory: &Path, existing: Existing) -> Result<(
             status: request.status,
             usage: request.usage,
             body,
+            sent: request.sent.clone(),
         });
     }
     let manifest = Manifest {
@@ -159,6 +163,7 @@ pub fn load(directory: &Path) -> Result<Capture, SavedError> {
             target: request.target,
             headers: request.headers,
             body: body.into(),
+            sent: request.sent,
             kind: request.what,
             answered: request.answered,
             status: request.status,

@@ -47,12 +47,17 @@ pub(super) fn examine(
     let version = first.and_then(|program| program.version.as_deref());
     let instructions =
         instructions::examine(vendor, version, trust, host_environment, &mut findings);
-    let hosts = hosts(vendor, host_environment, trust);
+    let hosts = hosts(vendor, version, host_environment, trust);
     AgentReport { agent: vendor, installed, sign_in, instructions, hosts, findings }
 }
 
 /// Returns the hosts of the endpoint that the program would use, with the user's settings.
-fn hosts(vendor: Vendor, host_environment: &HostEnvironment, trust: Trust) -> Vec<String> {
+fn hosts(
+    vendor: Vendor,
+    version: Option<&str>,
+    host_environment: &HostEnvironment,
+    trust: Trust,
+) -> Vec<String> {
     let mut env: Vec<_> = host_environment.environment.clone().into_iter().collect();
     env.push(("HOME".into(), host_environment.home.clone().into()));
     let started = CliStart {
@@ -62,6 +67,8 @@ fn hosts(vendor: Vendor, host_environment: &HostEnvironment, trust: Trust) -> Ve
         env: &env,
         cwd: &host_environment.cwd,
         trust,
+        version,
+        etc: Path::new("/etc"),
     };
     let facts = vendor.facts();
     match relayed::endpoint(&started, || None) {
@@ -172,11 +179,12 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        let found = |vendor, variables: &[(&str, &str)]| {
+        let found = |vendor: Vendor, variables: &[(&str, &str)]| {
             let environment = variables.iter().map(|(name, it)| (name.into(), it.into())).collect();
             let home = home.path().to_owned();
             let host_environment = HostEnvironment { environment, cwd: home.clone(), home };
-            hosts(vendor, &host_environment, Trust::Untrusted)
+            let newest = vendor.facts().versions.last().copied();
+            hosts(vendor, newest, &host_environment, Trust::Untrusted)
         };
         assert_eq!(found(Vendor::Claude, &[]), ["api.anthropic.com"]);
         assert_eq!(found(Vendor::Codex, &[]), ["api.openai.com", "chatgpt.com"]);

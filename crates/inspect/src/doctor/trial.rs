@@ -69,7 +69,11 @@ async fn run(
             }
             continue;
         }
-        findings.extend(changed_events(vendor, &seen));
+        // One that wrote nothing did not change its events: it did not start.
+        let has_started = !seen.events.is_empty() || !seen.unknown.is_empty();
+        if has_started || seen.result.verdict == Verdict::Done {
+            findings.extend(changed_events(vendor, &seen));
+        }
         let is_explained = !findings.is_empty();
         match &seen.result.verdict {
             Verdict::Done => {}

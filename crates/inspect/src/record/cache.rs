@@ -30,6 +30,8 @@ pub enum CacheVerdict {
     First,
     /// The prefix changed.
     Changed,
+    /// The prefix changed, and the provider missed the part before the change.
+    ChangedAndMissed,
     /// The prefix is the same, and the provider took it from its cache.
     Served,
     /// The prefix is the same, and the provider missed.
@@ -44,6 +46,9 @@ impl CacheVerdict {
         match self {
             Self::First => "the first request",
             Self::Changed => "the prefix changed",
+            Self::ChangedAndMissed => {
+                "the prefix changed, and the provider missed the part before it"
+            }
             Self::Served => "the prefix is the same and came from the cache",
             Self::Missed => "the prefix is the same and the provider missed",
             Self::Unknown => "the prefix is the same",
@@ -75,7 +80,10 @@ pub fn compare(
     };
     let earlier = cache::segments(wire, before.body.as_bytes()).ok()?;
     let comparison = cache::compare(&earlier, &later);
-    let unchanged_bytes = comparison.unchanged_bytes;
+    // The settings and the JSON around the texts of a repeated request are the same too.
+    let is_repeated = before.body == texts.body;
+    let unchanged_bytes =
+        if is_repeated { texts.body.len() as u64 } else { comparison.unchanged_bytes };
     let usage = record.outcome.usage;
     let unchanged_tokens = match usage {
         Some(usage) if record.meta.bytes > 0 => {
@@ -86,17 +94,16 @@ pub fn compare(
     };
     let ledgers = [before, texts].map(|texts| texts.parse_ledger(&record.meta).ok());
     let difference = FirstDifference::of(&comparison, ledgers.each_ref().map(Option::as_ref));
-    let verdict = match (&difference, usage) {
+    // Providers cache in steps: half of the possible bytes is not a miss.
+    let is_missed = usage
+        .filter(|_| unchanged_tokens >= LEAST_TOKENS)
+        .map(|usage| usage.cached < unchanged_tokens / 2);
+    let verdict = match (&difference, is_missed) {
+        (Some(_), Some(true)) => CacheVerdict::ChangedAndMissed,
         (Some(_), _) => CacheVerdict::Changed,
-        (None, Some(usage)) if unchanged_tokens >= LEAST_TOKENS => {
-            // Providers cache in steps: half of the possible bytes is not a miss.
-            if usage.cached >= unchanged_tokens / 2 {
-                CacheVerdict::Served
-            } else {
-                CacheVerdict::Missed
-            }
-        }
-        (None, _) => CacheVerdict::Unknown,
+        (None, Some(true)) => CacheVerdict::Missed,
+        (None, Some(false)) => CacheVerdict::Served,
+        (None, None) => CacheVerdict::Unknown,
     };
     Some(CacheStep { unchanged_bytes, unchanged_tokens, difference, verdict })
 }
@@ -150,6 +157,10 @@ mod tests {
         let missed = step(&one, &two, program(), 0);
         assert_eq!((missed.verdict, missed.difference), (CacheVerdict::Missed, None));
         assert!(missed.unchanged_tokens > 15_000 && missed.unchanged_bytes >= long.len() as u64);
+        let repeated = step(&one, &one, program(), 0);
+        assert_eq!(repeated.unchanged_bytes, one.to_string().len() as u64);
+        let end_changed = step(&two, &body(&long, &["hi", "other"]), program(), 0);
+        assert_eq!(end_changed.verdict, CacheVerdict::ChangedAndMissed);
         let edited = step(&one, &body("Be brief.", &["hi"]), Source::file("/p/AGENTS.md"), 0);
         assert_eq!(edited.verdict, CacheVerdict::Changed);
         let difference = edited.difference.unwrap();

@@ -105,6 +105,7 @@ impl HandedOver {
             target: String::new(),
             headers: Vec::new(),
             body: body.to_owned().into(),
+            sent: None,
             kind: RequestKind::ModelCall(call.clone()),
             answered: Answered::Default,
             status: 200,

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::residency;
 use crate::asking::ask;
+use crate::installed::{version_in, version_on_disk};
 
 /// A program as it would be started.
 #[derive(Debug, Clone)]
@@ -72,15 +73,28 @@ impl Program {
         let (base_url, proxy) = (relay.base_url(), relay.proxy_url());
         let proxy = (self.reach == Reach::RelayOnly).then_some(&*proxy);
         let address = RelayAddress { base_url: &base_url, proxy };
-        let pointed = endpoint.point(&self.started(), address, private_dir);
+        let pointed = endpoint.point(&self.started(None), address, private_dir);
         let pointed = pointed.map_err(|error| error.to_string())?;
         Ok(Relayed { relay, exchanges, pointed, key_is_unselected: endpoint.key_is_unselected })
     }
 
-    fn started(&self) -> CliStart<'_> {
+    fn started<'s>(&'s self, version: Option<&'s str>) -> CliStart<'s> {
         let Self { vendor, is_adapter, arguments, env, cwd, trust, .. } = self;
         let (vendor, is_adapter, trust) = (*vendor, *is_adapter, *trust);
-        CliStart { vendor, is_adapter, arguments, env, cwd, trust }
+        let etc = Path::new("/etc");
+        CliStart { vendor, is_adapter, arguments, env, cwd, trust, version, etc }
+    }
+
+    /// Returns the version of the CLI, on which the settings that it obeys depend.
+    fn version(&self, env: &[(OsString, OsString)]) -> Option<String> {
+        if self.is_adapter {
+            return None;
+        }
+        let real = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        version_on_disk(&real, self.vendor).or_else(|| {
+            let answer = ask(&self.path, &["--version"], env.iter().cloned(), &self.cwd)?;
+            version_in(&answer.output)
+        })
     }
 
     /// Returns the arguments with which an adapter of Codex runs Codex itself.
@@ -96,8 +110,9 @@ impl Program {
             let answer = ask(&self.path, &question, env.iter().cloned(), &self.cwd)?;
             CodexSignIn::parse(&answer.output)
         };
-        let endpoint =
-            relayed::endpoint(&self.started(), sign_in).map_err(|error| error.to_string())?;
+        let version = self.version(&env);
+        let endpoint = relayed::endpoint(&self.started(version.as_deref()), sign_in)
+            .map_err(|error| error.to_string())?;
         if endpoint.may_be_bound {
             residency::ask(&self.path, self.cli(), &env, &self.cwd)?;
         }

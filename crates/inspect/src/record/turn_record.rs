@@ -357,8 +357,14 @@ fn prepare(
         let first = FirstDifference::of(comparison, [earlier.as_ref(), Some(&ledger)])?;
         first.broken_prefix(comparison, is_ours)
     });
+    let is_repeated = before.is_some_and(|before| before.texts.body == body);
+    let unchanged_bytes = match comparison {
+        // The settings and the JSON around the texts are the same too.
+        Some(_) if is_repeated => body.len() as u64,
+        comparison => comparison.map_or(0, |it| it.unchanged_bytes),
+    };
     let meta = RequestMeta {
-        unchanged_bytes: comparison.map_or(0, |it| it.unchanged_bytes),
+        unchanged_bytes,
         redacted,
         wire: Some(wire),
         sent_sha256: Some(request.sent_sha256),

@@ -14,6 +14,11 @@ use super::skills;
 /// A difference between a request and its explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
+    /// A file arrived more often than it was loaded.
+    Twice {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file was to be loaded and did not arrive.
     Missing {
         /// The file.
@@ -81,7 +86,8 @@ impl Difference {
     /// Returns the file that it is about.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Self::Missing { path, .. }
+            Self::Twice { path }
+            | Self::Missing { path, .. }
             | Self::Bytes { path, .. }
             | Self::Unexplained { path, .. }
             | Self::Order { second: path, .. } => Some(path),
@@ -94,9 +100,15 @@ impl Difference {
     }
 }
 
+/// The number of lines of a program's output that say why it made no request.
+const LAST_LINES: usize = 6;
+
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Twice { path } => {
+                write!(f, "{} is explained once, and arrived twice", path.display())
+            }
             Self::Missing { path, bytes } => {
                 write!(f, "{} is explained with {bytes} bytes and did not arrive", path.display())
             }
@@ -130,8 +142,10 @@ impl fmt::Display for Difference {
                 write!(f, "the skill {name} arrived and is not explained")
             }
             Self::NoRequest { output } => {
-                let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-                write!(f, "the program made no request; it said: {}", last.trim())
+                let lines = output.lines().filter(|line| !line.trim().is_empty());
+                let lines: Vec<&str> = lines.collect();
+                let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+                write!(f, "no request reached Convoke; it said: {}", last.join("\n    "))
             }
         }
     }
@@ -191,6 +205,12 @@ pub(super) fn differences(
             let (path, bytes) = (file.path.clone(), text.len() as u64);
             let rule = file.rule.to_string();
             differences.push(Difference::Unexplained { path, bytes, rule });
+        }
+    }
+    for file in report.loaded.iter().filter(|file| !file.is_pasted) {
+        let text = file.text.trim();
+        if text.len() >= SHORTEST && request.claim(text).is_some() {
+            differences.push(Difference::Twice { path: file.path.clone() });
         }
     }
     differences.extend(skills::differences(report, &request.texts));
@@ -319,6 +339,9 @@ mod tests {
                 "/repo/sub/CLAUDE.md is explained as not loaded (a file for Claude Code), and 24 bytes arrived"
             ]
         );
+        let twice =
+            "Rules of the repository.\n Rules of the sub directory.\n Rules of the repository.\n";
+        assert_eq!(compare(twice), ["/repo/AGENTS.md is explained once, and arrived twice"]);
         assert_eq!(compare("nothing at all").len(), 2);
     }
 }

@@ -111,7 +111,7 @@ pub async fn verify(
             let differences = compare::differences(&report, &measured.parts, &Disk);
             (measured.program.version, differences)
         }
-        Err(CaptureError::NoCall { output, .. }) => {
+        Err(CaptureError::NoCall { output, .. } | CaptureError::WentPast { output }) => {
             let outside = host_environment.outside_project();
             let installed = outside.agent_program(vendor.facts().command);
             let version = installed

@@ -63,31 +63,20 @@ fn listed<'t>(report: &AgentReport, texts: &[&'t str]) -> Vec<Option<Listed<'t>>
     let all: Vec<Listed<'t>> = match report.agent {
         "gemini" => texts.iter().flat_map(|text| in_elements(text)).collect(),
         "codex" => texts.iter().flat_map(|text| text.lines().filter_map(with_file)).collect(),
-        _ => {
-            let known = |text: &str| {
-                let names = report.skills.iter().filter(|it| text.contains(&entry(&it.name)));
-                names.count()
-            };
-            let list = texts.iter().copied().max_by_key(|text| known(text));
-            list.map(|text| in_lines(text, report)).unwrap_or_default()
-        }
+        _ => texts.iter().find_map(|text| in_lines(text)).unwrap_or_default(),
     };
     all.into_iter().map(Some).collect()
 }
 
-/// The beginning of a line of a list.
-fn entry(name: &str) -> String {
-    format!("\n- {name}")
-}
+/// The line before the list of Claude Code; its list of sub-agents has the same form.
+const HEADING: &str = "The following skills are available";
 
-/// Reads `- name: description` lines, each with the lines that continue it: the paragraph with the first skill.
-fn in_lines<'t>(text: &'t str, report: &AgentReport) -> Vec<Listed<'t>> {
-    let starts = report.skills.iter().filter_map(|it| text.find(&entry(&it.name)));
-    let Some(start) = starts.min() else { return Vec::new() };
-    let start = text[..=start].rfind("\n\n").map_or(start, |at| at + 1);
-    let list = text[start + 1..].split("\n\n").next().unwrap_or_default();
+/// Reads `- name: description` lines, each with the lines that continue it: the paragraph after the heading.
+fn in_lines(text: &str) -> Option<Vec<Listed<'_>>> {
+    let after = &text[text.find(HEADING)?..];
+    let list = after.split("\n\n").nth(1)?;
     let list = list.split("\n</").next().unwrap_or_default();
-    let mut found: Vec<Listed<'t>> = Vec::new();
+    let mut found: Vec<Listed<'_>> = Vec::new();
     for line in list.split('\n') {
         match (line.strip_prefix("- "), found.last_mut()) {
             (Some(line), _) => {
@@ -98,7 +87,7 @@ fn in_lines<'t>(text: &'t str, report: &AgentReport) -> Vec<Listed<'t>> {
             (None, None) => {}
         }
     }
-    found
+    Some(found)
 }
 
 /// Reads a line `- name: description (file: path)`.
@@ -160,7 +149,7 @@ mod tests {
 
     #[test]
     fn every_agents_list_is_read() {
-        let claude = "Available:\n\n- one: First: a &lt;skill&gt;.\n- two: Second.\n\nToday.";
+        let claude = "Agents:\n- one-more: x\n\nThe following skills are available:\n\n- one: First: a &lt;skill&gt;.\n- two: Second.\n\nToday.";
         assert_eq!(compare(Edition::Claude325, claude), [""; 0]);
         let codex = "### List\n- one: First: a <skill>. (file: r0/one/SKILL.md)\n- two: Second. (file: r0/two/SKILL.md)\n";
         assert_eq!(compare(Edition::Codex0166, codex), [""; 0]);
@@ -170,7 +159,8 @@ mod tests {
 
     #[test]
     fn every_difference_names_its_skill() {
-        let claude = |list: &str| compare(Edition::Claude325, &format!("x\n\n{list}\n\ny"));
+        let claude =
+            |list: &str| compare(Edition::Claude325, &format!("{HEADING}:\n\n{list}\n\ny"));
         assert_eq!(
             claude("- two: Second.\n- one: First: a &lt;skill&gt;."),
             ["the skill two is explained after another, and arrived before it"]

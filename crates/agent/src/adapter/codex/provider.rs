@@ -87,22 +87,55 @@ pub(crate) fn provider(args: &[OsString], config: &Table) -> Option<String> {
 
 /// Returns the last value that `-c NAME=VALUE` sets.
 pub(crate) fn args_setting(args: &[OsString], name: &str) -> Option<String> {
-    let mut found = None;
-    let mut rest = args.iter().filter_map(|argument| argument.to_str());
-    while let Some(argument) = rest.next() {
-        let setting = match argument {
-            "-c" | "--config" => rest.next(),
-            other => other.strip_prefix("--config=").or_else(|| other.strip_prefix("-c")),
-        };
-        let value = setting.and_then(|setting| setting.strip_prefix(name)?.strip_prefix('='));
-        if let Some(value) = value {
-            let quoted = value.trim();
-            let text = toml::from_str::<Table>(&format!("value = {quoted}")).ok();
-            let text = text.and_then(|table| Some(table.get("value")?.as_str()?.to_owned()));
-            found = Some(text.unwrap_or_else(|| quoted.to_owned()));
+    let args: Vec<&str> = args.iter().filter_map(|argument| argument.to_str()).collect();
+    let found = settings(&args).into_iter().rev().find(|(set, _)| *set == name);
+    found.map(|(_, value)| match parsed(value) {
+        Some(toml::Value::String(text)) => text,
+        _ => value.trim().to_owned(),
+    })
+}
+
+/// Returns the settings of addresses that arguments change.
+pub(crate) fn addresses(args: &[String]) -> Vec<String> {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut names = Vec::new();
+    let mut add = |name: String| {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    };
+    let of_provider = |provider: &str| format!("model_providers.{provider}.base_url");
+    for (name, value) in settings(&args) {
+        if name == "openai_base_url" {
+            add(name.to_owned());
+        }
+        let Some(rest) = name.strip_prefix("model_providers") else { continue };
+        if let Some(rest) = rest.strip_prefix('.') {
+            add(of_provider(rest.split('.').next().unwrap_or_default()));
+        } else if let Some(toml::Value::Table(providers)) = parsed(value) {
+            providers.keys().for_each(|it| add(of_provider(it)));
         }
     }
+    names
+}
+
+/// Returns the names and values that `-c NAME=VALUE` sets, in order.
+fn settings<'a>(args: &[&'a str]) -> Vec<(&'a str, &'a str)> {
+    let mut found = Vec::new();
+    let mut rest = args.iter();
+    while let Some(argument) = rest.next() {
+        let setting = match *argument {
+            "-c" | "--config" => rest.next().copied(),
+            other => other.strip_prefix("--config=").or_else(|| other.strip_prefix("-c")),
+        };
+        found.extend(setting.and_then(|setting| setting.split_once('=')));
+    }
     found
+}
+
+fn parsed(value: &str) -> Option<toml::Value> {
+    let table = toml::from_str::<Table>(&format!("value = {}", value.trim())).ok();
+    table.and_then(|mut table| table.remove("value"))
 }
 
 /// Returns the value of an option.
@@ -120,6 +153,21 @@ mod tests {
         let file = "model_provider = \"mine\"\n[model_providers.mine]\nenv_key = \"MY_KEY\"\n";
         assert_eq!(key_variable(file).as_deref(), Some("MY_KEY"));
         assert_eq!(key_variable("model = \"gpt-5\""), None);
+    }
+
+    #[test]
+    fn every_address_of_the_arguments_is_found() {
+        let args = [
+            "-copenai_base_url=x",
+            "-c",
+            "model_providers.a.base_url=\"x\"",
+            "-c",
+            "model_providers={b={}}",
+        ];
+        assert_eq!(
+            addresses(&args.map(str::to_owned)),
+            ["openai_base_url", "model_providers.a.base_url", "model_providers.b.base_url"]
+        );
     }
 
     #[test]

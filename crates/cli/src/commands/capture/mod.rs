@@ -254,6 +254,7 @@ fn explain(error: CaptureError) -> anyhow::Error {
         | CaptureError::Unknown(_)
         | CaptureError::NotText(_)
         | CaptureError::Copy(_)
+        | CaptureError::Managed(_)
         | CaptureError::Endpoint(_) => UsageError(with_causes(&error)).into(),
         error => error.into(),
     }

@@ -55,6 +55,7 @@ fn explain(error: CaptureError) -> anyhow::Error {
         | CaptureError::Untrusted { .. }
         | CaptureError::NotText(_)
         | CaptureError::Copy(_)
+        | CaptureError::Managed(_)
         | CaptureError::Endpoint(_) => usage(error).into(),
         error => error.into(),
     }

@@ -142,7 +142,7 @@ impl Row {
         let Some(step) = &self.step else { return vec!["its body cannot be read".to_owned()] };
         let mut remarks = Vec::new();
         let mut verdict = step.verdict.as_str().to_owned();
-        if matches!(step.verdict, CacheVerdict::Missed) {
+        if matches!(step.verdict, CacheVerdict::Missed | CacheVerdict::ChangedAndMissed) {
             let cached = self.record.outcome.usage.map_or(0, |usage| usage.cached);
             let _ = write!(
                 verdict,
