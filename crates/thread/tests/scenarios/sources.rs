@@ -60,7 +60,7 @@ impl Sources {
             for setting in overrides.filter(|it| it.contains('=')) {
                 settings.push(setting.to_owned());
                 // A value that is not TOML is a string.
-                let value = setting.rsplit_once('=').map_or("", |(_, value)| value.trim());
+                let value = setting.split_once('=').map_or("", |(_, value)| value.trim());
                 said.insert(value.trim_matches(['"', '\'']).to_owned());
             }
         }
@@ -129,7 +129,7 @@ impl Sources {
             Source::Model { .. } => self.said.contains(text),
             Source::Message { .. } => !self.is_complete || self.is_message(text, is_cut),
             Source::Tool { .. } => !self.is_complete || self.is_output(text, is_cut),
-            Source::Setting { name } => !self.is_complete || self.is_setting(name, text),
+            Source::Setting { name } => self.is_setting(name, text),
             Source::History { .. } => {
                 !self.is_complete || self.is_message(text, is_cut) || self.outputs.contains(text)
             }
@@ -162,10 +162,11 @@ impl Sources {
     fn is_file(&self, path: &str, text: &str, is_cut: bool, tree: &Tree) -> bool {
         let mut files = self.files.borrow_mut();
         let versions = files.entry(path.to_owned()).or_default();
-        if let Ok(now) = tree.read_text(Path::new(path), FileKind::Instructions)
-            && !versions.contains(&now)
-        {
-            versions.push(now);
+        if let Ok(now) = tree.read(Path::new(path), FileKind::Instructions) {
+            let now = String::from_utf8_lossy(&now).into_owned();
+            if !versions.contains(&now) {
+                versions.push(now);
+            }
         }
         let fits = |file: &String| {
             if is_cut {
@@ -193,7 +194,7 @@ impl Sources {
             "sandbox_workspace_write" => {
                 text.starts_with(" The writable root") && text.ends_with("`.")
             }
-            "cwd" => text.starts_with('/') && !text.ends_with('/'),
+            "cwd" => text == "/" || (text.starts_with('/') && !text.ends_with('/')),
             "shell" => ["bash", "sh", "zsh", "powershell", "cmd"].contains(&text),
             "skills" => {
                 let [intro, outro] = &self.skills;
@@ -201,8 +202,9 @@ impl Sources {
             }
             _ if self.said.contains(text) || self.is_of_pack(text) => true,
             "model" => self.said.iter().any(|template| fills(template, text)),
+            "sandbox_mode" | "approval_policy" => false,
             // A command may have written the file that the setting names.
-            _ => self.is_scripted,
+            _ => self.is_scripted || !self.is_complete,
         }
     }
 
