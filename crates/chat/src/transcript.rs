@@ -7,17 +7,17 @@ use convoke_core::MessageId;
 use crate::text::{StyledText, printable, printable_line, render_markdown};
 
 /// The maximum number of entries in memory while the newest one is shown; the store has all of them.
-const MOST_ENTRIES: usize = 2_000;
+const MAX_ENTRIES: usize = 2_000;
 /// The maximum number of entries in memory while the person reads earlier ones.
-const MOST_READ_BACK: usize = 6_000;
+const MAX_ENTRIES_READ_BACK: usize = 6_000;
 /// The maximum size of their texts.
-const MOST_BYTES_READ_BACK: usize = 32 << 20;
+const MAX_BYTES_READ_BACK: usize = 32 << 20;
 /// The number of messages that are read from the store at once.
 const PAGE: u64 = 100;
 /// The number of entries that are removed at once over the maximum.
 const FORGOTTEN: usize = 200;
 /// The maximum size of a text that is shown.
-const MOST_BYTES: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 
 /// Messages and notes.
 #[derive(Debug, Clone, Default)]
@@ -152,7 +152,8 @@ impl Transcript {
 
     /// Returns the page before the first message, if there is one and there is room for it.
     pub(crate) fn earlier(&self) -> Option<EarlierPage> {
-        let has_room = self.entries.len() < MOST_READ_BACK && self.bytes < MOST_BYTES_READ_BACK;
+        let has_room =
+            self.entries.len() < MAX_ENTRIES_READ_BACK && self.bytes < MAX_BYTES_READ_BACK;
         let count = self.left_out.min(PAGE);
         (has_room && count > 0).then(|| EarlierPage { after: self.left_out - count, count })
     }
@@ -200,12 +201,12 @@ impl Transcript {
         self.height += entry.height();
         self.bytes += entry.text.len();
         self.entries.push(entry);
-        let (most, most_bytes) = if self.is_read_back {
-            (MOST_READ_BACK, MOST_BYTES_READ_BACK)
+        let (most, max_bytes) = if self.is_read_back {
+            (MAX_ENTRIES_READ_BACK, MAX_BYTES_READ_BACK)
         } else {
-            (MOST_ENTRIES, usize::MAX)
+            (MAX_ENTRIES, usize::MAX)
         };
-        if self.entries.len() > most || self.bytes > most_bytes {
+        if self.entries.len() > most || self.bytes > max_bytes {
             // Some hundred at once, because each removal moves the rest.
             self.forget(self.entries.len().saturating_sub(most - FORGOTTEN).max(FORGOTTEN));
         }
@@ -253,10 +254,10 @@ impl Transcript {
 
 /// Returns the shown part of a message.
 fn said(text: &str) -> String {
-    let shown = &text[..text.floor_char_boundary(MOST_BYTES)];
+    let shown = &text[..text.floor_char_boundary(MAX_BYTES)];
     let mut shown = printable(shown).into_owned();
-    if text.len() > MOST_BYTES {
-        let more = text.len() - MOST_BYTES;
+    if text.len() > MAX_BYTES {
+        let more = text.len() - MAX_BYTES;
         // Writing to a string cannot fail.
         let _ = write!(shown, "\n… {more} more bytes; `convoke sessions show` prints all");
     }
@@ -300,7 +301,7 @@ mod tests {
         for number in 1..=10_000 {
             let before = transcript.height_ever();
             say(&mut transcript, number);
-            assert!(transcript.entries.len() <= MOST_ENTRIES);
+            assert!(transcript.entries.len() <= MAX_ENTRIES);
             assert_eq!(transcript.height_ever(), before + 3, "at message {number}");
             let height: usize = transcript.entries.iter().map(Entry::height).sum();
             assert_eq!(transcript.height(), height);
@@ -332,13 +333,13 @@ mod tests {
             let height: usize = transcript.entries.iter().map(Entry::height).sum();
             assert_eq!(transcript.height(), height);
         }
-        assert!(transcript.entries.len() <= MOST_READ_BACK + usize::try_from(PAGE).unwrap());
+        assert!(transcript.entries.len() <= MAX_ENTRIES_READ_BACK + usize::try_from(PAGE).unwrap());
         let told =
             format!("{} earlier messages; `convoke sessions show 0199a1b2` prints them", first - 1);
         assert_eq!(transcript.entries[0].text, told);
         transcript.is_read_back = false;
         say(&mut transcript, 20_002);
-        assert!(transcript.entries.len() <= MOST_ENTRIES, "at the end, the rest goes");
+        assert!(transcript.entries.len() <= MAX_ENTRIES, "at the end, the rest goes");
         assert_eq!(transcript.entries.last().unwrap().text, "message 20002");
     }
 

@@ -14,7 +14,7 @@ use crate::wire::Answer;
 use crate::wire::strings::each_string;
 
 /// The maximum length of a key. Files are read this far beyond a limit, so that a limit never cuts a key.
-pub(crate) const LONGEST_KEY: u64 = 8 << 10;
+pub(crate) const MAX_KEY_BYTES: u64 = 8 << 10;
 
 /// The rule of entries whose texts contained the key.
 const REMOVED: &str = "the key was removed";

@@ -28,9 +28,9 @@ use crate::tools::{self, ToolOutput, Toolbox};
 use crate::wire::Answer;
 
 /// The maximum number of tool rounds in one turn.
-const MOST_ROUNDS: usize = 50;
+const MAX_ROUNDS: usize = 50;
 /// The maximum number of requests of one compaction. Each retry leaves out the oldest item.
-const MOST_COMPACTION_REQUESTS: usize = 64;
+const MAX_COMPACTION_REQUESTS: usize = 64;
 
 /// Runs the loop of a turn.
 pub(crate) struct Driver<'d, 'r> {
@@ -85,9 +85,8 @@ impl Driver<'_, '_> {
                 }
                 Step::RunTools(calls) => {
                     rounds += 1;
-                    if rounds > MOST_ROUNDS {
-                        let message =
-                            format!("the model called tools {MOST_ROUNDS} times in a row");
+                    if rounds > MAX_ROUNDS {
+                        let message = format!("the model called tools {MAX_ROUNDS} times in a row");
                         return Err(Failure::new(FailureReason::Budget, message));
                     }
                     let results = self.run_tools(calls).await;
@@ -348,9 +347,9 @@ impl Driver<'_, '_> {
         if let Some(why) = &compaction.futile {
             return Err(Failure::new(FailureReason::ContextFull, why.clone()));
         }
-        if compaction.requests > MOST_COMPACTION_REQUESTS {
+        if compaction.requests > MAX_COMPACTION_REQUESTS {
             let message =
-                format!("the thread could not be compacted in {MOST_COMPACTION_REQUESTS} requests");
+                format!("the thread could not be compacted in {MAX_COMPACTION_REQUESTS} requests");
             return Err(Failure::new(FailureReason::ContextFull, message));
         }
         Ok(())

@@ -73,7 +73,7 @@ pub(crate) async fn answer(
     }
     let wire = wire.filter(|_| is_counted);
     let body_done = Some(body_done).filter(|_| wire.is_some());
-    let kept = KeptBytes::new(shared.longest_body, Arc::clone(&shared.kept_bytes));
+    let kept = KeptBytes::new(shared.max_body_bytes, Arc::clone(&shared.kept_bytes));
     let forwarded = forwarded.map(|()| RequestTee::new(body, kept, body_done));
     if let Some(wire) = wire {
         let number = shared.numbers.fetch_add(1, Ordering::Relaxed) + 1;

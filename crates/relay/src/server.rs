@@ -27,17 +27,17 @@ use crate::tunnel::{Tunnel, Tunnels};
 use crate::upstream::Upstream;
 
 /// The maximum number of connections of a program at a time; more wait to be accepted.
-const MOST_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 
 /// The maximum number of exchanges that wait to be taken.
-const MOST_WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 
 /// The maximum number of requests that are not reported whole. Beyond it a request waits before it is forwarded, so
 /// that what no reader takes does not pile up.
-const MOST_REPORTS: usize = 2 * MOST_CONNECTIONS;
+const MAX_REPORTS: usize = 2 * MAX_CONNECTIONS;
 
 /// The maximum number of credentials of a program that are remembered.
-const MOST_CREDENTIALS: usize = 256;
+const MAX_CREDENTIALS: usize = 256;
 
 /// The time that copies have to be read when the relay ends. A request of 50 MB takes some ten seconds on a busy machine.
 const GRACE: Duration = Duration::from_mins(1);
@@ -55,11 +55,11 @@ pub struct RelayOptions {
     pub own_user_agents: Vec<String>,
     /// The maximum number of bytes of a request that are kept; a larger one is forwarded, and recorded without its
     /// body.
-    pub longest_body: usize,
+    pub max_body_bytes: usize,
     /// The hosts that the program may have a tunnel to, on port 443.
     pub tunnel_hosts: Vec<String>,
     /// The maximum number of bytes that pass through all tunnels, in both directions. Signing in takes thousands.
-    pub most_tunnel_bytes: u64,
+    pub max_tunnel_bytes: u64,
 }
 
 impl RelayOptions {
@@ -69,9 +69,9 @@ impl RelayOptions {
             upstream,
             env: Vec::new(),
             own_user_agents: Vec::new(),
-            longest_body: 64 << 20,
+            max_body_bytes: 64 << 20,
             tunnel_hosts: Vec::new(),
-            most_tunnel_bytes: 64 << 20,
+            max_tunnel_bytes: 64 << 20,
         }
     }
 }
@@ -102,7 +102,7 @@ pub(crate) struct Shared {
     pub connector: Connector,
     pub tunnels: Tunnels,
     pub numbers: AtomicU64,
-    pub longest_body: usize,
+    pub max_body_bytes: usize,
     /// The bytes of all requests that are kept at the moment.
     pub kept_bytes: Arc<AtomicUsize>,
     own_user_agents: Vec<String>,
@@ -146,7 +146,7 @@ impl Shared {
     pub fn learn(&self, credentials: Vec<String>) {
         let mut known = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
         for secret in credentials {
-            if known.len() < MOST_CREDENTIALS && known.insert(secret.clone()) {
+            if known.len() < MAX_CREDENTIALS && known.insert(secret.clone()) {
                 self.secrets.send_modify(|redactor| *redactor = redactor.and_key(&secret));
             }
         }
@@ -176,15 +176,15 @@ impl Relay {
             upstream,
             env,
             own_user_agents,
-            longest_body,
+            max_body_bytes,
             tunnel_hosts,
-            most_tunnel_bytes,
+            max_tunnel_bytes,
         } = options;
         let connector = Connector::new(upstream.clone(), &env).map_err(StartError::Environment)?;
         // Loopback only: other clients would not get the user's credentials, but would add to the record.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (exchanges, receiver) = mpsc::channel(MOST_WAITING);
+        let (exchanges, receiver) = mpsc::channel(MAX_WAITING);
         let (stop, stopped) = watch::channel(false);
         let access = Access::new(address, &upstream);
         let secrets = watch::Sender::new(Redactor::default().and_key(access.secret()));
@@ -192,15 +192,15 @@ impl Relay {
             access,
             upstream,
             connector,
-            tunnels: Tunnels::new(address, &tunnel_hosts, most_tunnel_bytes, env),
+            tunnels: Tunnels::new(address, &tunnel_hosts, max_tunnel_bytes, env),
             numbers: AtomicU64::new(0),
-            longest_body,
+            max_body_bytes,
             kept_bytes: Arc::default(),
             own_user_agents,
             uncounted: AtomicU64::new(0),
             exchanges,
             reports: Mutex::default(),
-            report_slots: Arc::new(Semaphore::new(MOST_REPORTS)),
+            report_slots: Arc::new(Semaphore::new(MAX_REPORTS)),
             failure: StdMutex::default(),
             stop,
             credentials: StdMutex::default(),
@@ -277,7 +277,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::
         tokio::select! {
             _ = stopped.changed() => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                 match accepted {
                     Ok((stream, peer)) => {
                         if own.is_some_and(|own| is_of_this_user(peer, own)) {

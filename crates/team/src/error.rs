@@ -116,14 +116,14 @@ pub struct Problem {
 }
 
 /// The maximum number of reported errors. A file of 1 MiB can contain hundreds of thousands.
-const MOST: usize = 1000;
+const MAX_ERRORS: usize = 1000;
 
 /// Locates problems in a text, in order. O(text + problems · log(lines)).
 pub(crate) fn locate(text: &str, mut problems: Vec<Problem>) -> Option<TeamFileErrors> {
     problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
     problems.dedup();
-    let left_out = problems.len().saturating_sub(MOST);
-    problems.truncate(MOST);
+    let left_out = problems.len().saturating_sub(MAX_ERRORS);
+    problems.truncate(MAX_ERRORS);
     let lines = Lines::new(text);
     let mut errors: Vec<TeamFileError> = problems.into_iter().map(|it| lines.error(it)).collect();
     let last = errors.last_mut()?;

@@ -502,7 +502,7 @@ fn read_name(section: &mut Section<'_>, key: &'static str) -> Option<String> {
 }
 
 /// The maximum length of a name in characters. Every prompt of the team repeats it.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_LENGTH: usize = 100;
 
 /// Returns the reason why a name cannot address a member, and the fix.
 fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
@@ -522,7 +522,7 @@ fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
             "contains a bracket, comma, colon or exclamation mark, which markers use",
             "write a name of letters and digits",
         )
-    } else if name.chars().count() > LONGEST_NAME {
+    } else if name.chars().count() > MAX_NAME_LENGTH {
         ("has more than 100 characters", "choose a shorter name")
     } else if name.starts_with('@') {
         ("begins with `@`, which comes before a name in messages", "remove the `@`")

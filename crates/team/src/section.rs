@@ -26,7 +26,7 @@ pub struct Section<'t> {
 }
 
 /// The maximum number of unknown keys in a table that get a suggestion.
-const MOST_SUGGESTIONS: usize = 100;
+const MAX_SUGGESTIONS: usize = 100;
 
 /// The position of a setting in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -388,7 +388,7 @@ impl<'t> Section<'t> {
             let (name, value) = (key.get_ref().as_ref(), value.get_ref());
             let field = self.field(&shortened(name));
             // Searching for a similar name is the expensive part.
-            let suggestions = if index < MOST_SUGGESTIONS {
+            let suggestions = if index < MAX_SUGGESTIONS {
                 (elsewhere(name, value), meant(name, value, &self.asked))
             } else {
                 (None, None)

@@ -46,7 +46,7 @@ const UNREAD_BYTES: usize = 64 << 20;
 /// The time limit for a process to exit after the turn.
 const LINGER: Duration = Duration::from_secs(10);
 /// The longest wait before a retry. If a server asks for more, the turn fails.
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
+const MAX_WAIT: Duration = Duration::from_mins(5);
 /// The time limit for a guardian to kill everything; longer than its own limit.
 const END_LIMIT: Duration = Duration::from_secs(45);
 /// The time limit for remaining output after all processes have ended.
@@ -154,8 +154,8 @@ async fn read(pipe: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> usize {
 
 /// Returns the instant after a duration, far in the future if it overflows.
 fn in_time(time: Duration) -> Instant {
-    const LONGEST: Duration = Duration::from_hours(24 * 365);
-    Instant::now() + time.min(LONGEST)
+    const MAX_TIMEOUT: Duration = Duration::from_hours(24 * 365);
+    Instant::now() + time.min(MAX_TIMEOUT)
 }
 
 /// The steps of stopping an agent: ask, interrupt, kill. An agent that stays after its turn is terminated, then
@@ -328,7 +328,7 @@ impl<'d> Supervisor<'d> {
                 EventKind::PermissionAnswered { id, .. } => self.withdrawn.push(id.clone()),
                 _ => {}
             }
-            let cause = hopeless_retry(&event.kind, retries, left.min(LONGEST_WAIT));
+            let cause = hopeless_retry(&event.kind, retries, left.min(MAX_WAIT));
             self.stop = self.stop.or(cause);
             if let Some(event) = self.events.admit(event) {
                 self.waiting.push_back(redact_notice(event.into_owned(), self.redactor));
@@ -612,7 +612,7 @@ mod tests {
         let retry = |attempt, status, wait| {
             let reason = "the server is busy".into();
             let event = EventKind::Retry { attempt, max: None, status, wait, reason };
-            hopeless_retry(&event, 3, LONGEST_WAIT)
+            hopeless_retry(&event, 3, MAX_WAIT)
         };
         assert_eq!(retry(1, Some(429), Some(Duration::from_secs(1))), None);
         let hour = retry(1, Some(429), Some(Duration::from_hours(1)));

@@ -21,9 +21,9 @@ pub struct Limit {
 }
 
 /// The minimum number of open files for a team: an agent needs some dozens.
-const FEW_FILES: u64 = 1024;
+const MIN_FILES: u64 = 1024;
 /// The minimum number of processes for a team: node alone starts a dozen threads.
-const FEW_PROCESSES: u64 = 512;
+const MIN_PROCESSES: u64 = 512;
 
 pub(super) fn limits(
     host_environment: &HostEnvironment,
@@ -55,16 +55,16 @@ pub(super) fn limits(
         let limit = limits.iter().find(|limit| limit.what == what);
         limit.and_then(|limit| limit.most).filter(|most| *most < few)
     };
-    if let Some(most) = is_few("open files", FEW_FILES) {
+    if let Some(most) = is_few("open files", MIN_FILES) {
         let message = format!("only {most} files can be open at a time");
-        let fix = format!("Run `ulimit -n {FEW_FILES}`.");
+        let fix = format!("Run `ulimit -n {MIN_FILES}`.");
         findings.push(
             Finding::new(Level::Warning, diagnostics::DOCTOR_LIMIT_LOW, message).with_fix(fix),
         );
     }
-    if let Some(most) = is_few("processes", FEW_PROCESSES) {
+    if let Some(most) = is_few("processes", MIN_PROCESSES) {
         let message = format!("only {most} processes and threads can run at a time");
-        let fix = format!("Run `ulimit -u {FEW_PROCESSES}`.");
+        let fix = format!("Run `ulimit -u {MIN_PROCESSES}`.");
         findings.push(
             Finding::new(Level::Warning, diagnostics::DOCTOR_LIMIT_LOW, message).with_fix(fix),
         );

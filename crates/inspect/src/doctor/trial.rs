@@ -27,7 +27,7 @@ use crate::host_environment::HostEnvironment;
 const TIME_LIMIT: Duration = Duration::from_secs(90);
 const SILENCE: Duration = Duration::from_secs(30);
 /// The maximum number of refused flags that are searched for.
-const MOST_FLAGS: usize = 8;
+const MAX_FLAGS: usize = 8;
 
 /// Runs the turns and returns the changes as findings.
 pub async fn try_turn(
@@ -57,7 +57,7 @@ async fn run(
             _ => None,
         };
         if let Some(flag) = refused
-            && gone.len() < MOST_FLAGS
+            && gone.len() < MAX_FLAGS
         {
             let message = format!("{vendor} does not take `{flag}` any more");
             findings.push(Finding::new(Level::Problem, diagnostics::DOCTOR_FLAG_GONE, message));

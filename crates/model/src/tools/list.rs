@@ -10,7 +10,7 @@ use super::confine::{Place, Root};
 use rustix::fs::FileType;
 
 /// The maximum number of listed entries. Further ones are counted.
-const MOST_ENTRIES: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 #[derive(Deserialize)]
 pub(super) struct Arguments {
@@ -42,7 +42,7 @@ pub(super) fn run(root: &Root, given: &Arguments, room: usize) -> Result<String,
         bytes += name.len() + 1;
         bytes <= room
     };
-    let shown = names.iter().take(MOST_ENTRIES).take_while(fits).count();
+    let shown = names.iter().take(MAX_ENTRIES).take_while(fits).count();
     let left_out = names.len() - shown;
     names.truncate(shown);
     let mut text = names.join("\n");

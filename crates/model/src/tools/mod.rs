@@ -25,7 +25,7 @@ use self::confine::Root;
 const CALL_TIME: Duration = Duration::from_secs(10);
 
 /// The maximum size of an output.
-const MOST_BYTES: usize = 48 << 10;
+const MAX_BYTES: usize = 48 << 10;
 /// The size reserved for the last line, which reports how much was returned.
 const LAST_LINE_BYTES: usize = 512;
 
@@ -75,7 +75,7 @@ impl Refusal {
 impl Toolbox {
     /// Opens the tools over a directory.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        Ok(Self { root: Root::open(directory)?, room: MOST_BYTES })
+        Ok(Self { root: Root::open(directory)?, room: MAX_BYTES })
     }
 
     /// Hides the user's secrets in the directory.
@@ -88,7 +88,7 @@ impl Toolbox {
     #[must_use]
     pub fn within(&self, output_bytes: u64) -> Self {
         let output_bytes = usize::try_from(output_bytes).unwrap_or(usize::MAX);
-        let room = output_bytes.saturating_sub(LAST_LINE_BYTES).min(MOST_BYTES);
+        let room = output_bytes.saturating_sub(LAST_LINE_BYTES).min(MAX_BYTES);
         Self { root: self.root.clone(), room }
     }
 

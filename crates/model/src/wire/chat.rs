@@ -7,7 +7,7 @@ use convoke_thread::item::{ContentItem, FunctionCall, Reasoning, ReasoningConten
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::bounds::{self, MOST_CALLS, ResponseRoom, expect_short};
+use super::bounds::{self, MAX_CALLS, ResponseRoom, expect_short};
 use super::{Answer, BoundedText, FinishReason, ResponseDelta, unreadable};
 use crate::client::CallError;
 use convoke_wire::sse::{Data, SseEvent};
@@ -158,8 +158,8 @@ impl Reader {
         let next = self.calls.last_key_value().map_or(0, |(last, _)| last + 1);
         let last = next.saturating_sub(1);
         let index = piece.index.unwrap_or(if piece.id.is_some() { next } else { last });
-        if index >= MOST_CALLS as u64 {
-            let most = MOST_CALLS;
+        if index >= MAX_CALLS as u64 {
+            let most = MAX_CALLS;
             let message = format!("a call has the number {index}, of more than {most} tool calls");
             return Err(CallError::OverLimit(message));
         }

@@ -16,7 +16,7 @@ use super::params::{Params, read_agent_context, read_manager_options, read_text}
 use crate::answer::Answer;
 
 /// The maximum number of names in the answer of `scan`. Each takes hundreds of times the memory of its letters.
-const MOST_NAMES: usize = 200_000;
+const MAX_NAMES: usize = 200_000;
 
 /// The methods.
 const METHODS: [&str; 13] = [
@@ -108,8 +108,8 @@ impl Server {
             "scan" => {
                 let text = params.string("text")?;
                 let scan = scan(&text, self.options.context.text);
-                if scan.next.len() + scan.drop.len() > MOST_NAMES {
-                    let why = format!("`text` names more than {MOST_NAMES} members");
+                if scan.next.len() + scan.drop.len() > MAX_NAMES {
+                    let why = format!("`text` names more than {MAX_NAMES} members");
                     return Err(Error::invalid_params(why));
                 }
                 to_json(&json!({

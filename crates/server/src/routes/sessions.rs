@@ -19,7 +19,7 @@ use crate::host::ExportForm;
 use crate::query::{
     ExplainQuery, ExportQuery, Form, ListQuery, MessagesQuery, StreamQuery, TextQuery,
 };
-use crate::stored::{self, ListedSession, MOST_ROWS, PAGE, SessionStatus};
+use crate::stored::{self, ListedSession, MAX_ROWS, PAGE, SessionStatus};
 use crate::views::conversation::more;
 use crate::views::sessions::{Directory, FoundMessages, List};
 use crate::views::text::{SHOWN, exact, slice};
@@ -27,7 +27,7 @@ use crate::views::{self, conversation};
 use crate::{App, Scope, stream as events};
 
 /// The maximum number of messages that a search finds.
-const MOST_FOUND: usize = 50;
+const MAX_FOUND: usize = 50;
 
 pub(super) async fn list(
     State(app): Shared,
@@ -37,10 +37,10 @@ pub(super) async fn list(
     let (summaries, found) = found_sessions(&app, &query.q).await?;
     let total = summaries.len();
     let page = match form {
-        Form::Json => MOST_ROWS,
+        Form::Json => MAX_ROWS,
         Form::Html => PAGE,
     };
-    let limit = query.limit.unwrap_or(page).clamp(1, MOST_ROWS);
+    let limit = query.limit.unwrap_or(page).clamp(1, MAX_ROWS);
     let mut rows = Vec::new();
     for summary in summaries.into_iter().skip(query.from).take(limit) {
         rows.push(ListedSession::read(&app.store, summary).await?);
@@ -87,9 +87,9 @@ async fn found_sessions(
     }
     let within: Vec<SessionId> = summaries.iter().map(|summary| summary.id).collect();
     // One more than is shown, to find out whether there are more.
-    let mut messages = app.store.search(&words, Some(&within), MOST_FOUND + 1).await?;
-    let has_more = messages.len() > MOST_FOUND;
-    messages.truncate(MOST_FOUND);
+    let mut messages = app.store.search(&words, Some(&within), MAX_FOUND + 1).await?;
+    let has_more = messages.len() > MAX_FOUND;
+    messages.truncate(MAX_FOUND);
     summaries.retain(|summary| messages.iter().any(|message| message.session == summary.id));
     Ok((summaries, Some(FoundMessages { messages, has_more })))
 }
@@ -162,7 +162,7 @@ async fn message_page(
     session: &Session,
     query: &MessagesQuery,
 ) -> Result<stored::MessagePage, StoreError> {
-    let limit = query.limit.unwrap_or(PAGE).clamp(1, MOST_ROWS);
+    let limit = query.limit.unwrap_or(PAGE).clamp(1, MAX_ROWS);
     // A requested message is in the middle of the page.
     let around = query.message.map(|message| message.saturating_add(limit as u64 / 2));
     let before = MessageNumber(query.before.or(around).unwrap_or(u64::MAX));

@@ -14,7 +14,7 @@ use super::{fragment, reply};
 use crate::difference::Difference;
 use crate::error::{ApiError, ApiResult};
 use crate::query::{BytesQuery, DiffQuery, Form, TurnQuery, TurnsQuery};
-use crate::stored::{MOST_ROWS, PAGE};
+use crate::stored::{MAX_ROWS, PAGE};
 use crate::views::inspector::{self, InspectorData};
 use crate::views::text::{SHOWN, exact, slice};
 use crate::views::{self, events};
@@ -27,7 +27,7 @@ pub(super) async fn list(
     Query(query): Query<TurnsQuery>,
     form: Form,
 ) -> ApiResult<Response> {
-    let limit = query.limit.unwrap_or(PAGE).clamp(1, MOST_ROWS);
+    let limit = query.limit.unwrap_or(PAGE).clamp(1, MAX_ROWS);
     let turns = app.store.turns_after(id, TurnId(query.after), limit).await?;
     let last = turns.last().map(|turn| turn.id);
     let next = last.filter(|last| *last < session.state.last_turn);

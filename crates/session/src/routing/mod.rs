@@ -146,7 +146,7 @@ fn called(names: &mut NameResolver<'_>, speaker: &MemberName, name: &str) -> Vec
 }
 
 /// The maximum number of unknown names in a message that are reported one by one.
-const MOST_UNRESOLVED: usize = 20;
+const MAX_UNRESOLVED: usize = 20;
 
 /// Resolves the names in a message, and collects unknown ones.
 struct NameResolver<'t> {
@@ -165,7 +165,7 @@ impl<'t> NameResolver<'t> {
     fn resolve(&mut self, name: &str, marker: &'static str) -> Option<&'t MemberName> {
         let member = self.members.get(&NameKey::new(name)).copied();
         if member.is_none() {
-            if self.unresolved.len() < MOST_UNRESOLVED {
+            if self.unresolved.len() < MAX_UNRESOLVED {
                 self.unresolved.push((name.to_owned(), marker));
             } else {
                 self.others += 1;
@@ -298,7 +298,7 @@ mod tests {
         let text = format!("[NEXT: {}, m7, {}, m7]", names.join(", "), names.join(", "));
         let routed = route(&team, &"m0".into(), &text);
         assert_eq!(routed.calls.len(), 1);
-        assert_eq!(routed.diagnostics.len(), MOST_UNRESOLVED + 1);
+        assert_eq!(routed.diagnostics.len(), MAX_UNRESOLVED + 1);
         let last = routed.diagnostics.last().unwrap();
         assert_eq!(last.message, "no member has any of 980 more names of the message");
         let bytes: usize = routed.diagnostics.iter().map(|it| it.message.len()).sum();

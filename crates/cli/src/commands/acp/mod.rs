@@ -49,7 +49,7 @@ pub struct Arguments {
 }
 
 /// The maximum size of a message of the editor.
-const LONGEST_MESSAGE: usize = 64 << 20;
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// The number of messages that are read ahead.
 const READ_AHEAD: usize = 64;
 /// The time for agents to end after the editor has disconnected.
@@ -324,7 +324,7 @@ fn read_messages() -> Receiver<String> {
     let (sender, messages) = channel(READ_AHEAD);
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();
-        let mut lines = Lines::json(LONGEST_MESSAGE);
+        let mut lines = Lines::json(MAX_MESSAGE_BYTES);
         let mut buffer = vec![0; 64 << 10];
         let mut is_read = true;
         while is_read {

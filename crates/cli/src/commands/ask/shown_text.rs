@@ -2,7 +2,7 @@
 
 /// The number of bytes of a message that are kept for comparison. Beyond it, a repeated message is assumed
 /// to be the same.
-const MOST_KEPT: usize = 4 << 20;
+const MAX_KEPT_BYTES: usize = 4 << 20;
 
 /// The shown part of the message that is being written.
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ impl ShownText {
     }
 
     fn add(&mut self, text: &str) {
-        let room = MOST_KEPT.saturating_sub(self.start.len());
+        let room = MAX_KEPT_BYTES.saturating_sub(self.start.len());
         // Only an unbroken beginning can be compared.
         if self.start.len() == self.bytes {
             self.start.push_str(&text[..text.floor_char_boundary(room)]);
@@ -150,7 +150,7 @@ mod tests {
         for _ in 0..5 {
             assert_eq!(shown.piece(&piece), NewText::More(&piece));
         }
-        assert_eq!(shown.start.len(), MOST_KEPT);
+        assert_eq!(shown.start.len(), MAX_KEPT_BYTES);
         shown.begin_again();
         for _ in 0..5 {
             assert_eq!(shown.piece(&piece), NewText::More(""));
