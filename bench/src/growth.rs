@@ -22,7 +22,7 @@ const MIB: usize = 1 << 20;
 /// Small inputs are read so often that a run reads this many bytes; the best of some runs counts.
 const BYTES_A_RUN: usize = MIB;
 const RUNS: usize = 9;
-/// How often a step that costs too much is measured again.
+/// The number of times that a step that costs too much is measured again.
 const RETRIES: usize = 3;
 /// The duration in nanoseconds from which a measurement is not repeated within a run.
 const SHORT: f64 = 1e6;

@@ -103,7 +103,7 @@ impl TrackedFiles {
     }
 }
 
-/// How an index knows a file.
+/// The evidence by which an index recognises a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
     /// By its status: it has not changed since.

@@ -49,7 +49,7 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     /// A message.
-    Said(MessageHeader),
+    Message(MessageHeader),
     /// A note of Convoke.
     Note(Tone),
     /// A suggestion, removed by the next action.
@@ -96,7 +96,7 @@ impl Entry {
 
     /// Returns the number of lines, with heading and trailing blank line.
     pub(crate) fn height(&self) -> usize {
-        let head = usize::from(matches!(self.kind, EntryKind::Said(_)));
+        let head = usize::from(matches!(self.kind, EntryKind::Message(_)));
         head + self.lines.len() + 1
     }
 }
@@ -127,7 +127,7 @@ impl Transcript {
 
     /// Adds a message.
     pub(crate) fn say(&mut self, head: MessageHeader, text: &str) {
-        self.push(EntryKind::Said(head), said(text));
+        self.push(EntryKind::Message(head), shown_text(text));
     }
 
     /// Adds a note.
@@ -165,7 +165,7 @@ impl Transcript {
         let width = self.width;
         let read = messages.into_iter();
         let read: Vec<Entry> = read
-            .map(|(head, text)| Entry::new(EntryKind::Said(head), said(&text), width))
+            .map(|(head, text)| Entry::new(EntryKind::Message(head), shown_text(&text), width))
             .collect();
         self.height += read.iter().map(Entry::height).sum::<usize>();
         self.bytes += read.iter().map(|entry| entry.text.len()).sum::<usize>();
@@ -176,7 +176,7 @@ impl Transcript {
     /// Sets the time and tokens of a message's turn.
     pub(crate) fn account(&mut self, message: &MessageId, taken: String) {
         let heads = self.entries.iter_mut().rev().filter_map(|entry| match &mut entry.kind {
-            EntryKind::Said(head) => Some(head),
+            EntryKind::Message(head) => Some(head),
             EntryKind::Note(_) | EntryKind::Hint(_) => None,
         });
         if let Some(head) = heads.into_iter().find(|head| head.id == *message) {
@@ -218,7 +218,7 @@ impl Transcript {
         self.remove_count();
         let count = count.min(self.entries.len() - 1);
         let gone: Vec<Entry> = self.entries.drain(..count).collect();
-        let is_message = |entry: &&Entry| matches!(entry.kind, EntryKind::Said(_));
+        let is_message = |entry: &&Entry| matches!(entry.kind, EntryKind::Message(_));
         self.left_out += gone.iter().filter(is_message).count() as u64;
         self.height -= gone.iter().map(Entry::height).sum::<usize>();
         self.bytes -= gone.iter().map(|entry| entry.text.len()).sum::<usize>();
@@ -253,7 +253,7 @@ impl Transcript {
 }
 
 /// Returns the shown part of a message.
-fn said(text: &str) -> String {
+fn shown_text(text: &str) -> String {
     let shown = &text[..text.floor_char_boundary(MAX_BYTES)];
     let mut shown = printable(shown).into_owned();
     if text.len() > MAX_BYTES {
@@ -266,7 +266,7 @@ fn said(text: &str) -> String {
 
 fn lines_of(kind: &EntryKind, text: &str, width: usize) -> Vec<StyledText> {
     let mut lines = match kind {
-        EntryKind::Said(head) if !head.is_person => render_markdown(text, width),
+        EntryKind::Message(head) if !head.is_person => render_markdown(text, width),
         _ => Vec::new(),
     };
     // A text that consists of markers only is shown as it is.
@@ -307,7 +307,7 @@ mod tests {
             assert_eq!(transcript.height(), height);
         }
         let shown =
-            transcript.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Said(_)));
+            transcript.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Message(_)));
         let left_out = 10_000 - shown.count();
         assert_eq!(
             transcript.entries[0].text,

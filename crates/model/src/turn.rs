@@ -11,9 +11,7 @@ use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
 use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
 use convoke_thread::prompt::{Request, RequestPurpose};
-use convoke_thread::thread::{
-    Answer as ThreadAnswer, Failure as ThreadFailure, Outcome as ThreadOutcome, Step, Thread,
-};
+use convoke_thread::thread::{ModelResponse, ResponseFailure, Step, Thread, TurnOutcome};
 
 use tokio::task::JoinSet;
 
@@ -25,7 +23,7 @@ use crate::redacted;
 use crate::secret::Key;
 use crate::sent::Recorder;
 use crate::tools::{self, ToolOutput, Toolbox};
-use crate::wire::Answer;
+use crate::wire::ParsedResponse;
 
 /// The maximum number of tool rounds in one turn.
 const MAX_ROUNDS: usize = 50;
@@ -52,8 +50,8 @@ impl Driver<'_, '_> {
         loop {
             self.progress.note(thread);
             let next = match step {
-                Step::Done(ThreadOutcome::Finished) => return Ok(()),
-                Step::Done(ThreadOutcome::Failed(reason)) => {
+                Step::Done(TurnOutcome::Finished) => return Ok(()),
+                Step::Done(TurnOutcome::Failed(reason)) => {
                     return Err(match last_error {
                         Some(error) => self.failure(&error),
                         None => Failure::new(FailureReason::Other, reason),
@@ -64,9 +62,9 @@ impl Driver<'_, '_> {
                     let answer = match answered {
                         Ok(answer) => answer,
                         Err(error) => {
-                            let failed = ThreadAnswer {
+                            let failed = ModelResponse {
                                 failure: Some(as_thread_failure(&error)),
-                                ..ThreadAnswer::default()
+                                ..ModelResponse::default()
                             };
                             last_error = Some(error);
                             failed
@@ -102,7 +100,7 @@ impl Driver<'_, '_> {
         &mut self,
         thread: &Thread<'_>,
         request: &Request,
-    ) -> Result<Result<ThreadAnswer, CallError>, Failure> {
+    ) -> Result<Result<ModelResponse, CallError>, Failure> {
         let clean = self.key.and_then(|key| redacted::request(key, request));
         let request = clean.as_ref().unwrap_or(request);
         let is_compaction = request.purpose == RequestPurpose::Compaction;
@@ -195,8 +193,8 @@ impl Driver<'_, '_> {
     async fn answered(
         &mut self,
         request: &Request,
-        answer: Answer,
-    ) -> Result<ThreadAnswer, CallError> {
+        answer: ParsedResponse,
+    ) -> Result<ModelResponse, CallError> {
         let is_compaction = request.purpose == RequestPurpose::Compaction;
         let tokens = self.count(request, &answer).await;
         let has_content =
@@ -230,11 +228,11 @@ impl Driver<'_, '_> {
             self.progress.stopped = answer.stopped;
         }
         self.progress.model = answer.model.or(self.progress.model.take());
-        Ok(ThreadAnswer { items: answer.items, tokens: Some(tokens), ..ThreadAnswer::default() })
+        Ok(ModelResponse { items: answer.items, tokens: Some(tokens), ..ModelResponse::default() })
     }
 
     /// Counts the tokens of a request and its response, or estimates them if the server does not count.
-    async fn count(&mut self, request: &Request, answer: &Answer) -> u64 {
+    async fn count(&mut self, request: &Request, answer: &ParsedResponse) -> u64 {
         let Some(usage) = answer.usage else {
             let output: u64 = answer.items.iter().map(ResponseItem::text_bytes).sum();
             return estimate_tokens(request.body.len() as u64 + output);
@@ -432,9 +430,9 @@ fn custom_output(call_id: String, output: String) -> ResponseItem {
 }
 
 /// Converts an error to a failure. The client has already retried, so it is final.
-fn as_thread_failure(error: &CallError) -> ThreadFailure {
+fn as_thread_failure(error: &CallError) -> ResponseFailure {
     match error.reason() {
-        FailureReason::ContextFull => ThreadFailure::ContextWindowExceeded,
-        _ => ThreadFailure::Fatal(error.to_string()),
+        FailureReason::ContextFull => ResponseFailure::ContextWindowExceeded,
+        _ => ResponseFailure::Fatal(error.to_string()),
     }
 }

@@ -44,7 +44,7 @@ struct Digits {
     /// The first character of the escape, and the digits so far.
     text: [u8; 5],
     length: usize,
-    /// How many times the percent sign was encoded.
+    /// The number of times that the percent sign was encoded.
     depth: u32,
 }
 

@@ -171,7 +171,7 @@ pub(crate) async fn tunnel(
     // Byte by byte: what follows the head belongs to the endpoint.
     while !answer.ends_with(b"\r\n\r\n") {
         if answer.len() >= MAX_HEAD_BYTES {
-            return Err(io::Error::other("its answer has no end"));
+            return Err(io::Error::other("its response head is too long"));
         }
         answer.push(stream.read_u8().await?);
     }

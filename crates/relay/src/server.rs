@@ -91,12 +91,12 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<RelayState>,
     accepting: JoinHandle<()>,
 }
 
 /// The parts of a relay that its connections share.
-pub(crate) struct Shared {
+pub(crate) struct RelayState {
     pub upstream: Upstream,
     pub access: Access,
     pub connector: Connector,
@@ -118,13 +118,13 @@ pub(crate) struct Shared {
     secrets: watch::Sender<Redactor>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for RelayState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("upstream", &self.upstream).finish_non_exhaustive()
+        f.debug_struct("RelayState").field("upstream", &self.upstream).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl RelayState {
     /// Reports a request and its answer when they have passed.
     pub async fn report(&self, passing: Passing) {
         let Ok(slot) = Arc::clone(&self.report_slots).acquire_owned().await else { return };
@@ -188,7 +188,7 @@ impl Relay {
         let (stop, stopped) = watch::channel(false);
         let access = Access::new(address, &upstream);
         let secrets = watch::Sender::new(Redactor::default().and_key(access.secret()));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RelayState {
             access,
             upstream,
             connector,
@@ -269,7 +269,11 @@ impl Drop for Relay {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+async fn accept(
+    listener: TcpListener,
+    shared: Arc<RelayState>,
+    mut stopped: watch::Receiver<bool>,
+) {
     // Dropping the set, when this task is aborted, aborts every connection.
     let mut connections = JoinSet::new();
     let own = listener.local_addr().ok();
@@ -293,7 +297,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::
     connections.shutdown().await;
 }
 
-async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, shared: Arc<RelayState>) {
     let _ = stream.set_nodelay(true);
     let upstream = Arc::default();
     // A connection that becomes a tunnel carries no further request.

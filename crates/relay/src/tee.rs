@@ -256,7 +256,7 @@ impl Body for AnswerBody {
                 }
             }
             // An answer that breaks off breaks off for the program too.
-            Some(Err(error)) => tee.failure = Some(format!("the answer broke off: {error}")),
+            Some(Err(error)) => tee.failure = Some(format!("the response ended early: {error}")),
             None => {}
         }
         if frame.is_none() || tee.body.is_end_stream() {

@@ -211,7 +211,7 @@ impl Tunnel {
         let Ok(near) = near.await else { return Ok(()) };
         let mut near: TokioIo<Upgraded> = TokioIo::new(near);
         let Ok(Ok((name, hello))) = timeout(CONNECT_TIMEOUT, read_hello(&mut near)).await else {
-            return Err(format!("a tunnel to {host} began with something else than TLS"));
+            return Err(format!("a tunnel to {host} did not begin with TLS"));
         };
         // One address serves many names; the tunnel is for one.
         if name != host {

@@ -71,7 +71,7 @@ async fn read_chunk(
     Some((size > 0).then_some(chunk))
 }
 
-/// What a server does after it has read a request.
+/// The behaviour of a server after it has read a request.
 enum Reply {
     Bytes(Vec<u8>),
     /// The pieces come when the test sends them; the connection closes when it stops.

@@ -124,7 +124,7 @@ pub(crate) fn locate(text: &str, mut problems: Vec<Problem>) -> Option<TeamFileE
     problems.dedup();
     let left_out = problems.len().saturating_sub(MAX_ERRORS);
     problems.truncate(MAX_ERRORS);
-    let lines = Lines::new(text);
+    let lines = LineIndex::new(text);
     let mut errors: Vec<TeamFileError> = problems.into_iter().map(|it| lines.error(it)).collect();
     let last = errors.last_mut()?;
     if left_out > 0 {
@@ -134,13 +134,13 @@ pub(crate) fn locate(text: &str, mut problems: Vec<Problem>) -> Option<TeamFileE
 }
 
 /// A text with an index of its lines.
-pub(crate) struct Lines<'t> {
+pub(crate) struct LineIndex<'t> {
     pub text: &'t str,
     /// The offset at which each line starts.
     starts: Vec<usize>,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> LineIndex<'t> {
     pub fn new(text: &'t str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Self { text, starts: std::iter::once(0).chain(after_breaks).collect() }

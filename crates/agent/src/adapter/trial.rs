@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{CliAgent, Context, Definition, Host, prepare, program, start_failure, team_socket};
 use crate::event::EventKind;
 use crate::process::{self, Decision, Dialogue, HostAccess, Input, Launch, PrivateDir};
-use crate::stream::{Reader, Sink};
+use crate::stream::{EventReader, Sink};
 use crate::turn::{AgentTurn, TurnResult};
 use crate::turn_input::TurnInput;
 use crate::verdict::{Ending, Failure};
@@ -196,11 +196,11 @@ impl Dialogue for EventRecorder {
         self.dialogue.finish(ending, sink)
     }
 
-    fn reader(&self) -> &dyn Reader {
+    fn reader(&self) -> &dyn EventReader {
         self.dialogue.reader()
     }
 
-    fn reader_mut(&mut self) -> &mut dyn Reader {
+    fn reader_mut(&mut self) -> &mut dyn EventReader {
         self.dialogue.reader_mut()
     }
 }

@@ -29,7 +29,7 @@ use crate::id::now;
 use crate::permission::{AnsweredBy, Approvals, PermissionAnswer, PermissionQuestion};
 use crate::redaction::redact_notice;
 use crate::sandbox::stopped::StoppedTools;
-use crate::stream::lines::{Line, Lines, MAX_VALUES};
+use crate::stream::lines::{Line, LineSplitter, MAX_VALUES};
 use crate::stream::{Sink, TurnPhase, is_unconnected, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::{Lease, Limits, Permissions};
@@ -186,8 +186,8 @@ struct Supervisor<'d> {
     withdrawn: Vec<String>,
     /// The questions that wait for a person.
     questions: Vec<OpenQuestion>,
-    lines: Lines,
-    error_lines: Lines,
+    lines: LineSplitter,
+    error_lines: LineSplitter,
     tools: OpenTools,
     stopped: StoppedTools,
     stopped_by: Option<Permissions>,
@@ -220,7 +220,8 @@ impl<'d> Supervisor<'d> {
         // A separate task, so that a child that does not read cannot block reading its output.
         tokio::spawn(feed(stdin, inputs, unread.clone()));
         let turn_end = in_time(limits.turn);
-        let lines = if dialogue.reader().is_text() { Lines::text } else { Lines::json };
+        let lines =
+            if dialogue.reader().is_text() { LineSplitter::text } else { LineSplitter::json };
         let lines = lines(limits.line_bytes);
         Self {
             held,
@@ -234,7 +235,7 @@ impl<'d> Supervisor<'d> {
             withdrawn: Vec::new(),
             questions: Vec::new(),
             lines,
-            error_lines: Lines::json(ERROR_LINE),
+            error_lines: LineSplitter::json(ERROR_LINE),
             tools: OpenTools::default(),
             stopped: StoppedTools::default(),
             stopped_by: None,
@@ -274,7 +275,7 @@ impl<'d> Supervisor<'d> {
         if self.count(chunk.len()).await && !chunk.is_empty() {
             return;
         }
-        let mut lines = std::mem::replace(&mut self.lines, Lines::text(0));
+        let mut lines = std::mem::replace(&mut self.lines, LineSplitter::text(0));
         if chunk.is_empty() {
             lines.finish(|line| self.line(line));
         } else {
@@ -403,7 +404,7 @@ impl<'d> Supervisor<'d> {
     }
 
     async fn error_output(&mut self, chunk: &[u8]) {
-        let mut lines = std::mem::replace(&mut self.error_lines, Lines::text(0));
+        let mut lines = std::mem::replace(&mut self.error_lines, LineSplitter::text(0));
         lines.push(chunk, |line| {
             let line = String::from_utf8_lossy(line.bytes);
             self.read(|dialogue, sink| dialogue.error_line(&line, sink));

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use self::process_phase::ProcessPhase;
 use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use super::lenient::{Object, Text};
-use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
+use super::{EventReader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
 use crate::turn::TurnResult;
@@ -495,7 +495,7 @@ impl Claude {
     }
 }
 
-impl Reader for Claude {
+impl EventReader for Claude {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         let line = self.progress.json(line);
         if line.starts_with('[') {

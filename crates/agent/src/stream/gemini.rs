@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::words::{plain_words, status_in_words};
-use super::{Reader, Sink, TurnProgress, explain_ending, reason_in_words};
+use super::{EventReader, Sink, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
 use crate::turn::TurnResult;
@@ -191,7 +191,7 @@ impl Gemini {
     }
 }
 
-impl Reader for Gemini {
+impl EventReader for Gemini {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         if let Some(document) = &mut self.document {
             // Every character of the reply may be escaped, and the document contains other data.

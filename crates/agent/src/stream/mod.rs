@@ -50,7 +50,7 @@ pub enum TurnPhase {
 }
 
 /// Parses one agent's output.
-pub trait Reader: Send {
+pub trait EventReader: Send {
     /// Reads a line, without its newline.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>);
 

@@ -120,13 +120,13 @@ fn is_equal(given: &str, secret: &str) -> bool {
 
 /// A call of a tool over a socket, which waits for its answer.
 #[derive(Debug)]
-pub struct Call(TcpStream);
+pub struct PendingCall(TcpStream);
 
 /// Withdraws a call from another thread.
 #[derive(Debug)]
 pub struct Withdrawal(TcpStream);
 
-impl Call {
+impl PendingCall {
     /// Sends a call.
     pub fn send(
         socket: &str,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     async fn called(address: String, secret: String, tool: &'static str) -> io::Result<TeamAnswer> {
-        let call = move || Call::send(&address, &secret, tool, Map::new())?.answer();
+        let call = move || PendingCall::send(&address, &secret, tool, Map::new())?.answer();
         tokio::task::spawn_blocking(call).await.unwrap()
     }
 
@@ -211,7 +211,7 @@ mod tests {
         let socket = TeamSocket::open(tools).unwrap();
         let path = socket.address().to_string();
         for withdraws in [false, true] {
-            let sent = Call::send(&path, socket.secret(), "ask", Map::new()).unwrap();
+            let sent = PendingCall::send(&path, socket.secret(), "ask", Map::new()).unwrap();
             let withdrawal = sent.withdrawal().unwrap();
             let mut call = calls.recv().await.unwrap();
             if withdraws {

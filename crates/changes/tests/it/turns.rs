@@ -1,4 +1,4 @@
-//! What turns and people changed.
+//! Changes of turns and of people.
 
 use std::fs;
 use std::os::unix::fs::symlink;

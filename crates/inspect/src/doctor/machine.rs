@@ -20,7 +20,7 @@ pub struct Limit {
     pub meaning: &'static str,
 }
 
-/// The minimum number of open files for a team: an agent needs some dozens.
+/// The minimum number of open files for a team: an agent needs several dozen.
 const MIN_FILES: u64 = 1024;
 /// The minimum number of processes for a team: node alone starts a dozen threads.
 const MIN_PROCESSES: u64 = 512;
@@ -43,12 +43,12 @@ pub(super) fn limits(
         Limit {
             what: "open files",
             most: resource(Resource::RLIMIT_NOFILE),
-            meaning: "each agent needs some dozens",
+            meaning: "each agent needs several dozen",
         },
         Limit {
             what: "processes",
             most: resource(Resource::RLIMIT_NPROC),
-            meaning: "includes threads; each agent needs some dozens",
+            meaning: "includes threads; each agent needs several dozen",
         },
     ];
     let is_few = |what, few| {

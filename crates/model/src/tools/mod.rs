@@ -48,7 +48,7 @@ pub struct Toolbox {
 
 /// The reason why a call failed, for the model.
 #[derive(Debug, thiserror::Error)]
-enum Refusal {
+enum ToolError {
     /// A file is too large to be text.
     #[error("{0}")]
     TooLarge(String),
@@ -60,7 +60,7 @@ enum Refusal {
     Other(String),
 }
 
-impl Refusal {
+impl ToolError {
     fn new(why: impl Into<String>) -> Self {
         Self::Other(why.into())
     }
@@ -159,9 +159,9 @@ pub(crate) fn failed() -> ToolOutput {
     ToolOutput { ok: false, text: "the tool failed".to_owned() }
 }
 
-fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, Refusal> {
+fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, ToolError> {
     serde_json::from_str(arguments)
-        .map_err(|error| Refusal::new(format!("invalid arguments: {error}")))
+        .map_err(|error| ToolError::new(format!("invalid arguments: {error}")))
 }
 
 /// Returns the tools that reach the team, in the form of the Responses API.

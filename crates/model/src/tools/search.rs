@@ -7,8 +7,8 @@ use convoke_files::FileKind;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 
-use super::Refusal;
-use super::confine::{self, OpenDirectory, Place, Root};
+use super::ToolError;
+use super::confine::{self, OpenDirectory, Root, Target};
 use super::ignored::IgnoreRules;
 use rustix::fs::FileType;
 
@@ -49,9 +49,9 @@ struct SearchResults<'a> {
     cut_short: Option<&'static str>,
 }
 
-pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<String, Refusal> {
+pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<String, ToolError> {
     if given.text.is_empty() || given.text.contains('\n') {
-        return Err(Refusal::new("`text` must be part of one line"));
+        return Err(ToolError::new("`text` must be part of one line"));
     }
     let place = root.find(&given.path)?;
     let mut found = SearchResults {
@@ -65,12 +65,12 @@ pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<Stri
         cut_short: None,
     };
     match &place {
-        Place::Directory(directory) => {
+        Target::Directory(directory) => {
             let mut rules = IgnoreRules::above(root, directory);
             found.directory(directory, rules.as_mut(), 0);
             found.passed_over.rules = rules.map_or(0, |rules| rules.too_large);
         }
-        Place::File(directory, name) => {
+        Target::File(directory, name) => {
             let text = directory.read_text(name)?;
             found.file(&directory.shown(name), &text);
         }
@@ -100,11 +100,11 @@ struct SkippedFiles {
 }
 
 impl SkippedFiles {
-    fn note(&mut self, why: &Refusal) {
+    fn note(&mut self, why: &ToolError) {
         match why {
-            Refusal::TooLarge(_) => self.large += 1,
-            Refusal::NoText(_) => self.no_text += 1,
-            Refusal::Other(_) => self.unreadable += 1,
+            ToolError::TooLarge(_) => self.large += 1,
+            ToolError::NoText(_) => self.no_text += 1,
+            ToolError::Other(_) => self.unreadable += 1,
         }
     }
 

@@ -8,13 +8,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::bounds::{self, MAX_CALLS, ResponseRoom, expect_short};
-use super::{Answer, BoundedText, FinishReason, ResponseDelta, unreadable};
+use super::{BoundedText, FinishReason, ParsedResponse, ResponseDelta, unreadable};
 use crate::client::CallError;
 use convoke_wire::sse::{Data, SseEvent};
 
 /// Parses a response of Chat Completions.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct ChatReader {
     limit: usize,
     text: BoundedText,
     thoughts: BoundedText,
@@ -71,7 +71,7 @@ struct FunctionDelta {
     arguments: Option<Value>,
 }
 
-impl Reader {
+impl ChatReader {
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -185,7 +185,7 @@ impl Reader {
         Ok(())
     }
 
-    pub fn into_answer(self) -> Answer {
+    pub fn into_response(self) -> ParsedResponse {
         let mut items = Vec::new();
         if !self.thoughts.text.is_empty() {
             items.push(ResponseItem::Reasoning(Reasoning {
@@ -212,7 +212,7 @@ impl Reader {
                 call_id,
             }));
         }
-        Answer {
+        ParsedResponse {
             items,
             usage: self.usage,
             model: self.model,

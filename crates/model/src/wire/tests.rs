@@ -7,8 +7,8 @@ use super::*;
 use crate::client::CallError;
 
 /// Parses events given by their data, and returns the deltas and the answer.
-fn read(wire: Wire, events: &[Value]) -> (Vec<ResponseDelta>, Answer) {
-    let mut reader = Reader::new(wire, 1000);
+fn read(wire: Wire, events: &[Value]) -> (Vec<ResponseDelta>, ParsedResponse) {
+    let mut reader = ResponseReader::new(wire, 1000);
     let mut heard = Vec::new();
     for event in events {
         let data = match event {
@@ -17,14 +17,14 @@ fn read(wire: Wire, events: &[Value]) -> (Vec<ResponseDelta>, Answer) {
         };
         reader.event(SseEvent { name: String::new(), data: Data::Whole(data) }, &mut heard);
     }
-    (heard, reader.into_answer())
+    (heard, reader.into_response())
 }
 
 fn chunk(delta: &Value) -> Value {
     json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
 }
 
-fn calls(answer: &Answer) -> Vec<(&str, &str, &str)> {
+fn calls(answer: &ParsedResponse) -> Vec<(&str, &str, &str)> {
     let calls = answer.items.iter().filter_map(|item| match item {
         ResponseItem::FunctionCall(FunctionCall { name, arguments, call_id, .. }) => {
             Some((call_id.as_str(), name.as_str(), arguments.as_str()))
@@ -318,7 +318,7 @@ proptest! {
     fn no_stream_of_bytes_makes_a_reader_panic(pieces: Vec<Vec<u8>>, chat: bool) {
         let wire = if chat { Wire::Chat } else { Wire::Responses };
         let mut sse = SseReader::new(64);
-        let mut reader = Reader::new(wire, 16);
+        let mut reader = ResponseReader::new(wire, 16);
         let mut events = VecDeque::new();
         for piece in &pieces {
             sse.push(b"\ndata: ", &mut events);
@@ -329,7 +329,7 @@ proptest! {
         for event in events {
             reader.event(event, &mut heard);
         }
-        reader.into_answer();
+        reader.into_response();
     }
 
     #[test]

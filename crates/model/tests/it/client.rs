@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::FailureReason;
-use convoke_model::wire::{Answer as Answered, FinishReason};
+use convoke_model::wire::{FinishReason, ParsedResponse};
 use convoke_model::{CallError, CallEvent, CallLimits, Client, Endpoint, Key, Proxies};
 use convoke_rehearsal::{
     Answer, End, Limits, Rehearsal, Reply, RequestKind, Script, start, start_with,
@@ -51,7 +51,7 @@ async fn events(client: &Client) -> Vec<CallEvent> {
     events
 }
 
-fn answer(events: &[CallEvent]) -> &Answered {
+fn answer(events: &[CallEvent]) -> &ParsedResponse {
     match events.last() {
         Some(CallEvent::Answered(answer)) => answer,
         other => panic!("no answer but {other:?}"),
@@ -65,7 +65,7 @@ fn failure(events: &[CallEvent]) -> &CallError {
     }
 }
 
-fn said(answer: &Answered) -> String {
+fn said(answer: &ParsedResponse) -> String {
     let texts = answer.items.iter().filter_map(|item| match item {
         ResponseItem::Message(message) => Some(&message.content),
         _ => None,

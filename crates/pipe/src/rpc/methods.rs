@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::envelope::{Error, notification};
 use super::params::{Params, read_agent_context, read_manager_options, read_text};
-use crate::answer::Answer;
+use crate::prompt_json::PromptJson;
 
 /// The maximum number of names in the answer of `scan`. Each takes hundreds of times the memory of its letters.
 const MAX_NAMES: usize = 200_000;
@@ -166,7 +166,7 @@ impl Server {
             input.fencing = self.options.context.fencing;
         }
         let output = self.manager.assemble_prompt(&agent_type, &input)?;
-        to_json(&Answer::new(None, &output))
+        to_json(&PromptJson::new(None, &output))
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Routed {
     /// The queued turns to drop before new ones are queued.
     pub drop: DropTurns,
     /// The members to call, in the order of the text, each once.
-    pub calls: Vec<Call>,
+    pub calls: Vec<CalledMember>,
     /// Whether the text has a `[NEXT: …]` with a name, known or not.
     pub has_recipients: bool,
     /// The team task that the message sets, cut to its limit.
@@ -55,7 +55,7 @@ impl DropTurns {
 
 /// A member to call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct CalledMember {
     /// The member.
     pub member: MemberName,
     /// The priority.
@@ -74,7 +74,7 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
     let mut names = NameResolver::new(team);
     let drop = dropped(&mut names, &drop);
     let has_recipients = !next.is_empty();
-    let mut calls: Vec<Call> = Vec::new();
+    let mut calls: Vec<CalledMember> = Vec::new();
     let mut positions: HashMap<MemberName, usize> = HashMap::new();
     let mut seen: HashMap<NameKey, Intent> = HashMap::new();
     for Route { name, intent } in next {
@@ -88,7 +88,7 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
                 calls[at].intent = calls[at].intent.min(intent);
             } else {
                 positions.insert(member.clone(), calls.len());
-                calls.push(Call { member, intent });
+                calls.push(CalledMember { member, intent });
             }
         }
         seen.insert(key, intent);

@@ -8,7 +8,7 @@ use crate::fixture::{World, body, say, say_with};
 use crate::history::Origin;
 use crate::item::ResponseItem;
 use crate::record::{self, Event, Record};
-use crate::thread::{LastSituation, Outcome, Step, Thread, TurnOverrides};
+use crate::thread::{LastSituation, Step, Thread, TurnOutcome, TurnOverrides};
 
 /// Returns the request of a turn after a history.
 fn request(world: &World, wire: Wire, tools: Vec<Value>, history: &[Value]) -> Value {
@@ -162,7 +162,7 @@ fn a_schema_is_sent_with_its_turn_and_refused_on_chat() {
     config.provider.wire = Wire::Chat;
     let mut thread = Thread::start(world.setup(), config, "t").unwrap();
     let step = say_with(&mut thread, "go", &schema);
-    assert!(matches!(step, Step::Done(Outcome::Failed(reason)) if reason.contains("Chat")));
+    assert!(matches!(step, Step::Done(TurnOutcome::Failed(reason)) if reason.contains("Chat")));
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Answer, CollaborationMode, Failure, Outcome, Step, Thread, TurnOverrides};
+use super::{
+    CollaborationMode, ModelResponse, ResponseFailure, Step, Thread, TurnOutcome, TurnOverrides,
+};
 use crate::fixture::{World, answer, body, lines, reply, say, say_with};
 use crate::item::ResponseItem;
 use crate::pack::SystemSkill;
@@ -203,7 +205,7 @@ fn a_compaction_keeps_user_messages_and_the_summary() {
     assert_eq!(lines(&step).last().unwrap(), "user: summarise\n");
     let sent = body(&step);
     assert_eq!((&sent["tools"], &sent["parallel_tool_calls"]), (&json!([]), &json!(false)));
-    assert!(matches!(reply(&mut thread, "SUMMARY", 1), Step::Done(Outcome::Finished)));
+    assert!(matches!(reply(&mut thread, "SUMMARY", 1), Step::Done(TurnOutcome::Finished)));
     let expected = [READ_ONLY, ENVIRONMENT, "user: one", "user: earlier:\nSUMMARY", "user: two"];
     assert_eq!(lines(&say(&mut thread, "two")), expected);
 
@@ -281,7 +283,10 @@ fn a_compaction_that_does_not_fit_drops_the_oldest_from_the_request_only() {
     say(&mut thread, "one");
     reply(&mut thread, "1", 1);
     let first = lines(&thread.begin_compaction().unwrap());
-    let too_long = Answer { failure: Some(Failure::ContextWindowExceeded), ..Answer::default() };
+    let too_long = ModelResponse {
+        failure: Some(ResponseFailure::ContextWindowExceeded),
+        ..ModelResponse::default()
+    };
     let second = lines(&thread.answer(too_long).unwrap());
     assert_eq!(second, first[1..]);
     reply(&mut thread, "S", 1);
@@ -298,7 +303,10 @@ fn a_compaction_that_fails_lets_the_turn_go_on() {
     let mut thread = world.start();
     say(&mut thread, "one");
     reply(&mut thread, "1", 10);
-    let failed = || Answer { failure: Some(Failure::Fatal("no".to_owned())), ..Answer::default() };
+    let failed = || ModelResponse {
+        failure: Some(ResponseFailure::Fatal("no".to_owned())),
+        ..ModelResponse::default()
+    };
     let first = lines(&say(&mut thread, "two"));
     assert_eq!(lines(&thread.answer(failed()).unwrap()), first);
     let step = thread.answer(failed()).unwrap();
@@ -312,13 +320,15 @@ fn a_failed_answer_repeats_the_same_request_as_often_as_configured() {
         "model_provider = \"m\"\n[model_providers.m]\nname = \"m\"\nstream_max_retries = 2\n",
     );
     let mut thread = world.start();
-    let broken =
-        || Answer { failure: Some(Failure::Stream("broke".to_owned())), ..Answer::default() };
+    let broken = || ModelResponse {
+        failure: Some(ResponseFailure::Stream("broke".to_owned())),
+        ..ModelResponse::default()
+    };
     let first = body(&say(&mut thread, "one"));
     assert_eq!(body(&thread.answer(broken()).unwrap()), first);
     assert_eq!(body(&thread.answer(broken()).unwrap()), first);
     let step = thread.answer(broken()).unwrap();
-    assert!(matches!(step, Step::Done(Outcome::Failed(reason)) if reason == "broke"));
+    assert!(matches!(step, Step::Done(TurnOutcome::Failed(reason)) if reason == "broke"));
 }
 
 #[test]
@@ -368,7 +378,7 @@ fn an_approved_prefix_is_told_and_listed_from_then_on() {
 fn a_report_that_nobody_waits_for_is_refused() {
     let world = World::new("");
     let mut thread = world.start();
-    let refused = thread.answer(Answer::default()).unwrap_err();
+    let refused = thread.answer(ModelResponse::default()).unwrap_err();
     assert_eq!(refused.to_string(), "the thread is not waiting for an answer");
     say(&mut thread, "one");
     let refused = thread.begin_compaction().unwrap_err();

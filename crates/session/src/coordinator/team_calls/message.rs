@@ -11,7 +11,7 @@ use super::super::{Coordinator, CoordinatorError};
 use super::{Batch, SentMessage};
 use crate::content::ContentHash;
 use crate::id::{MemberName, TurnId};
-use crate::routing::{Call, DropTurns, Routed, route};
+use crate::routing::{CalledMember, DropTurns, Routed, route};
 use crate::rows::each_message;
 use crate::store::{Store, StoreError};
 use crate::team_tools::FIELD;
@@ -181,7 +181,8 @@ impl<S: Store> Coordinator<S> {
         tool: &str,
         key: &ContentHash,
     ) -> Result<(MessageId, Option<TurnId>), CoordinatorError> {
-        let calls = recipients.into_iter().map(|member| Call { member, intent: Intent::default() });
+        let calls =
+            recipients.into_iter().map(|member| CalledMember { member, intent: Intent::default() });
         let routed = Routed {
             speaker: turn.member.clone(),
             text,
