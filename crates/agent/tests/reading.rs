@@ -179,7 +179,7 @@ fn an_app_server_turn_is_read_with_its_deltas_tools_and_tokens() {
 }
 
 #[test]
-fn what_an_app_server_asks_is_told_apart() {
+fn what_an_app_server_asks_is_distinguished() {
     let mut app = CodexApp::new(1000);
     let mut ask = |line: &str| app.message(line.as_bytes(), &mut |_| {});
     assert_eq!(
@@ -296,7 +296,7 @@ fn a_change_of_files_that_was_not_made_is_a_tool_that_failed() {
 }
 
 #[test]
-fn an_error_that_ends_a_turn_of_codex_is_said_once() {
+fn an_error_that_ends_a_turn_of_codex_is_reported_once() {
     let error = br#"{"type":"error","message":"{\"error\": {\"message\": \"no such thing\"}}"}"#;
     let failed = br#"{"type":"turn.failed","error":{"message":"{\"error\": {\"message\": \"no such thing\"}}"}}"#;
     let (_, account) = read(CodexExec::new(100), &[error, failed]);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_left_the_group_holds_nobody_up() {
+    fn a_process_that_has_left_the_group_delays_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let pid = directory.path().join("pid");
         // It holds the pipes open, out of the group's reach, before its parent ends.

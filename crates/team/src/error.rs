@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_caret_stands_below_the_error() {
+    fn the_caret_is_below_the_error() {
         assert_eq!(shown("window = -1", "-1"), "window = -1\n         ^^");
         assert_eq!(shown("\tname = 名, 5", "5"), " name = 名, 5\n            ^");
         assert_eq!(excerpt("name =", 6..6), "name =\n      ^");

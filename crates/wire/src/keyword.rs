@@ -165,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn words_in_a_text_tell_nothing() {
+    fn words_in_a_text_do_not_count() {
         let text = r#"{"content":"an error in the usage: \"usage\": 1, \"error\" \"finish"}"#;
         assert_eq!(places(text, false, 0), [""; 0]);
     }
 
     #[test]
-    fn tokens_and_models_that_are_replaced_tell_nothing_and_other_facts_do() {
+    fn replaced_tokens_and_models_do_not_count_and_other_facts_do() {
         let text = r#"{"model":"m","usage":{}}{"error":{},"usage":{}}{"usage":{}}"#;
         assert_eq!(places(text, false, 30), ["error", "usage", "usage"]);
         assert_eq!(places(text, false, text.len() - 12), ["error", "usage"]);

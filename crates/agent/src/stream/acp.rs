@@ -84,7 +84,7 @@ impl Message {
 }
 
 /// Parses the messages of one turn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Acp {
     progress: TurnProgress,
     /// The text since the last tool call or message, which was not reported whole yet.
@@ -105,18 +105,8 @@ pub struct Acp {
 impl Acp {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self {
-            progress: TurnProgress::new(reply_limit),
-            text: String::new(),
-            thought: String::new(),
-            message: None,
-            limit: reply_limit,
-            tools: Tools::default(),
-            is_active: false,
-            reports_errors_as_text: false,
-            counts_cost: false,
-            model: None,
-        }
+        let progress = TurnProgress::new(reply_limit);
+        Self { progress, limit: reply_limit, ..Self::default() }
     }
 
     /// Treats a text without counted tokens as a failure.

@@ -125,7 +125,7 @@ const QUIET_RAW: &[&str] = &[
 const QUIET_DELTA: &[&str] = &["input_json_delta", "signature_delta", "citations_delta"];
 
 /// Parses the events of one turn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Claude {
     progress: TurnProgress,
     /// Tool calls that write a file, until their result arrives.
@@ -143,15 +143,7 @@ pub struct Claude {
 impl Claude {
     /// Creates a reader with a limit on the reply, in bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self {
-            progress: TurnProgress::new(reply_limit),
-            edits: HashMap::new(),
-            error: None,
-            synthetic: false,
-            phase: ProcessPhase::default(),
-            counted: None,
-            counts_parts: false,
-        }
+        Self { progress: TurnProgress::new(reply_limit), ..Self::default() }
     }
 
     /// Returns whether the input can be closed.

@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_apart_by_their_status_and_then_by_their_words() {
+    fn errors_are_distinguished_by_their_status_and_then_by_their_words() {
         let too_many =
             r#"{"error":{"message":"Too many tokens, please wait before trying again."}}"#;
         let cases = [

@@ -96,7 +96,7 @@ fn what_is_null_is_absent_and_arguments_may_be_json_themselves() {
 }
 
 #[test]
-fn json_of_another_form_is_told_from_what_is_no_json() {
+fn json_of_another_form_is_distinguished_from_what_is_no_json() {
     for (wire, event, is_shape) in [
         (Wire::Chat, json!({"choices": 1}), true),
         (Wire::Responses, json!({"type": "response.output_text.delta", "delta": 1}), true),
@@ -258,7 +258,7 @@ fn thoughts_have_several_names_on_the_chat_wire() {
 }
 
 #[test]
-fn an_error_in_the_middle_of_a_stream_is_told_on_either_wire() {
+fn an_error_in_the_middle_of_a_stream_is_reported_on_either_wire() {
     let error = json!({"message": "too long for the context window", "code": 400});
     let chat = [chunk(&json!({"content": "x"})), json!({"error": error})];
     let responses = [json!({"type": "error", "message": "boom", "code": "server_error"})];

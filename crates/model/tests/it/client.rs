@@ -227,7 +227,7 @@ async fn a_dropped_call_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_failure_that_the_stream_tells_is_tried_again() {
+async fn a_failure_in_the_stream_is_retried() {
     for wire in WIRES {
         let failed = Reply::default().say("Half").end(End::Failed);
         let server = start(Script::new([failed.into(), Answer::say("Whole.")])).await.unwrap();
@@ -383,7 +383,7 @@ async fn proxies_come_from_the_environment_and_never_stand_before_this_machine()
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_and_one_without_tls_are_told_apart_from_answers() {
+async fn a_server_that_is_not_there_and_one_without_tls_are_distinguished_from_answers() {
     // Bound, so that no other process gets the port, but not listening.
     let held = tokio::net::TcpSocket::new_v4().unwrap();
     held.bind("127.0.0.1:0".parse().unwrap()).unwrap();

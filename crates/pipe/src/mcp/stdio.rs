@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_call_is_told_so_and_ends_without_an_answer() {
+    fn a_cancelled_call_ends_without_an_answer_and_its_tool_is_notified() {
         let params = json!({ "name": "wait", "arguments": {} });
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
         let cancel = |id: u32| json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });

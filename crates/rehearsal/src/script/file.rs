@@ -154,7 +154,7 @@ mod tests {
     use super::super::Script;
 
     #[test]
-    fn what_is_wrong_with_a_script_is_said_with_its_place() {
+    fn what_is_wrong_with_a_script_is_reported_with_its_place() {
         let refused = [
             "[[answer]]\nsay = \"a\"\nsteps = []",
             "[[answer]]\nsay = \"a\"\n[[answer]]\nstatus = 200",

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_has_is_reported_with_those_that_there_are() {
+    fn an_unknown_name_is_reported_with_the_existing_ones() {
         let routed = routed("kailai", "[NEXT: sara, max] [DROP: bob]");
         assert_eq!(routed.calls.len(), 1);
         let messages: Vec<_> = routed.diagnostics.iter().map(|d| d.message.as_str()).collect();

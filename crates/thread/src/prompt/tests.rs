@@ -166,7 +166,7 @@ fn a_schema_is_sent_with_its_turn_and_refused_on_chat() {
 }
 
 #[test]
-fn azure_stores_responses_and_is_told_the_ids() {
+fn azure_stores_responses_and_gets_the_ids() {
     let config = "model_provider = \"m\"\n[model_providers.m]\nname = \"m\"\nwire_api = \"responses\"\n\
                   base_url = \"https://x.openai.azure.com/v1\"\n";
     let call = json!({"type": "function_call", "id": "fc", "name": "f", "arguments": "{}", "call_id": "c"});

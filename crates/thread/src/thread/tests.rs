@@ -50,7 +50,7 @@ fn the_initial_context_has_its_order_whatever_is_present() {
 }
 
 #[test]
-fn every_change_is_told_once_and_in_order() {
+fn every_change_is_reported_once_and_in_order() {
     let world = World::new("model = \"person\"\n");
     let mut thread = world.start();
     say(&mut thread, "one");
@@ -95,7 +95,7 @@ fn a_new_model_is_announced_and_carries_its_personality() {
 }
 
 #[test]
-fn a_personality_that_means_nothing_is_not_told() {
+fn a_personality_without_effect_is_not_sent() {
     let world = World::new("model = \"person\"\n");
     let mut thread = world.start();
     for (personality, count) in [
@@ -113,7 +113,7 @@ fn a_personality_that_means_nothing_is_not_told() {
 }
 
 #[test]
-fn a_resumed_thread_repeats_its_context_and_tells_an_override_twice() {
+fn a_resumed_thread_repeats_its_context_and_sends_an_override_twice() {
     let world = World::new("");
     let mut thread = world.start();
     say(&mut thread, "one");
@@ -332,7 +332,7 @@ fn a_failed_answer_repeats_the_same_request_as_often_as_configured() {
 }
 
 #[test]
-fn an_interrupted_turn_is_told_after_what_its_tools_returned() {
+fn an_interrupted_turn_is_reported_after_the_results_of_its_tools() {
     let world = World::new("");
     let mut thread = world.start();
     say(&mut thread, "go");
@@ -361,7 +361,7 @@ fn what_is_sent_during_a_turn_follows_the_answer() {
 }
 
 #[test]
-fn an_approved_prefix_is_told_and_listed_from_then_on() {
+fn an_approved_prefix_is_sent_and_then_listed() {
     let world = World::new("");
     let mut thread = world.start();
     thread.approve_prefix(vec!["git".to_owned(), "log".to_owned()]);
@@ -534,7 +534,7 @@ fn a_real_directory_and_memory_yield_the_same_bytes() {
 }
 
 #[test]
-fn a_model_of_which_nothing_is_known_is_reported_once_until_its_window_is_said() {
+fn an_unknown_model_is_reported_once_until_its_window_is_set() {
     let unknown = |thread: &mut Thread<'_>, text: &str| {
         let Step::Send(request) = say(thread, text) else { unreachable!("the turn sends") };
         reply(thread, "ok", 1);
