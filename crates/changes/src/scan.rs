@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_is_compared_where_the_stamp_cannot_tell() {
+    fn a_content_is_compared_if_the_stamp_does_not_decide() {
         let root = tempfile::tempdir().unwrap();
         let root = &fs::canonicalize(root.path()).unwrap();
         fs::write(root.join("f"), "hello\n").unwrap();

@@ -22,13 +22,13 @@ const STEP: &str = "CONVOKE_CRASH_STEP";
 const NTH: &str = "CONVOKE_CRASH_NTH";
 const ROOT: &str = "CONVOKE_CRASH_ROOT";
 /// No step has this many writes.
-const MOST_WRITES: u64 = 2_000;
+const MAX_WRITES: u64 = 2_000;
 
 /// Kills a recording at every write; the turn is recorded all the same, once.
 #[test]
 fn a_recording_killed_at_any_write_records_the_turn_once() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let is_complete = run(root.path(), "record", nth);
@@ -66,7 +66,7 @@ fn a_recording_killed_at_any_write_records_the_turn_once() {
 #[test]
 fn a_first_turn_killed_at_any_write_loses_nothing_that_is_committed() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         let project = root.path().join("project");
         prepare_repository(&project);
@@ -96,7 +96,7 @@ fn a_first_turn_killed_at_any_write_loses_nothing_that_is_committed() {
 #[test]
 fn an_undo_killed_at_any_write_is_done_or_not() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let project = root.path().join("project");
@@ -147,7 +147,7 @@ fn an_undo_killed_at_any_write_is_done_or_not() {
 #[test]
 fn a_workspace_whose_creation_is_killed_is_created_again() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let is_complete = run(root.path(), "workspace", nth);
@@ -173,7 +173,7 @@ fn a_workspace_whose_creation_is_killed_is_created_again() {
 #[test]
 fn a_commit_killed_at_any_write_is_made_up_for_by_the_next() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let all = changes(root.path(), Failpoint::default());
@@ -202,7 +202,7 @@ fn a_commit_killed_at_any_write_is_made_up_for_by_the_next() {
 #[test]
 fn an_apply_killed_at_any_write_is_done_or_not() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let project = root.path().join("project");

@@ -214,7 +214,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"Hello.","s
 "#;
 
 #[test]
-fn a_version_that_nobody_knows_is_tried_and_what_changed_is_named() {
+fn an_unknown_version_is_tried_and_its_changes_are_named() {
     let context =
         machine().own_program("claude", UNKNOWN_CLAUDE).env("ANTHROPIC_API_KEY", "hunter2");
     let shown = examine(&context, &["--agent", "claude"]);

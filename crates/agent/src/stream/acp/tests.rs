@@ -94,7 +94,7 @@ fn cached_tokens_are_counted_once_whether_they_are_part_of_the_input_or_not() {
 }
 
 #[test]
-fn unknown_updates_and_fields_of_other_types_are_tolerated_and_told_once() {
+fn unknown_updates_and_fields_of_other_types_are_tolerated_and_reported_once() {
     let updates = [
         json!({"sessionUpdate": "hologram", "x": 1}),
         json!({"sessionUpdate": "hologram"}),

@@ -23,14 +23,14 @@ const DIFF: usize = 1 << 16;
 /// The tool calls of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    calls: HashMap<String, Call>,
+    calls: HashMap<String, ToolCall>,
     /// The approximate memory of all calls.
     held: usize,
 }
 
 /// A tool call, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Call {
+pub(crate) struct ToolCall {
     id: String,
     name: Option<String>,
     title: Option<String>,
@@ -75,7 +75,7 @@ impl Tools {
     }
 
     /// Reads a call that a question is about, reports its start, and returns what is known about it.
-    pub fn ask(&mut self, described: &Value, sink: &mut Sink<'_>) -> Call {
+    pub fn ask(&mut self, described: &Value, sink: &mut Sink<'_>) -> ToolCall {
         self.with(described, |call| {
             call.start(sink);
             call.clone()
@@ -91,7 +91,7 @@ impl Tools {
 
     /// Reports the calls that were announced but never described.
     pub fn end(&mut self, sink: &mut Sink<'_>) {
-        let mut calls: Vec<&mut Call> =
+        let mut calls: Vec<&mut ToolCall> =
             self.calls.values_mut().filter(|call| !call.is_started).collect();
         calls.sort_by(|a, b| a.id.cmp(&b.id));
         for call in calls {
@@ -99,11 +99,11 @@ impl Tools {
         }
     }
 
-    fn with<R>(&mut self, described: &Value, act: impl FnOnce(&mut Call) -> R) -> R {
+    fn with<R>(&mut self, described: &Value, act: impl FnOnce(&mut ToolCall) -> R) -> R {
         let id = described["toolCallId"].as_str().unwrap_or_default();
         let known = self.calls.remove(id);
         let is_kept = known.is_some() || self.calls.len() < KEPT;
-        let mut call = known.unwrap_or_else(|| Call::new(id));
+        let mut call = known.unwrap_or_else(|| ToolCall::new(id));
         self.held -= call.held;
         call.held += weight(described);
         call.merge(described);
@@ -130,7 +130,7 @@ fn weight(value: &Value) -> usize {
     inside + size_of::<Value>()
 }
 
-impl Call {
+impl ToolCall {
     fn new(id: &str) -> Self {
         Self { id: id.to_owned(), ..Self::default() }
     }
