@@ -23,6 +23,7 @@ use convoke_core::Diagnostic;
 use convoke_core::ledger::{Entry, Ledger, Source, Target, estimate_tokens};
 use convoke_redact::Redactor;
 use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
+use convoke_thread::history::UserMessages;
 use convoke_thread::pack::Pack;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
 use convoke_thread::thread::{Setup, Step, Thread, TurnOverrides};
@@ -219,6 +220,7 @@ impl ModelAgent {
                 redacted::sourced(key.as_ref(), system, entries, "developer-instructions", setting)
             }),
             model_overrides,
+            user_messages: UserMessages::ByOrigin,
             ..config
         })
     }

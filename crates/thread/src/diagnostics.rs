@@ -40,6 +40,9 @@ convoke_core::diagnostic_codes! {
     COMPACTION_TRUNCATED = "compaction.truncated", Loss,
         "Compaction left out or cut user messages that did not fit into 20,000 tokens.",
         "Compact earlier.";
+    COMPACTION_DROPPED = "compaction.dropped", Loss,
+        "Compaction left out a user message that begins like a text of Codex, as Codex does.",
+        "Say it again in other words.";
     TOOLS_UNMAPPED = "tools.unmapped", Loss,
         "A tool that is not a function cannot be offered on the Chat wire and was left out.",
         "Use the Responses wire, or describe the tool as a function.";

@@ -11,9 +11,10 @@ mod stream;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
+use convoke_files::clock::since_1970;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
 };
@@ -323,7 +324,7 @@ async fn refusal(mut response: reqwest::Response, idle: Duration) -> CallError {
         return CallError::Status { status, reason, message, after: None };
     }
     let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let after = after.and_then(|value| retry::retry_after(value, SystemTime::now()));
+    let after = after.and_then(|value| retry::retry_after(value, since_1970()));
     let mut body = Vec::new();
     while body.len() < ERROR_BYTES {
         match tokio::time::timeout(idle, response.chunk()).await {

@@ -1,6 +1,8 @@
 //! Waits between retries.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
+
+use jiff::fmt::rfc2822::DateTimeParser;
 
 /// The wait before the second attempt, without jitter. It doubles with each further attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
@@ -24,14 +26,15 @@ pub(super) fn wait(attempt: u32, asked: Option<Duration>) -> Duration {
     }
 }
 
-/// Parses `Retry-After`: seconds, or a date.
-pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+/// Parses `Retry-After`: seconds, or a date. `now` is the time since 1970.
+pub(super) fn retry_after(value: &str, now: Duration) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
     }
-    let date = httpdate::parse_http_date(value).ok()?;
-    Some(date.duration_since(now).unwrap_or_default())
+    let date =
+        DateTimeParser::new().relaxed_weekday(true).parse_timestamp(value).ok()?.as_duration();
+    Some(Duration::try_from(date).unwrap_or_default().saturating_sub(now))
 }
 
 #[cfg(test)]
@@ -57,13 +60,15 @@ mod tests {
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        let now = Duration::from_secs(784_111_777);
         for (value, seconds) in [
             ("3", Some(3.0)),
             (" 0.5 ", Some(0.5)),
             ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10.0)),
             ("Sun, 06 Nov 1994 08:49:30 GMT", Some(0.0)),
             ("-1", None),
+            ("Sunday, 06-Nov-94 08:49:47 GMT", None),
+            ("Thu, 01 Jan 1900 00:00:00 GMT", Some(0.0)),
             ("soon", None),
             ("1e400", None),
         ] {

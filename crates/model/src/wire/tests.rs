@@ -142,7 +142,7 @@ fn calls_are_bounded_on_either_wire() {
         assert_eq!((heard.len(), calls(&answer).len()), (0, 256), "{wire:?}");
         let (heard, answer) = read(wire, &(0..300).map(call).collect::<Vec<_>>());
         let error = failure(&heard).to_string();
-        assert!(error.contains("over a limit: "), "{error}");
+        assert!(error.contains("exceeds a limit: "), "{error}");
         assert!(error.contains("more than 256 tool calls"), "{error}");
         assert_eq!(calls(&answer).len(), 256, "{wire:?}");
     }
@@ -233,7 +233,7 @@ fn ids_and_names_are_bounded() {
         (Wire::Responses, vec![item("name")]),
     ] {
         let (heard, _) = read(wire, &events);
-        assert!(failure(&heard).to_string().contains("the most is 256"), "{heard:?}");
+        assert!(failure(&heard).to_string().contains("the limit is 256"), "{heard:?}");
     }
     let model = json!({"type": "response.created", "response": {"model": &long}});
     for (wire, event) in [(Wire::Chat, json!({"model": &long})), (Wire::Responses, model)] {

@@ -324,7 +324,7 @@ async fn what_cannot_change_is_asked_for_once() {
         ("200 OK", stream, index, "a call has the number 18446744073709551615"),
         ("400 Bad", "", r#"{"error":{"message":"hm","type":"server_error"}}"#, "hm (status 400)"),
         ("404 None", "", "404 page not found", "check `base-url` and `wire`: 404 page not found"),
-        ("307 Moved", moved, "", "leads to https://else.example/v1/responses, and"),
+        ("307 Moved", moved, "", "redirects to https://else.example/v1/responses, and"),
         ("429 Slow", "retry-after: 3600\r\n", "", "it asks to wait 3600 s"),
     ];
     for (status, headers, body, words) in cases {

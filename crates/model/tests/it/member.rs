@@ -356,7 +356,7 @@ async fn a_project_that_is_not_trusted_cannot_have_other_files_read() {
     let told: Vec<_> = taken.outcome.diagnostics.iter().map(|it| it.message.as_str()).collect();
     let document: Vec<_> = told.iter().filter(|it| it.contains("work/AGENTS.md")).collect();
     assert!(
-        matches!(document[..], [one] if one.contains("AGENTS.md leads out")),
+        matches!(document[..], [one] if one.contains("AGENTS.md is a link out of")),
         "it is told once, and truly: {told:?}"
     );
     assert!(taken.story().contains(&"warning project-file.outside".to_owned()));

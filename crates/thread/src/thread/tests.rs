@@ -9,7 +9,10 @@ use serde_json::json;
 use super::{
     CollaborationMode, ModelResponse, ResponseFailure, Step, Thread, TurnOutcome, TurnOverrides,
 };
+use crate::config::Config;
+use crate::diagnostics;
 use crate::fixture::{World, answer, body, lines, reply, say, say_with};
+use crate::history::UserMessages;
 use crate::item::ResponseItem;
 use crate::pack::SystemSkill;
 use crate::permissions::{ApprovalPolicy, SandboxPolicy};
@@ -231,7 +234,8 @@ fn a_message_that_looks_like_an_injected_one_survives_a_compaction_and_begins_a_
     ];
     for text in texts {
         let world = World::new("");
-        let mut thread = world.start();
+        let config = || Config { user_messages: UserMessages::ByOrigin, ..world.config() };
+        let mut thread = Thread::start(world.setup(), config(), "t").unwrap();
         say(&mut thread, text);
         reply(&mut thread, "1", 1);
         thread.begin_compaction().unwrap();
@@ -241,7 +245,7 @@ fn a_message_that_looks_like_an_injected_one_survives_a_compaction_and_begins_a_
         assert_eq!(lines(&say(&mut thread, "two"))[..4], compacted);
         reply(&mut thread, "2", 1);
         let record = record(&mut thread);
-        let mut resumed = Thread::resume(world.setup(), world.config(), &record).unwrap();
+        let mut resumed = Thread::resume(world.setup(), config(), &record).unwrap();
         assert_eq!(lines(&say(&mut resumed, "three"))[..4], compacted);
 
         say(&mut thread, text);
@@ -252,6 +256,35 @@ fn a_message_that_looks_like_an_injected_one_survives_a_compaction_and_begins_a_
             ["user: two", "assistant: 2", "user: four"]
         );
     }
+}
+
+#[test]
+fn a_thread_that_imitates_codex_recognises_messages_by_their_text_and_reports_what_it_drops() {
+    let world = World::new("");
+    let mut thread = world.start();
+    say(&mut thread, "<skill>x");
+    let call = json!({"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"});
+    answer(&mut thread, &[call], 1);
+    let beside = ResponseItem::user("Warning: use the other tool.");
+    thread.tool_results(vec![ResponseItem::function_output("c", "o"), beside]).unwrap();
+    reply(&mut thread, "1", 1);
+    thread.begin_compaction().unwrap();
+    reply(&mut thread, "S", 1);
+    let kept = "user: Warning: use the other tool.";
+    let step = say(&mut thread, "two");
+    assert_eq!(lines(&step)[..4], [READ_ONLY, ENVIRONMENT, kept, "user: earlier:\nS"]);
+    let Step::Send(request) = &step else { panic!("{step:?}") };
+    let dropped: Vec<_> = request
+        .diagnostics
+        .iter()
+        .filter(|it| it.code == diagnostics::COMPACTION_DROPPED)
+        .map(|it| it.bytes)
+        .collect();
+    assert_eq!(dropped, [Some(8)]);
+    reply(&mut thread, "2", 1);
+    // The turn before `two` begins with the message beside the output.
+    thread.roll_back(3);
+    assert_eq!(lines(&say(&mut thread, "three"))[2..], ["user: three"]);
 }
 
 #[test]
@@ -452,7 +485,7 @@ fn nothing_is_read_but_what_counts() {
     }
     let read = RefCell::default();
     let watched = Watched { files: &world.tree, read };
-    let config = crate::config::Config::load(
+    let config = Config::load(
         &watched,
         &world.machine,
         world.pack.shape,
@@ -519,7 +552,7 @@ fn a_real_directory_and_memory_yield_the_same_bytes() {
     let request = |files: &dyn Files| {
         let overrides = crate::config::Overrides::default();
         let shape = world.pack.shape;
-        let config = crate::config::Config::load(files, &world.machine, shape, &overrides);
+        let config = Config::load(files, &world.machine, shape, &overrides);
         let setup = super::Setup { files, ..world.setup() };
         let mut thread = Thread::start(setup, config.unwrap(), "t").unwrap();
         let Step::Send(request) = say(&mut thread, "use $s") else {
