@@ -53,8 +53,8 @@ pub(crate) async fn serve(
 /// The state that all connections share: the script and the record.
 #[derive(Debug)]
 pub(crate) struct ServerState {
-    limits: Limits,
-    access: Access,
+    pub limits: Limits,
+    pub access: Access,
     refused: AtomicUsize,
     started: Instant,
     state: Mutex<State>,
@@ -87,14 +87,6 @@ impl ServerState {
             }),
             arrivals: watch::Sender::new(0),
         }
-    }
-
-    pub fn limits(&self) -> Limits {
-        self.limits
-    }
-
-    pub fn access(&self) -> &Access {
-        &self.access
     }
 
     pub fn refused(&self) -> usize {

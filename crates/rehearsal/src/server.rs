@@ -42,18 +42,18 @@ impl Rehearsal {
     /// Returns the address, `http://127.0.0.1:PORT/SECRET`, without a final slash. Requests without the secret are
     /// refused and not recorded.
     pub fn base_url(&self) -> String {
-        self.shared.access().base_url()
+        self.shared.access.base_url()
     }
 
     /// Returns the port of the server.
     pub fn port(&self) -> u16 {
-        self.shared.access().port()
+        self.shared.access.port()
     }
 
     /// Returns the address of the server as a proxy, with the secret. Requests to other hosts are refused and
     /// recorded.
     pub fn proxy_url(&self) -> String {
-        self.shared.access().proxy_url()
+        self.shared.access.proxy_url()
     }
 
     /// Returns the number of requests refused by the access control.
@@ -183,7 +183,7 @@ async fn accept(
     shared: Arc<ServerState>,
     mut stopped: watch::Receiver<Stop>,
 ) {
-    let limits = shared.limits();
+    let limits = shared.limits;
     // Dropping the set, when this task is aborted, aborts every connection.
     let mut connections = JoinSet::new();
     loop {

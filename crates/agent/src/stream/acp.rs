@@ -150,7 +150,7 @@ impl Acp {
     pub(crate) fn refuse(&mut self, call: &ToolCall, why: &str, sink: &mut Sink<'_>) {
         let message = format!("refused {}: {why}", call.summary());
         self.progress.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
-        self.end_refused(call.id(), sink);
+        self.end_refused(&call.id, sink);
     }
 
     /// Ends a tool call that was refused.

@@ -25,15 +25,15 @@ const DIFF: usize = 1 << 16;
 pub(super) struct Tools {
     calls: HashMap<String, ToolCall>,
     /// The approximate memory of all calls.
-    held: usize,
+    pub held: usize,
 }
 
 /// A tool call, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ToolCall {
-    id: String,
+    pub id: String,
     name: Option<String>,
-    title: Option<String>,
+    pub title: Option<String>,
     /// The protocol's kind: `read`, `edit`, `execute` and so on.
     pub kind: Option<String>,
     input: Option<Value>,
@@ -48,11 +48,6 @@ pub(crate) struct ToolCall {
 }
 
 impl Tools {
-    #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
-        self.held
-    }
-
     /// Returns whether an update begins or ends a call.
     pub fn is_step(&self, update: &Value) -> bool {
         let id = update["toolCallId"].as_str().unwrap_or_default();
@@ -207,11 +202,6 @@ impl ToolCall {
         self.content.iter().filter(|content| content["type"] == "diff")
     }
 
-    /// Returns the id of the call.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
     /// Returns the name of the tool, if the agent reports it.
     pub fn tool(&self) -> &str {
         self.name.as_deref().or(self.kind.as_deref()).unwrap_or("tool")
@@ -254,11 +244,6 @@ impl ToolCall {
             }
             _ => None,
         }
-    }
-
-    /// Returns the title.
-    pub fn title(&self) -> Option<&str> {
-        self.title.as_deref()
     }
 
     /// Returns the call in one line.

@@ -239,7 +239,7 @@ impl Server {
         if stored == Some(History::Repeat) {
             session.repeat(&self.output);
         }
-        let name = session.id().to_owned();
+        let name = session.id.clone();
         let result = if stored.is_none() { json!({ "sessionId": name }) } else { json!({}) };
         // Editors reject updates of a session before its response.
         self.output.respond(id, Ok(result));

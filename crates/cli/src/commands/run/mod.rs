@@ -409,7 +409,7 @@ impl Show {
 
     fn reached(&mut self, reached: &Reached) -> io::Result<()> {
         for diagnostic in reached.diagnostics() {
-            self.diagnostic(Some(reached.turn()), diagnostic)?;
+            self.diagnostic(Some(reached.turn), diagnostic)?;
         }
         match &mut self.form {
             OutputForm::Person(_) => Ok(()),

@@ -296,7 +296,7 @@ impl Session {
 
     fn question(&self, id: &Value, call: &ToolCall) -> PermissionQuestion {
         let is_titled = self.settings.title_is_command && call.kind.as_deref() == Some("execute");
-        let titled = call.title().filter(|_| is_titled).map(str::to_owned);
+        let titled = call.title.clone().filter(|_| is_titled);
         let command = call.command().or(titled);
         let paths = |is_meant: bool| {
             let paths = call.paths().filter(|_| is_meant).map(Path::to_owned);
