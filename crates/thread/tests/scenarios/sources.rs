@@ -68,9 +68,13 @@ impl Sources {
             settings.push(file.to_owned());
             said.insert(file.trim().to_owned());
         }
+        let mut configured = HashSet::new();
         for setting in settings.iter().filter_map(|text| text.parse::<toml::Table>().ok()) {
-            collect(&serde_json::to_value(setting).unwrap_or_default(), &mut said);
+            collect(&serde_json::to_value(setting).unwrap_or_default(), &mut configured);
         }
+        // Some settings are sent without their outer white space.
+        said.extend(configured.iter().map(|text| text.trim().to_owned()));
+        said.extend(configured);
         let mut frames = vec![
             format!("{}\n", pack.compaction.summary_prefix),
             pack.wrappers.turn_aborted.clone(),
