@@ -108,7 +108,7 @@ fn path_of(rule: &str) -> Option<&str> {
 }
 
 /// Splits a list of rules at commas and white space outside of parentheses.
-fn split_rules(list: &str) -> impl Iterator<Item = &str> {
+pub(super) fn split_rules(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_i64;
     let parts = list.split(move |character: char| {
         match character {

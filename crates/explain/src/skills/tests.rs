@@ -304,3 +304,35 @@ fn gemini_finds_no_skill_in_node_modules() {
     let own = report.skills.iter().filter(|it| it.path.is_some()).map(|it| &*it.name);
     assert_eq!(own.collect::<Vec<_>>(), ["one"]);
 }
+
+#[test]
+fn claude_lists_no_skill_without_the_tool_that_runs_them() {
+    let mut tree = tree();
+    skill(&mut tree, "/r/.claude/skills/one", "d");
+    let count = |tree: &MemoryTree, arguments: &[&str]| {
+        reported(tree, Edition::Claude325, arguments).skills.len()
+    };
+    let all = count(&tree, &[]);
+    assert!(all > 1);
+    let cases: [(&[&str], bool); 8] = [
+        (&["--tools", "Bash,Read"], false),
+        (&["--tools", ""], false),
+        (&["--tools", "Bash,Skill"], true),
+        (&["--tools", "Bash", "Skill"], true),
+        (&["--tools", "default"], true),
+        (&["--disallowedTools", "Skill"], false),
+        (&["--disallowedTools", "Skill(one)"], true),
+        (&["--disallowed-tools", "Bash,Skill"], false),
+    ];
+    for (arguments, is_listed) in cases {
+        let expected = if is_listed { all } else { 0 };
+        assert_eq!(count(&tree, arguments), expected, "{arguments:?}");
+    }
+    for (rule, is_listed) in
+        [("Skill", false), ("Skill(*)", false), ("*", false), ("skill", true), ("Skill(one)", true)]
+    {
+        let settings = format!(r#"{{"permissions": {{"deny": ["{rule}"]}}}}"#);
+        tree.write("/r/.claude/settings.json", settings);
+        assert_eq!(count(&tree, &[]), if is_listed { all } else { 0 }, "{rule}");
+    }
+}

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 
 use convoke_files::Files;
 
+use super::permissions::split_rules;
 use super::settings::{Layer, Settings};
+use crate::config;
 use crate::diagnostics;
 use crate::edition::Edition;
 use crate::report::AgentReport;
@@ -39,6 +41,8 @@ pub(super) struct SkillSettings {
     pub model: Option<String>,
     /// `env`.
     pub variables: Vec<(String, String)>,
+    /// Whether a permission rule denies the tool that runs skills.
+    pub is_denied: bool,
 }
 
 impl SkillSettings {
@@ -55,6 +59,8 @@ impl SkillSettings {
             pairs.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect::<Vec<_>>()
         };
         self.overrides.extend(pairs("skillOverrides"));
+        let denied = value.pointer("/permissions/deny").map(config::strings).unwrap_or_default();
+        self.is_denied |= denied.iter().any(|rule| is_the_tool(rule));
         self.variables.extend(pairs("env"));
         if let Some(off) = value.get("disableBundledSkills").and_then(serde_json::Value::as_bool) {
             self.without_bundled = off;
@@ -134,7 +140,7 @@ pub(super) fn explain(
     }
     add_other_names(&mut entries);
 
-    if let Some(switch) = switched_off(session) {
+    if let Some(switch) = switched_off(session, &settings.skills) {
         for entry in entries {
             if let Some(path) = entry.skill.path {
                 let rule = SkillRule::SwitchedOff(switch.to_owned());
@@ -155,10 +161,32 @@ pub(super) fn explain(
     report.skills_omitted = omitted;
 }
 
-fn switched_off(session: &Session) -> Option<&'static str> {
+/// Returns what keeps the list of skills out of the request. Without the tool that runs skills there is no list.
+fn switched_off(session: &Session, settings: &SkillSettings) -> Option<&'static str> {
     let arguments = ["--disable-slash-commands", "--bare", "--safe-mode"];
-    let given = arguments.into_iter().find(|it| session.has_argument(it));
-    given.or_else(|| session.is_on("CLAUDE_CODE_SIMPLE").then_some("CLAUDE_CODE_SIMPLE"))
+    if let Some(given) = arguments.into_iter().find(|it| session.has_argument(it)) {
+        return Some(given);
+    }
+    let lists = |option: &'static str, is_it: fn(&str) -> bool| {
+        session.all_values(option).into_iter().flat_map(split_rules).any(is_it)
+    };
+    let has_tools = lists("--tools", |tool| tool == TOOL || tool == "default");
+    match () {
+        () if session.is_on("CLAUDE_CODE_SIMPLE") => Some("CLAUDE_CODE_SIMPLE"),
+        () if settings.is_denied => Some("a rule of permissions.deny"),
+        () if lists("--disallowedTools", is_the_tool) => Some("--disallowedTools"),
+        () if lists("--disallowed-tools", is_the_tool) => Some("--disallowed-tools"),
+        () if !session.all_values("--tools").is_empty() && !has_tools => Some("--tools"),
+        () => None,
+    }
+}
+
+/// The tool that runs skills.
+const TOOL: &str = "Skill";
+
+/// Returns whether a permission rule is about the tool that runs skills, whatever the skill.
+fn is_the_tool(rule: &str) -> bool {
+    matches!(rule.trim(), TOOL | "Skill(*)" | "*")
 }
 
 fn entry(candidate: Candidate, is_name_only: bool, edition: Edition, limits: &Limits) -> Entry {
