@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
 use convoke_agent::Vendor;
+use convoke_explain::{Edition, LoadReason, Session, explain};
 use convoke_files::json::without_comments;
 use convoke_files::{Disk, FileKind, Files};
 use serde_json::Value;
@@ -97,10 +98,37 @@ pub(super) fn copy_configuration(
     }
     if vendor == Vendor::Claude {
         copy_claude_state(from, to)?;
+        copy_imports(from, to, cwd, &mut budget)?;
     }
     let plugins = from.directory.join("plugins");
     let is_left = vendor == Vendor::Claude && plugins.join("installed_plugins.json").is_file();
     Ok(is_left.then_some(plugins).into_iter().collect())
+}
+
+/// Copies the files of the home directory that instructions import: Claude Code looks for `~` in its own home.
+fn copy_imports(
+    from: &UserHome,
+    to: &Path,
+    cwd: &Path,
+    budget: &mut Budget,
+) -> Result<(), HomeError> {
+    let mut session = Session::new(cwd, &from.home);
+    if let (Some(name), Some(directory)) =
+        (Vendor::Claude.facts().directory_variable, from.directory.to_str())
+    {
+        session.variables.insert(name.to_owned(), directory.to_owned());
+    }
+    let explained = explain(&Disk, &session, &[Edition::Claude325]).agents;
+    for file in explained.into_iter().flat_map(|agent| agent.loaded) {
+        let is_import = matches!(file.why, LoadReason::Import { .. });
+        let is_elsewhere = file.path.starts_with(cwd) || file.path.starts_with(&from.directory);
+        if let (true, false, Ok(below)) =
+            (is_import, is_elsewhere, file.path.strip_prefix(&from.home))
+        {
+            copy(&file.path, &to.join(below), budget)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether the home itself belongs to the project, so that Codex finds the user's skills there too. It recognises
@@ -326,6 +354,25 @@ mod tests {
         let there = |path: &str| to.path().join(".claude").join(path).exists();
         assert!(there("projects/-p/memory/MEMORY.md") && !there("projects/-p/session.jsonl"));
         assert!(!there("projects/-other") && !there(".credentials.json"));
+    }
+
+    #[test]
+    fn files_of_the_home_directory_that_claudes_instructions_import_are_copied() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        write(
+            from.path(),
+            &[
+                (".claude/CLAUDE.md", "Read @~/notes/a.md and @~/missing.md."),
+                ("notes/a.md", "a, see @b.md"),
+                ("notes/b.md", "b"),
+                ("notes/c.md", "c"),
+            ],
+        );
+        let user = UserHome::below(Vendor::Claude, from.path());
+        copy_configuration(Vendor::Claude, &user, to.path(), Path::new("/p")).unwrap();
+        let there = |path: &str| to.path().join(path).exists();
+        assert!(there(".claude/CLAUDE.md") && there("notes/a.md") && there("notes/b.md"));
+        assert!(!there("notes/c.md"));
     }
 
     #[test]

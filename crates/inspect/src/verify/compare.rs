@@ -154,11 +154,12 @@ impl fmt::Display for Difference {
 /// The minimum length of a text; shorter ones occur in many places by accident.
 const MIN_TEXT_BYTES: usize = 12;
 
-/// Compares a request with an explanation.
+/// Compares a request with an explanation for a user's home.
 pub(super) fn differences(
     report: &AgentReport,
     parts: &[Part],
     files: &dyn Files,
+    home: &Path,
 ) -> Vec<Difference> {
     let texts = parts.iter().filter(|part| part.kind != PartKind::Tool);
     let mut request = Request::new(texts.map(|part| part.text.as_str()).collect());
@@ -197,6 +198,11 @@ pub(super) fn differences(
     for file in &report.ignored {
         // The text of these is in the request under another path.
         if matches!(file.rule, Rule::Duplicate(_) | Rule::Copy(_)) {
+            continue;
+        }
+        // The program was run with a copy of the home, which a pattern with the path of the home does not match.
+        let home = home.to_string_lossy();
+        if matches!(&file.rule, Rule::Excluded(pattern) if pattern.contains(&*home)) {
             continue;
         }
         let text = text(files, &file.path);
@@ -312,7 +318,7 @@ mod tests {
         tree.write("/repo/sub/CLAUDE.md", "Rules for somebody else.\n");
         let session = Session::new("/repo/sub", "/home/me");
         let report = explain(&tree, &session, &[Edition::Codex0166]).agents.remove(0);
-        let found = differences(&report, &[part(request)], &tree);
+        let found = differences(&report, &[part(request)], &tree, Path::new("/home/me"));
         found.iter().map(ToString::to_string).collect()
     }
 
@@ -320,6 +326,23 @@ mod tests {
     fn a_request_with_what_was_explained_has_no_difference() {
         let request = "<INSTRUCTIONS>\nRules of the repository.\n\n\nRules of the sub directory.\n\n</INSTRUCTIONS>";
         assert_eq!(compare(request), [""; 0]);
+    }
+
+    #[test]
+    fn a_pattern_with_the_path_of_the_home_is_not_compared() {
+        let mut tree = MemoryTree::default();
+        let settings = r#"{"claudeMdExcludes": ["/home/me/**"]}"#;
+        tree.write("/home/me/.claude/settings.json", settings);
+        tree.write("/home/me/.claude/CLAUDE.md", "Rules of the user.\n");
+        tree.create_directory("/repo");
+        let session = Session::new("/repo", "/home/me");
+        let mut report = explain(&tree, &session, &[Edition::Claude197]).agents.remove(0);
+        report.skills.clear();
+        assert_eq!(report.ignored.len(), 1);
+        let parts = [part("Rules of the user.")];
+        assert_eq!(differences(&report, &parts, &tree, &session.home), []);
+        let elsewhere = Path::new("/home/other");
+        assert_eq!(differences(&report, &parts, &tree, elsewhere).len(), 1);
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub async fn verify(
     let report = report.ok_or(CaptureError::NotInstalled(vendor))?;
     let (version, differences) = match measured {
         Ok(measured) => {
-            let differences = compare::differences(&report, &measured.parts, &Disk);
+            let differences = compare::differences(&report, &measured.parts, &Disk, &session.home);
             (measured.program.version, differences)
         }
         Err(CaptureError::NoCall { output, .. } | CaptureError::WentPast { output }) => {

@@ -16,6 +16,8 @@ pub(super) fn differences(report: &AgentReport, texts: &[&str]) -> Vec<Differenc
     let mut listed = listed(report, texts);
     let mut differences = Vec::new();
     let mut before: Option<usize> = None;
+    let table = table_bytes(texts);
+    let is_cut = report.skills.iter().any(|skill| !skill.whole);
     for skill in &report.skills {
         let Some(at) =
             listed.iter().position(|it| it.as_ref().is_some_and(|it| is_same(it, skill)))
@@ -28,7 +30,12 @@ pub(super) fn differences(report: &AgentReport, texts: &[&str]) -> Vec<Differenc
         let is_right = match &skill.text {
             // The program may add a note of its own.
             Some(text) if text.trim().is_empty() => arrived == 0,
-            Some(text) => found.description.trim().starts_with(text.trim()),
+            Some(text) => {
+                let (arrived, text) = (found.description.trim(), text.trim());
+                let is_shorter =
+                    is_cut && text.starts_with(arrived) && text.len() - arrived.len() <= table;
+                arrived.starts_with(text) || is_shorter
+            }
             // Of a text inside the program only the length is known; the mark of a cut may follow.
             None => (0..=MARK).contains(&arrived.saturating_sub(skill.description_bytes_loaded)),
         };
@@ -48,6 +55,13 @@ pub(super) fn differences(report: &AgentReport, texts: &[&str]) -> Vec<Differenc
     differences
         .extend(unexplained.map(|it| Difference::SkillUnexplained { name: it.name.to_owned() }));
     differences
+}
+
+/// Returns the bytes of Codex's table of roots. It takes part of the budget, and has the paths of the private home: so many
+/// bytes may be missing of a description that is cut.
+fn table_bytes(texts: &[&str]) -> usize {
+    let lines = texts.iter().flat_map(|text| text.lines());
+    lines.filter(|line| line.starts_with("- `r") && line.contains("` = `/")).map(str::len).sum()
 }
 
 /// The bytes of the longest mark of a cut.
@@ -155,6 +169,19 @@ mod tests {
         assert_eq!(compare(Edition::Codex0166, codex), [""; 0]);
         let gemini = "<skill>\n<name>two</name>\n<description>Second.</description>\n</skill>\n<skill><name>one</name><description>First: a <skill>.</description></skill>";
         assert_eq!(compare(Edition::Gemini, gemini), [""; 0]);
+    }
+
+    #[test]
+    fn the_table_of_roots_may_shorten_a_description_that_is_cut() {
+        let mut report = report(Edition::Codex0166);
+        let list =
+            "- one: First: a <skill>. (file: r0/one/SKILL.md)\n- two: Sec (file: r0/two/SKILL.md)";
+        let table = "- `r0` = `/private/home/.codex/skills`\n";
+        let compare = |report: &AgentReport, text: &str| differences(report, &[text]).len();
+        assert_eq!(compare(&report, &format!("{table}{list}")), 1);
+        report.skills[0].whole = false;
+        assert_eq!(compare(&report, &format!("{table}{list}")), 0);
+        assert_eq!(compare(&report, list), 1);
     }
 
     #[test]
