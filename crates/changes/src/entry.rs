@@ -15,7 +15,7 @@ use rustix::fs::{
 };
 
 use crate::change::FileMode;
-use crate::manifest::MODE_BITS;
+use crate::manifest::{MODE_BITS, Stamp};
 use crate::tree_path::TreePath;
 
 /// The flags of a descriptor that only names a directory.
@@ -78,6 +78,7 @@ impl<'a> Entries<'a> {
 pub(crate) struct Found {
     pub is_directory: bool,
     pub mode: FileMode,
+    pub stamp: Stamp,
 }
 
 impl Entry {
@@ -119,7 +120,8 @@ impl Entry {
     pub(crate) fn found(&self) -> io::Result<Found> {
         let stat = statat(&self.parent, self.name(), AtFlags::SYMLINK_NOFOLLOW)?;
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        Ok(Found { is_directory, mode: FileMode::from(stat.st_mode) & MODE_BITS })
+        let mode = FileMode::from(stat.st_mode) & MODE_BITS;
+        Ok(Found { is_directory, mode, stamp: Stamp::of_stat(&stat) })
     }
 
     /// Opens a regular file to read it. Fails if something else has taken its place; nothing is waited for.
@@ -163,8 +165,8 @@ impl Entry {
         Ok(chmod(format!("/proc/self/fd/{}", named.as_raw_fd()), mode)?)
     }
 
-    /// Moves a staged file here, by a copy beside it if the file systems differ.
-    pub(crate) fn replace_by(&self, staged: &Path, number: usize) -> io::Result<()> {
+    /// Moves a staged file here, by a copy of another name beside it if the file systems differ.
+    pub(crate) fn replace_by(&self, staged: &Path, beside: &Path) -> io::Result<()> {
         if let Ok(replaced) = self.open_file()
             && has_attributes(&replaced)
             && let Ok(staged) =
@@ -174,20 +176,19 @@ impl Entry {
         }
         match renameat(CWD, staged, &self.parent, self.name()) {
             Err(rustix::io::Errno::XDEV) => {
-                let beside = Path::new(".convoke-undo").with_extension(number.to_string());
-                let _ = unlinkat(&self.parent, &beside, AtFlags::empty());
+                let _ = unlinkat(&self.parent, beside, AtFlags::empty());
                 if staged.is_symlink() {
-                    symlinkat(fs::read_link(staged)?, &self.parent, &beside)?;
+                    symlinkat(fs::read_link(staged)?, &self.parent, beside)?;
                 } else {
                     let mut from = File::open(staged)?;
                     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-                    let to = openat(&self.parent, &beside, flags, Mode::from_raw_mode(0o600))?;
+                    let to = openat(&self.parent, beside, flags, Mode::from_raw_mode(0o600))?;
                     let mut to = File::from(to);
                     io::copy(&mut from, &mut to)?;
                     to.set_permissions(from.metadata()?.permissions())?;
                     keep_attributes(&from, &to);
                 }
-                renameat(&self.parent, &beside, &self.parent, self.name())?;
+                renameat(&self.parent, beside, &self.parent, self.name())?;
                 fs::remove_file(staged)
             }
             moved => Ok(moved?),
@@ -250,7 +251,7 @@ mod tests {
         assert!(Entry::create(&root, &path).is_err());
         let linked = Entry::open(&root, &TreePath::new("d")).unwrap();
         assert!(linked.set_directory_mode(0o777).is_err());
-        entry.replace_by(&staged, 1).unwrap();
+        entry.replace_by(&staged, Path::new("beside")).unwrap();
         assert_eq!(fs::read_to_string(root.join("away/x")).unwrap(), "ours");
         assert_eq!(fs::read_to_string(outside.join("x")).unwrap(), "theirs");
     }

@@ -2,13 +2,15 @@
 //!
 //! First everything is prepared beside the directory: the journal names the changes and a staging directory
 //! holds the files to restore. A crash up to here changes nothing. Then the journal is committed, and from
-//! there on every process that opens the store completes it before anything else.
+//! there on every process that opens the store completes it before anything else. Each file is compared once more
+//! before it is replaced or removed: if something else has changed it meanwhile, the changes that were made are
+//! reverted.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, Permissions};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use convoke_files::limit::FileKind;
@@ -20,7 +22,7 @@ use crate::content::{batches, read};
 use crate::entry::{Entries, Entry, Found};
 use crate::error::ChangesError;
 use crate::git::Deadline;
-use crate::manifest::MODE_BITS;
+use crate::manifest::{MODE_BITS, Stamp};
 use crate::record::{Record, write_whole};
 use crate::store::Place;
 use crate::tree_path::TreePath;
@@ -52,7 +54,11 @@ impl Journal {
         {
             return Err(ChangesError::io(&path.under(&place.directory))(error));
         }
-        let staging = staging(place)?;
+        let staging = staging(place, &record);
+        if fs::symlink_metadata(&staging).is_ok() && !staging.starts_with(&place.store) {
+            let exists = io::Error::from(io::ErrorKind::AlreadyExists);
+            return Err(ChangesError::io(&staging)(exists));
+        }
         let modes = modes_after(place, &record.changes);
         let journal = Self { record, staging, modes };
         let path = path(place);
@@ -66,14 +72,42 @@ impl Journal {
         staged.map(|()| journal)
     }
 
-    /// Commits the journal, makes its changes, and stores the record.
+    /// Commits the journal, makes its changes, and stores the record. Fails without a change if files changed since the
+    /// changes were planned.
     pub(crate) fn run(self, place: &Place) -> Result<Record, ChangesError> {
+        let expected = match self.expected(place) {
+            Ok(expected) => expected,
+            Err(error) => {
+                self.clear(place);
+                return Err(error);
+            }
+        };
         write_whole(&committed(place), b"", place.failpoint())?;
-        if let Err(error) = self.make(place, &self.record.changes) {
+        if let Err(error) = self.make(place, &self.record.changes, Some(&expected)) {
             self.roll_back(place)?;
             return Err(error);
         }
         self.complete(place)
+    }
+
+    /// Returns the stamps of the files to replace or remove. Staging them may have taken long, so that they are compared
+    /// again.
+    fn expected(&self, place: &Place) -> Result<Stamps, ChangesError> {
+        let changes = &self.record.changes;
+        let stamp = |path: &TreePath| {
+            let metadata = fs::symlink_metadata(path.under(&place.directory)).ok()?;
+            let is_file = !metadata.is_dir();
+            is_file.then(|| (path.clone(), Stamp::from_metadata(&metadata)))
+        };
+        let expected = changes.iter().filter_map(|change| stamp(&change.path)).collect();
+        let now = nodes(place, changes.iter().map(|it| &it.path), Deadline::of_command())?;
+        let is_changed = |change: &&Change| {
+            let found = now.get(&change.path).and_then(Option::as_ref);
+            !matches(found, change.before.as_ref())
+        };
+        let changed = changes.iter().filter(is_changed);
+        let paths: Vec<TreePath> = changed.map(|change| change.path.clone()).collect();
+        if paths.is_empty() { Ok(expected) } else { Err(ChangesError::Conflicts { paths }) }
     }
 
     /// Stores the record and the new state, and removes the journal.
@@ -88,6 +122,9 @@ impl Journal {
         if !is_stored {
             records.add(&mut record)?;
         }
+        // It may be in the directory, which is recorded without it.
+        let _ = fs::remove_dir_all(&self.staging);
+        place.failpoint().reach();
         let last = place.load()?;
         let state = place.record_written(&last, &self.record.changes)?;
         place.save(&state)?;
@@ -104,24 +141,36 @@ impl Journal {
         let _ = fs::remove_file(committed(place));
     }
 
-    /// Reverts the changes after one of them failed.
+    /// Reverts the changes that were made before one failed. What was not changed, or is somebody else's, is not touched.
     fn roll_back(&self, place: &Place) -> Result<(), ChangesError> {
-        let reversed: Vec<Change> = self.record.changes.iter().map(Change::reversed).collect();
-        let _ = fs::remove_dir_all(&self.staging);
-        fs::create_dir_all(&self.staging).map_err(ChangesError::io(&self.staging))?;
+        let changes = &self.record.changes;
+        let now = nodes(place, changes.iter().map(|it| &it.path), Deadline::of_command())?;
+        let is_made = |change: &&Change| {
+            let found = now.get(&change.path).and_then(Option::as_ref);
+            // The modes of directories are set in the end.
+            let is_directory = matches!(found, Some(Node::Directory { .. }));
+            is_directory || matches(found, change.after.as_ref())
+        };
+        let reversed: Vec<Change> = changes.iter().filter(is_made).map(Change::reversed).collect();
         self.stage(place, &reversed)?;
         let back = Self {
             record: self.record.clone(),
             staging: self.staging.clone(),
             modes: modes_after(place, &reversed),
         };
-        back.make(place, &reversed)?;
+        back.make(place, &reversed, None)?;
         self.clear(place);
         Ok(())
     }
 
-    /// Writes the files to restore into the staging directory.
+    /// Writes the files to restore into the staging directory, a new one.
     fn stage(&self, place: &Place, changes: &[Change]) -> Result<(), ChangesError> {
+        let _ = fs::remove_dir_all(&self.staging);
+        let parent = self.staging.parent().unwrap_or(&self.staging);
+        let created = fs::create_dir_all(parent)
+            .and_then(|()| DirBuilder::new().mode(OWNER_ALL).create(&self.staging));
+        created.map_err(ChangesError::io(&self.staging))?;
+        place.failpoint().reach();
         let wanted: Vec<(usize, &Node, Oid)> = changes
             .iter()
             .enumerate()
@@ -154,13 +203,23 @@ impl Journal {
         Ok(())
     }
 
-    /// Applies changes: removes entries, creates directories, then moves the staged files into place.
-    fn make(&self, place: &Place, changes: &[Change]) -> Result<(), ChangesError> {
+    /// Applies changes: removes entries, creates directories, then moves the staged files into place. Fails at a file that
+    /// is not one of the expected ones.
+    fn make(
+        &self,
+        place: &Place,
+        changes: &[Change],
+        expected: Option<&Stamps>,
+    ) -> Result<(), ChangesError> {
         let root = &place.directory;
         if changes.iter().any(|change| change.after.is_some()) {
             fs::create_dir_all(root).map_err(ChangesError::io(root))?;
         }
-        open_directories(root, changes)?;
+        open_directories(place, changes)?;
+        let is_expected = |path: &TreePath, found: &Found| {
+            found.is_directory || expected.is_none_or(|it| it.get(path) == Some(&found.stamp))
+        };
+        let changed = |path: &TreePath| ChangesError::Conflicts { paths: vec![path.clone()] };
         let by_depth = |change: &&(usize, &Change)| change.1.path.depth();
         let mut numbered: Vec<(usize, &Change)> = changes.iter().enumerate().collect();
         numbered.sort_by_key(|change| std::cmp::Reverse(by_depth(&change)));
@@ -175,6 +234,9 @@ impl Journal {
                 Some(_) => found.is_directory,
             };
             if goes {
+                if !is_expected(&change.path, &found) {
+                    return Err(changed(&change.path));
+                }
                 let is_leftover = found.is_directory && change.after.is_none();
                 match entry.remove(found) {
                     // A directory that holds something else stays.
@@ -203,9 +265,13 @@ impl Journal {
             if fs::symlink_metadata(&staged).is_err() {
                 continue;
             }
-            let entry = entries.create(&change.path);
-            let moved = entry.and_then(|entry| entry.replace_by(&staged, *number));
-            moved.map_err(ChangesError::io(&change.path.under(root)))?;
+            let at = change.path.under(root);
+            let entry = entries.create(&change.path).map_err(ChangesError::io(&at))?;
+            if entry.found().is_ok_and(|found| !is_expected(&change.path, &found)) {
+                return Err(changed(&change.path));
+            }
+            let beside = format!("{}.{number}", hidden_name(&self.record));
+            entry.replace_by(&staged, Path::new(&beside)).map_err(ChangesError::io(&at))?;
             place.failpoint().reach();
         }
         place.changes.progress.report(2 * numbered.len(), 2 * numbered.len());
@@ -272,7 +338,10 @@ impl Place {
             .iter()
             .map(|change| if is_ours(change) { change.clone() } else { unchanged(change) })
             .collect();
-        journal.make(self, &ours)?;
+        if let Err(error) = journal.make(self, &ours, None) {
+            journal.roll_back(self)?;
+            return Err(error);
+        }
         let others = journal.record.changes.iter().filter(|change| !is_ours(change));
         let left_alone = others.map(|change| change.path.clone()).collect();
         journal.record.changes.retain(|change| is_ours(change));
@@ -319,21 +388,25 @@ fn committed(place: &Place) -> PathBuf {
     place.store.join("journal/committed")
 }
 
-/// Creates an empty staging directory on the file system of the directory: in the store if that is on the
-/// same one.
-fn staging(place: &Place) -> Result<PathBuf, ChangesError> {
+/// The stamps of files and links.
+type Stamps = HashMap<TreePath, Stamp>;
+
+/// Returns the staging directory, which is on the file system of the directory: in the store if that is on the same one.
+fn staging(place: &Place, record: &Record) -> PathBuf {
     let device = |path: &Path| {
         let mut found = path.ancestors().filter_map(|at| fs::metadata(at).ok());
         found.next().map(|metadata| metadata.dev())
     };
-    let staging = if device(&place.store) == device(&place.directory) {
+    if device(&place.store) == device(&place.directory) {
         place.store.join("journal/staging")
     } else {
-        place.directory.join(".convoke-undo")
-    };
-    let _ = fs::remove_dir_all(&staging);
-    fs::create_dir_all(&staging).map_err(ChangesError::io(&staging))?;
-    Ok(staging)
+        place.directory.join(hidden_name(record))
+    }
+}
+
+/// Returns a name for temporary files in the directory, which nothing else has.
+fn hidden_name(record: &Record) -> String {
+    format!(".convoke-undo-{}", record.at)
 }
 
 /// Returns the modes that directories have after some changes: those that change, and those of entries
@@ -358,7 +431,8 @@ fn modes_after(place: &Place, changes: &[Change]) -> Vec<(TreePath, FileMode)> {
 }
 
 /// Makes the directories of changed entries writable; their modes are set at the end.
-fn open_directories(root: &Path, changes: &[Change]) -> Result<(), ChangesError> {
+fn open_directories(place: &Place, changes: &[Change]) -> Result<(), ChangesError> {
+    let root = &place.directory;
     let parents: BTreeSet<TreePath> =
         changes.iter().flat_map(|change| change.path.ancestors()).collect();
     for path in parents {
@@ -366,6 +440,7 @@ fn open_directories(root: &Path, changes: &[Change]) -> Result<(), ChangesError>
         if found.mode & OWNER_ALL != OWNER_ALL {
             let set = entry.set_directory_mode(found.mode | OWNER_ALL);
             set.map_err(ChangesError::io(&path.under(root)))?;
+            place.failpoint().reach();
         }
     }
     Ok(())

@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use convoke_files::limit::FileKind;
+use convoke_files::{Disk, Files as _};
 
 use crate::change::{Content, Oid};
 use crate::error::ChangesError;
@@ -60,7 +63,8 @@ impl Changes {
         }
         let entries = manifests.iter().flat_map(Manifest::files);
         needed.extend(entries.filter_map(|(_, entry)| Content::stored(entry.content)));
-        remove_loose(&place, &needed)
+        remove_loose(&place, &needed)?;
+        remove_packs(&place, &needed)
     }
 
     fn sessions(&self) -> Result<Vec<SessionRecords>, ChangesError> {
@@ -80,7 +84,7 @@ impl Changes {
     }
 }
 
-/// Removes loose objects that are not needed. Packs hold large files and stay.
+/// Removes loose objects that are not needed, and what killed processes left beside them.
 fn remove_loose(place: &Place, needed: &HashSet<Oid>) -> Result<(), ChangesError> {
     for byte in 0..=u8::MAX {
         let directory = place.git.repository.join(format!("objects/{byte:02x}"));
@@ -93,4 +97,44 @@ fn remove_loose(place: &Place, needed: &HashSet<Oid>) -> Result<(), ChangesError
         }
     }
     Ok(())
+}
+
+/// Removes the packs that have no object which is needed, and what killed processes left beside them. Files over a
+/// megabyte are in packs, one for each process that stored some.
+fn remove_packs(place: &Place, needed: &HashSet<Oid>) -> Result<(), ChangesError> {
+    let directory = place.git.repository.join("objects/pack");
+    let paths = fs::read_dir(&directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let paths: Vec<PathBuf> = paths.collect();
+    let mut removed = Vec::new();
+    for path in &paths {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        if name.starts_with(b"tmp_") {
+            removed.push(path);
+        } else if name.ends_with(b".idx") && is_unneeded(path, needed) {
+            let is_of_pack = |other: &&PathBuf| other.file_stem() == path.file_stem();
+            // Without its index, a pack is none.
+            removed.push(path);
+            removed.extend(paths.iter().filter(is_of_pack).filter(|other| *other != path));
+        }
+    }
+    for path in removed {
+        fs::remove_file(path).map_err(ChangesError::io(path))?;
+    }
+    Ok(())
+}
+
+/// Returns whether the index of a pack has no object that is needed. One that cannot be read may have any.
+fn is_unneeded(index: &Path, needed: &HashSet<Oid>) -> bool {
+    let Ok(bytes) = Disk.read(index, FileKind::Record) else { return false };
+    packed(&bytes).is_some_and(|oids| !oids.iter().any(|oid| needed.contains(oid)))
+}
+
+/// Parses the names of objects in the index of a pack, of version 2.
+fn packed(bytes: &[u8]) -> Option<Vec<Oid>> {
+    const HEADER: &[u8] = b"\xfftOc\0\0\0\x02";
+    const COUNTS: usize = 256 * 4;
+    let rest = bytes.strip_prefix(HEADER)?;
+    let count = rest.get(COUNTS - 4..COUNTS)?.try_into().ok().map(u32::from_be_bytes)?;
+    let names = rest.get(COUNTS..)?.get(..usize::try_from(count).ok()?.checked_mul(20)?)?;
+    names.chunks_exact(20).map(|name| name.try_into().ok().map(Oid)).collect()
 }

@@ -13,10 +13,10 @@ use crate::tree_path::TreePath;
 
 /// The characters of a commit's name in messages.
 const SHORT_NAME: usize = 7;
-/// The patterns that a message names.
-const NAMED_PATTERNS: usize = 5;
+/// The patterns or working trees that a message names.
+const LISTED_NAMES: usize = 5;
 
-/// The branch and the stash of a repository.
+/// The branch, the stash and the working trees of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepositoryState {
     /// The checked out branch as a full reference, or the name of a commit.
@@ -31,6 +31,9 @@ pub struct RepositoryState {
     /// The directory of the repository, which a file `.git` may name.
     #[serde(default)]
     pub directory: PathBuf,
+    /// The names of its other working trees, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worktrees: Vec<String>,
 }
 
 /// The changes of a turn to the repository around its directory.
@@ -113,13 +116,23 @@ impl RepositoryState {
             log.map_or(1, |log| log.trim_ascii_end().split(|&byte| byte == b'\n').count() as u64)
         });
         let directory = directories.own.clone();
+        let worktrees = worktrees(&directories.common);
         if let Some(branch) = head.trim().strip_prefix("ref:") {
             let (head, commit) = (branch.trim().to_owned(), resolve(branch.trim()));
-            return Some(Self { head, commit, stash, stashes, directory });
+            return Some(Self { head, commit, stash, stashes, directory, worktrees });
         }
-        let commit = head.trim().to_owned();
-        Some(Self { head: commit.clone(), commit: Some(commit), stash, stashes, directory })
+        let (head, commit) = (head.trim().to_owned(), Some(head.trim().to_owned()));
+        Some(Self { head, commit, stash, stashes, directory, worktrees })
     }
+}
+
+/// Returns the names of the working trees that `git worktree add` made, sorted.
+fn worktrees(common: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+    let names = entries.map(|entry| TreePath::new(entry.file_name().into_encoded_bytes()));
+    let mut names: Vec<String> = names.map(|name| name.to_string()).collect();
+    names.sort_unstable();
+    names
 }
 
 fn head_log(state: &RepositoryState) -> PathBuf {
@@ -204,17 +217,37 @@ impl fmt::Display for RepositoryChange {
                 separator = "; ";
             }
         }
+        let trees = [
+            ("new working trees", new_names(&before.worktrees, &after.worktrees)),
+            ("no longer the working trees", new_names(&after.worktrees, &before.worktrees)),
+        ];
+        for (what, names) in trees.iter().filter(|(_, names)| !names.is_empty()) {
+            write!(f, "{separator}the repository of {root} has {what} {}", listed(names))?;
+            separator = "; ";
+        }
         if !self.ignored.is_empty() {
-            let named = self.ignored.iter().take(NAMED_PATTERNS).map(String::as_str);
-            let named = named.collect::<Vec<_>>().join(", ");
-            let count = self.ignored.len().saturating_sub(NAMED_PATTERNS);
-            let more = if count > 0 { format!(" and {count} more") } else { String::new() };
+            let ignored: Vec<&str> = self.ignored.iter().map(String::as_str).collect();
             write!(
                 f,
-                "{separator}the repository of {root} ignores more files, by `info/exclude` or `core.excludesFile`: {named}{more}"
+                "{separator}the repository of {root} ignores more files, by `info/exclude` or `core.excludesFile`: {}",
+                listed(&ignored)
             )?;
         }
         Ok(())
+    }
+}
+
+/// Returns the names that an earlier list does not have.
+fn new_names<'a>(earlier: &[String], names: &'a [String]) -> Vec<&'a str> {
+    names.iter().filter(|name| !earlier.contains(name)).map(String::as_str).collect()
+}
+
+/// Returns the first of some names, and the number of the others.
+fn listed(names: &[&str]) -> String {
+    let named = names[..names.len().min(LISTED_NAMES)].join(", ");
+    match names.len().saturating_sub(LISTED_NAMES) {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 

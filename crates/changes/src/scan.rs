@@ -6,12 +6,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use convoke_files::clock::since_1970;
+use convoke_files::{Disk, Files as _};
 use sha2::{Digest as _, Sha256};
 
 use crate::change::Content;
@@ -34,6 +35,8 @@ pub(crate) struct Scan<'a> {
     pub(crate) deadline: Deadline,
     /// A private directory for temporary files.
     pub(crate) scratch: &'a Path,
+    /// Convoke's data directory. It is not recorded where it lies in the directory.
+    pub(crate) data: &'a Path,
     /// The patterns outside the working tree before a turn. At its end, what it created and ignored itself is recorded.
     pub(crate) earlier_patterns: Option<&'a [u8]>,
 }
@@ -60,6 +63,7 @@ impl Scan<'_> {
             unknown: Vec::new(),
             rules_changed: false,
             hidden: HiddenBudget::new(self.limits),
+            data: self.recorded_data(),
             count: 0,
         };
         state.visit(TreePath::default(), 0)?;
@@ -72,6 +76,13 @@ impl Scan<'_> {
             state.new.rules = [0; 32];
         }
         Ok(state.new)
+    }
+
+    /// Returns the path of the data directory, if it lies in the recorded one.
+    fn recorded_data(&self) -> Option<TreePath> {
+        let data = Disk.canonicalize(self.data).ok()?;
+        let below = data.strip_prefix(self.root).ok()?;
+        Some(TreePath::new(below.as_os_str().as_bytes()))
     }
 
     /// Returns whether the rules outside of a known state and the indexes are as they were then.
@@ -125,6 +136,7 @@ struct Running<'a> {
     unknown: Vec<Unknown>,
     rules_changed: bool,
     hidden: HiddenBudget,
+    data: Option<TreePath>,
     count: u64,
 }
 
@@ -216,6 +228,10 @@ impl Running<'_> {
             return Ok(());
         };
         let left_out = known.and_then(|known| known.left_out.get(&name).copied());
+        if self.data.as_ref() == Some(&entry_path) {
+            directory.left_out.insert(name, LeftOut::Special);
+            return Ok(());
+        }
         let found = if metadata.is_dir() {
             Found::Directory
         } else if let Some(kind) = file_kind(&metadata) {
@@ -480,9 +496,9 @@ mod tests {
         let git = Git::new(&host, root.join("store"), root, &[]);
         let deadline = Deadline::within(Duration::from_mins(1));
         let limits = &Limits::default();
-        let (scratch, earlier_patterns) = (root, None);
-        let scan =
-            Scan { root, git: &git, host: &host, limits, deadline, scratch, earlier_patterns };
+        let (scratch, data, earlier_patterns) = (root, &root.join("data"), None);
+        let (git, host) = (&git, &host);
+        let scan = Scan { root, git, host, limits, deadline, scratch, data, earlier_patterns };
         scan.run(old).unwrap()
     }
 
@@ -510,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_is_compared_where_the_stamp_cannot_tell() {
+    fn a_content_is_compared_if_the_stamp_does_not_decide() {
         let root = tempfile::tempdir().unwrap();
         let root = &fs::canonicalize(root.path()).unwrap();
         fs::write(root.join("f"), "hello\n").unwrap();

@@ -50,7 +50,11 @@ pub struct Changes {
 
 impl Changes {
     /// Creates a handle on the store in Convoke's data directory. Nothing is written yet.
-    pub fn new(data: &Path, host: Host) -> Self {
+    pub fn new(data: &Path, mut host: Host) -> Self {
+        // Recorded directories are compared with it, and their paths have no links.
+        if let Ok(home) = Disk.canonicalize(&host.home) {
+            host.home = home;
+        }
         Self {
             root: data.join("changes"),
             workspaces: data.join("workspaces"),
@@ -355,6 +359,7 @@ impl Place {
             limits: self.limits(),
             deadline,
             scratch,
+            data: self.changes.root.parent().unwrap_or(&self.changes.root),
             earlier_patterns,
         };
         let mut new = scan.run(old)?;

@@ -44,7 +44,7 @@ use crate::tools::{Toolbox, team_specs};
 use crate::turn::Driver;
 
 /// The maximum time without data from a server.
-const LONGEST_SILENCE: Duration = Duration::from_mins(5);
+const MAX_SILENCE: Duration = Duration::from_mins(5);
 
 /// The facts about the machine that a member needs, besides the files of the directory.
 #[derive(Clone)]
@@ -133,7 +133,7 @@ impl ModelAgent {
             None => None,
         };
         let limits = CallLimits {
-            idle: turn_input.limits.silence.min(LONGEST_SILENCE),
+            idle: turn_input.limits.silence.min(MAX_SILENCE),
             total: turn_input.limits.turn,
             retries: turn_input.limits.retries,
             event_bytes: turn_input.limits.line_bytes,

@@ -54,7 +54,7 @@ convoke_core::diagnostic_codes! {
         "Start a new thread, or tell the model which instructions apply now.";
     LEDGER_UNATTRIBUTED = "ledger.unattributed", Loss,
         "The ledger of a request does not know the source of some of its bytes.",
-        "Nothing to do for the request, which is complete; report it as a bug, with the ledger.";
+        "The request itself is complete. Report this as a bug, with the ledger.";
     RECORD_TORN = "record.torn", Note,
         "The last line of a thread's file was truncated and left out.",
         "No action needed: the program that wrote the file was stopped while writing.";

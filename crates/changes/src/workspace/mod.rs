@@ -414,8 +414,8 @@ fn known(file: &Path) -> Result<Manifest, ChangesError> {
 
 /// Returns whether a directory may hold secrets that agents cannot read where they are.
 fn is_private(project: &Place) -> bool {
-    let home = Disk.canonicalize(&project.host().home);
-    let below = home.ok().and_then(|home| project.directory.strip_prefix(home).ok()?.iter().next());
+    let below = project.directory.strip_prefix(&project.host().home).ok();
+    let below = below.and_then(|below| below.iter().next());
     below.is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 

@@ -22,13 +22,13 @@ const STEP: &str = "CONVOKE_CRASH_STEP";
 const NTH: &str = "CONVOKE_CRASH_NTH";
 const ROOT: &str = "CONVOKE_CRASH_ROOT";
 /// No step has this many writes.
-const MOST_WRITES: u64 = 2_000;
+const MAX_WRITES: u64 = 2_000;
 
 /// Kills a recording at every write; the turn is recorded all the same, once.
 #[test]
 fn a_recording_killed_at_any_write_records_the_turn_once() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let is_complete = run(root.path(), "record", nth);
@@ -66,7 +66,7 @@ fn a_recording_killed_at_any_write_records_the_turn_once() {
 #[test]
 fn a_first_turn_killed_at_any_write_loses_nothing_that_is_committed() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         let project = root.path().join("project");
         prepare_repository(&project);
@@ -95,10 +95,29 @@ fn a_first_turn_killed_at_any_write_loses_nothing_that_is_committed() {
 /// Kills an undo at every write.
 #[test]
 fn an_undo_killed_at_any_write_is_done_or_not() {
+    kill_undos(None);
+}
+
+/// Kills an undo at every write, where Convoke's data is on another file system.
+#[test]
+fn an_undo_across_file_systems_killed_at_any_write_is_done_or_not() {
+    let (other, own) = (Path::new("/dev/shm"), std::env::temp_dir());
+    let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
+    if device(other).is_some() && device(other) != device(&own) {
+        kill_undos(Some(other));
+    }
+}
+
+/// Kills an undo at every write, with Convoke's data in a directory of its own below one that is named.
+fn kill_undos(data: Option<&Path>) {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
+        let data = data.map(|data| tempfile::tempdir_in(data).unwrap());
+        if let Some(data) = &data {
+            symlink(data.path(), root.path().join("data")).unwrap();
+        }
         let project = root.path().join("project");
         let all = changes(root.path(), Failpoint::default());
         let begun = all.begin(&project, key(1)).unwrap();
@@ -106,7 +125,9 @@ fn an_undo_killed_at_any_write_is_done_or_not() {
         begun.turn.finish().unwrap();
         let (before, after) = (initial(), state_of(&project));
         let is_complete = run(root.path(), "undo", nth);
-        let found = state_of(&project);
+        let mut found = state_of(&project);
+        // Files that are prepared in the project go with the undo.
+        found.retain(|path, _| !path.to_string_lossy().starts_with(".convoke-undo-"));
         // Opening the store completes what was begun, and tells it once.
         let completed = all.take_completed(SESSION).unwrap();
         assert!(all.take_completed(SESSION).unwrap().is_empty(), "write {nth}");
@@ -147,7 +168,7 @@ fn an_undo_killed_at_any_write_is_done_or_not() {
 #[test]
 fn a_workspace_whose_creation_is_killed_is_created_again() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let is_complete = run(root.path(), "workspace", nth);
@@ -173,7 +194,7 @@ fn a_workspace_whose_creation_is_killed_is_created_again() {
 #[test]
 fn a_commit_killed_at_any_write_is_made_up_for_by_the_next() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let all = changes(root.path(), Failpoint::default());
@@ -202,7 +223,7 @@ fn a_commit_killed_at_any_write_is_made_up_for_by_the_next() {
 #[test]
 fn an_apply_killed_at_any_write_is_done_or_not() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let project = root.path().join("project");

@@ -1,4 +1,4 @@
-//! What goes wrong around a recording.
+//! Failures around a recording.
 
 use std::fs;
 use std::path::Path;
@@ -87,6 +87,14 @@ fn an_agent_may_use_git_itself() {
         "{shown:?}"
     );
     assert!(shown.contains(&"added inside/b".to_owned()), "{shown:?}");
+    let repository = record.repository.as_ref().map(ToString::to_string).unwrap_or_default();
+    for note in [", by 1 commit", " has 1 new entry", " has new working trees inside"] {
+        assert!(repository.contains(note), "{note}: {repository}");
+    }
+    let record = tree.turn(2, |tree| drop(tree.git(&["worktree", "remove", "--force", "inside"])));
+    let repository = record.repository.as_ref().map(ToString::to_string).unwrap_or_default();
+    assert!(repository.contains(" has no longer the working trees inside"), "{repository}");
+    tree.undo(2);
     tree.undo(1);
     assert_eq!(tree.read("README"), "dirty\n");
     assert!(!tree.path("b").exists());
@@ -136,6 +144,15 @@ fn home_and_the_root_of_the_file_system_are_not_recorded() {
     let tree = Tree::plain();
     for directory in [tree.home().as_path(), tree.home().parent().unwrap(), "/".as_ref()] {
         let begun = tree.changes().begin(directory, key(1));
+        assert!(matches!(begun, Err(ChangesError::NotAProject { .. })), "{}", directory.display());
+    }
+    // The home may be named by a link.
+    let mut host = tree.host();
+    host.home = tree.temp.path().join("link");
+    std::os::unix::fs::symlink(tree.home(), &host.home).unwrap();
+    let changes = convoke_changes::Changes::new(&tree.temp.path().join("data"), host);
+    for directory in [tree.home().as_path(), &tree.temp.path().join("link")] {
+        let begun = changes.begin(directory, key(1));
         assert!(matches!(begun, Err(ChangesError::NotAProject { .. })), "{}", directory.display());
     }
 }

@@ -11,4 +11,5 @@ mod quick;
 mod traps;
 mod tree;
 mod turns;
+mod undo_races;
 mod workspaces;

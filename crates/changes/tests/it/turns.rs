@@ -1,4 +1,4 @@
-//! What turns and people changed.
+//! Changes of turns and of people.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -37,7 +37,7 @@ fn a_turn_is_recorded_shown_and_taken_back() {
 }
 
 #[test]
-fn a_person_between_two_turns_is_told_apart() {
+fn a_person_between_two_turns_is_distinguished() {
     let tree = Tree::plain();
     tree.write("a", "1");
     assert!(tree.begin(1).person.is_none(), "what was there before the session is nobody's");
@@ -241,6 +241,37 @@ fn records_of_removed_sessions_are_removed_with_their_contents() {
     assert!(changes.records(SESSION).unwrap().is_empty());
     changes.remove("other").unwrap();
     assert_eq!(fs::read_dir(data.join("stores")).unwrap().count(), 0);
+}
+
+/// Git stores files over a megabyte in packs.
+#[test]
+fn large_contents_of_removed_sessions_are_removed_too() {
+    let tree = Tree::plain();
+    let noise = |seed: u64| -> Vec<u8> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        std::iter::repeat_with(|| random.u8(..)).take(2 << 20).collect()
+    };
+    tree.turn(1, |tree| tree.write("large", noise(1)));
+    tree.turn(2, |tree| tree.write("large", noise(2)));
+    let changes = tree.changes();
+    let other = TurnKey { session: "other".to_owned(), ..key(3) };
+    let begun = changes.begin(&tree.project(), other).unwrap();
+    tree.write("large", noise(3));
+    begun.turn.finish().unwrap();
+    let packs = || {
+        let stores = fs::read_dir(tree.temp.path().join("data/changes/stores")).unwrap();
+        let packs = stores.map(|store| store.unwrap().path().join("git/objects/pack"));
+        let files = packs.flat_map(|directory| fs::read_dir(directory).unwrap());
+        let files = files.map(|file| file.unwrap().path());
+        files.filter(|file| file.extension().is_some_and(|it| it == "pack")).count()
+    };
+    assert_eq!(packs(), 3);
+    changes.remove(SESSION).unwrap();
+    assert_eq!(packs(), 2, "the other session needs two of them");
+    let mut plan = changes.plan_undo("other", None).unwrap();
+    plan.takes_shared = true;
+    changes.undo(&plan).unwrap();
+    assert!(fs::read(tree.path("large")).unwrap() == noise(2));
 }
 
 #[test]

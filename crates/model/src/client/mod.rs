@@ -1,6 +1,6 @@
 //! The HTTP client: sends a request and streams the response.
 //!
-//! A [`Call`] reads data from the socket on demand, so a slow reader slows the server down instead of filling
+//! A [`RunningRequest`] reads data from the socket on demand, so a slow reader slows the server down instead of filling
 //! memory. Dropping a call ends it immediately.
 
 mod body;
@@ -25,7 +25,7 @@ pub use self::error::{CallError, may_speak_chat};
 use self::stream::{Advance, Stream};
 use crate::endpoint::{Endpoint, EndpointError, Proxies};
 use crate::secret::Key;
-use crate::wire::Answer;
+use crate::wire::ParsedResponse;
 
 /// The maximum size of an error body.
 const ERROR_BYTES: usize = 64 << 10;
@@ -85,7 +85,7 @@ pub enum CallEvent {
         error: CallError,
     },
     /// The response is complete; the last event.
-    Answered(Answer),
+    Answered(ParsedResponse),
     /// The call failed; the last event.
     Failed(CallError),
 }
@@ -143,7 +143,7 @@ impl Client {
         path: &str,
         body: impl Into<Bytes>,
         headers: &[(&'static str, &str)],
-    ) -> Call<'_> {
+    ) -> RunningRequest<'_> {
         let mut given = HeaderMap::new();
         for (name, value) in headers {
             if let Ok(value) = HeaderValue::from_str(value) {
@@ -151,7 +151,7 @@ impl Client {
             }
         }
         let started = Instant::now();
-        Call {
+        RunningRequest {
             client: self,
             url: self.endpoint.url(path),
             body: body.into(),
@@ -198,7 +198,7 @@ impl Client {
 
 /// A running call. Dropping it ends the call.
 #[derive(Debug)]
-pub struct Call<'c> {
+pub struct RunningRequest<'c> {
     client: &'c Client,
     url: reqwest::Url,
     body: Bytes,
@@ -218,7 +218,7 @@ enum State {
     Over,
 }
 
-impl Call<'_> {
+impl RunningRequest<'_> {
     /// Returns a flag that is set once a connection takes the body.
     pub fn leaving(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.leaving)
@@ -260,7 +260,7 @@ impl Call<'_> {
 
     fn answered(&mut self) {
         if let State::Streaming(stream) = std::mem::replace(&mut self.state, State::Over) {
-            self.events.push_back(CallEvent::Answered(stream.into_answer()));
+            self.events.push_back(CallEvent::Answered(stream.into_response()));
         }
     }
 

@@ -7,10 +7,10 @@ use jiff::fmt::rfc2822::DateTimeParser;
 /// The wait before the second attempt, without jitter. It doubles with each further attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// The longest wait, unless the server asks for more.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 /// The longest wait that a server can ask for. If it asks for more, the turn fails and the error names the
 /// wait.
-pub(super) const LONGEST_ASKED: Duration = Duration::from_mins(5);
+pub(super) const MAX_ASKED_WAIT: Duration = Duration::from_mins(5);
 
 /// Returns the wait after a failed attempt.
 ///
@@ -19,7 +19,7 @@ pub(super) const LONGEST_ASKED: Duration = Duration::from_mins(5);
 pub(super) fn wait(attempt: u32, asked: Option<Duration>) -> Duration {
     let chance = fastrand::f64();
     let doubled = FIRST_WAIT.saturating_mul(1 << attempt.saturating_sub(1).min(10));
-    let own = doubled.min(LONGEST_WAIT).mul_f64(0.5 + chance / 2.0);
+    let own = doubled.min(MAX_WAIT).mul_f64(0.5 + chance / 2.0);
     match asked {
         Some(asked) => asked.saturating_add(FIRST_WAIT.mul_f64(chance / 5.0)).max(own),
         None => own,
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn waits_grow_within_bounds() {
         for attempt in 1..40 {
-            let most = FIRST_WAIT.saturating_mul(1 << (attempt - 1).min(10)).min(LONGEST_WAIT);
+            let most = FIRST_WAIT.saturating_mul(1 << (attempt - 1).min(10)).min(MAX_WAIT);
             let wait = wait(attempt, None);
             assert!(wait >= most / 2 && wait <= most, "attempt {attempt}: {wait:?}");
         }

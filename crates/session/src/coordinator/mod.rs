@@ -105,7 +105,7 @@ pub struct Coordinator<S: Store> {
     sharing: Option<SharedSession>,
 }
 
-/// What a person asks of a conversation: to run its turns, and what comes before that.
+/// A person's request to a conversation: an optional action, after which its turns run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionRequest {
     /// Store and route a message.

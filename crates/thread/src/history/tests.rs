@@ -107,7 +107,7 @@ fn a_roll_back_cuts_before_a_real_user_message() {
 }
 
 #[test]
-fn without_an_origin_injected_messages_are_told_from_what_the_user_wrote() {
+fn without_an_origin_injected_messages_are_distinguished_from_what_the_user_wrote() {
     let cases = [
         ("hello", true),
         ("", true),

@@ -34,7 +34,7 @@ use convoke_files::Files;
 
 pub use continuation::LastSituation;
 pub use settings::{CollaborationMode, Settings, TurnOverrides};
-pub use turn::{Answer, Failure, Outcome, Step};
+pub use turn::{ModelResponse, ResponseFailure, Step, TurnOutcome};
 
 use crate::diagnostics;
 use settings::TurnContext;

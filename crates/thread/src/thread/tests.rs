@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Answer, CollaborationMode, Failure, Outcome, Step, Thread, TurnOverrides};
+use super::{
+    CollaborationMode, ModelResponse, ResponseFailure, Step, Thread, TurnOutcome, TurnOverrides,
+};
 use crate::config::Config;
 use crate::diagnostics;
 use crate::fixture::{World, answer, body, lines, reply, say, say_with};
@@ -51,7 +53,7 @@ fn the_initial_context_has_its_order_whatever_is_present() {
 }
 
 #[test]
-fn every_change_is_told_once_and_in_order() {
+fn every_change_is_reported_once_and_in_order() {
     let world = World::new("model = \"person\"\n");
     let mut thread = world.start();
     say(&mut thread, "one");
@@ -96,7 +98,7 @@ fn a_new_model_is_announced_and_carries_its_personality() {
 }
 
 #[test]
-fn a_personality_that_means_nothing_is_not_told() {
+fn a_personality_without_effect_is_not_sent() {
     let world = World::new("model = \"person\"\n");
     let mut thread = world.start();
     for (personality, count) in [
@@ -114,7 +116,7 @@ fn a_personality_that_means_nothing_is_not_told() {
 }
 
 #[test]
-fn a_resumed_thread_repeats_its_context_and_tells_an_override_twice() {
+fn a_resumed_thread_repeats_its_context_and_sends_an_override_twice() {
     let world = World::new("");
     let mut thread = world.start();
     say(&mut thread, "one");
@@ -206,7 +208,7 @@ fn a_compaction_keeps_user_messages_and_the_summary() {
     assert_eq!(lines(&step).last().unwrap(), "user: summarise\n");
     let sent = body(&step);
     assert_eq!((&sent["tools"], &sent["parallel_tool_calls"]), (&json!([]), &json!(false)));
-    assert!(matches!(reply(&mut thread, "SUMMARY", 1), Step::Done(Outcome::Finished)));
+    assert!(matches!(reply(&mut thread, "SUMMARY", 1), Step::Done(TurnOutcome::Finished)));
     let expected = [READ_ONLY, ENVIRONMENT, "user: one", "user: earlier:\nSUMMARY", "user: two"];
     assert_eq!(lines(&say(&mut thread, "two")), expected);
 
@@ -314,7 +316,10 @@ fn a_compaction_that_does_not_fit_drops_the_oldest_from_the_request_only() {
     say(&mut thread, "one");
     reply(&mut thread, "1", 1);
     let first = lines(&thread.begin_compaction().unwrap());
-    let too_long = Answer { failure: Some(Failure::ContextWindowExceeded), ..Answer::default() };
+    let too_long = ModelResponse {
+        failure: Some(ResponseFailure::ContextWindowExceeded),
+        ..ModelResponse::default()
+    };
     let second = lines(&thread.answer(too_long).unwrap());
     assert_eq!(second, first[1..]);
     reply(&mut thread, "S", 1);
@@ -331,7 +336,10 @@ fn a_compaction_that_fails_lets_the_turn_go_on() {
     let mut thread = world.start();
     say(&mut thread, "one");
     reply(&mut thread, "1", 10);
-    let failed = || Answer { failure: Some(Failure::Fatal("no".to_owned())), ..Answer::default() };
+    let failed = || ModelResponse {
+        failure: Some(ResponseFailure::Fatal("no".to_owned())),
+        ..ModelResponse::default()
+    };
     let first = lines(&say(&mut thread, "two"));
     assert_eq!(lines(&thread.answer(failed()).unwrap()), first);
     let step = thread.answer(failed()).unwrap();
@@ -345,17 +353,19 @@ fn a_failed_answer_repeats_the_same_request_as_often_as_configured() {
         "model_provider = \"m\"\n[model_providers.m]\nname = \"m\"\nstream_max_retries = 2\n",
     );
     let mut thread = world.start();
-    let broken =
-        || Answer { failure: Some(Failure::Stream("broke".to_owned())), ..Answer::default() };
+    let broken = || ModelResponse {
+        failure: Some(ResponseFailure::Stream("broke".to_owned())),
+        ..ModelResponse::default()
+    };
     let first = body(&say(&mut thread, "one"));
     assert_eq!(body(&thread.answer(broken()).unwrap()), first);
     assert_eq!(body(&thread.answer(broken()).unwrap()), first);
     let step = thread.answer(broken()).unwrap();
-    assert!(matches!(step, Step::Done(Outcome::Failed(reason)) if reason == "broke"));
+    assert!(matches!(step, Step::Done(TurnOutcome::Failed(reason)) if reason == "broke"));
 }
 
 #[test]
-fn an_interrupted_turn_is_told_after_what_its_tools_returned() {
+fn an_interrupted_turn_is_reported_after_the_results_of_its_tools() {
     let world = World::new("");
     let mut thread = world.start();
     say(&mut thread, "go");
@@ -384,7 +394,7 @@ fn what_is_sent_during_a_turn_follows_the_answer() {
 }
 
 #[test]
-fn an_approved_prefix_is_told_and_listed_from_then_on() {
+fn an_approved_prefix_is_sent_and_then_listed() {
     let world = World::new("");
     let mut thread = world.start();
     thread.approve_prefix(vec!["git".to_owned(), "log".to_owned()]);
@@ -401,7 +411,7 @@ fn an_approved_prefix_is_told_and_listed_from_then_on() {
 fn a_report_that_nobody_waits_for_is_refused() {
     let world = World::new("");
     let mut thread = world.start();
-    let refused = thread.answer(Answer::default()).unwrap_err();
+    let refused = thread.answer(ModelResponse::default()).unwrap_err();
     assert_eq!(refused.to_string(), "the thread is not waiting for an answer");
     say(&mut thread, "one");
     let refused = thread.begin_compaction().unwrap_err();
@@ -557,7 +567,7 @@ fn a_real_directory_and_memory_yield_the_same_bytes() {
 }
 
 #[test]
-fn a_model_of_which_nothing_is_known_is_reported_once_until_its_window_is_said() {
+fn an_unknown_model_is_reported_once_until_its_window_is_set() {
     let unknown = |thread: &mut Thread<'_>, text: &str| {
         let Step::Send(request) = say(thread, text) else { unreachable!("the turn sends") };
         reply(thread, "ok", 1);

@@ -84,7 +84,6 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
         verified::Skipped::new()
     };
 
-    let is_terminal = stdout().is_terminal();
     let mut out = BufWriter::new(stdout());
     if arguments.json {
         serde_json::to_writer_pretty(&mut out, &report).context("cannot write the report")?;
@@ -95,7 +94,7 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
             home: &session.home,
             installed: &installed,
             paint: Paint::for_stream(&stdout()),
-            width: view::width(is_terminal),
+            width: view::width(&stdout()),
         };
         out.write_all(view.render().as_bytes())?;
         let verification = verified::section(&report, &skipped, Paint::for_stream(&stdout()));

@@ -1,0 +1,148 @@
+//! Undos that something else gets in the way of, while they run.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use convoke_changes::{Changes, ChangesError, Progress};
+
+use crate::tree::{SESSION, Tree, key, shown};
+
+/// The files that a turn changes: enough for several reports of the progress of an undo.
+const FILES: usize = 200;
+
+/// Returns a tree whose files a turn has changed, created and removed.
+fn changed() -> Tree {
+    let tree = Tree::plain();
+    for number in 0..FILES {
+        tree.write(format!("d/{number:03}"), "1\n");
+    }
+    tree.write("gone/inside", "1\n");
+    tree.turn(1, |tree| {
+        for number in 0..FILES {
+            tree.write(format!("d/{number:03}"), "two\n");
+            tree.write(format!("new/{number:03}"), "two\n");
+        }
+        fs::remove_dir_all(tree.path("gone")).unwrap();
+    });
+    tree
+}
+
+/// Undoes the turn, while a person does something once so many steps of a hundred are done.
+fn undo_while(
+    tree: &Tree,
+    percent: usize,
+    act: impl Fn() + Send + Sync + 'static,
+) -> Result<(), ChangesError> {
+    let is_done = AtomicBool::new(false);
+    let progress = Progress::new(move |done, all| {
+        if done * 100 >= all * percent && !is_done.swap(true, Ordering::Relaxed) {
+            act();
+        }
+    });
+    let changes = tree.changes().with_progress(progress);
+    let plan = changes.plan_undo(SESSION, None).unwrap();
+    changes.undo(&plan).map(drop)
+}
+
+/// Asserts that an undo failed because of one file, changed nothing else, and is not in the way of the next.
+fn was_refused(tree: &Tree, undone: &Result<(), ChangesError>, name: &str) {
+    let Err(ChangesError::Conflicts { paths }) = undone else { panic!("{undone:?}") };
+    let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
+    assert_eq!(paths, [name]);
+    for number in 0..FILES {
+        for directory in ["d", "new"] {
+            let file = format!("{directory}/{number:03}");
+            let expected = if file == name { "mine\n" } else { "two\n" };
+            assert_eq!(tree.read(&file), expected, "{file}");
+        }
+    }
+    assert!(!tree.path("gone").exists());
+    let changes = tree.changes();
+    assert!(changes.take_completed(SESSION).unwrap().is_empty());
+    let plan = changes.plan_undo(SESSION, None).unwrap();
+    assert_eq!(plan.conflicts.len(), 1, "{:?}", plan.conflicts);
+    fs::write(tree.path(name), "two\n").unwrap();
+    tree.undo(1);
+    assert_eq!(tree.read("d/150"), "1\n");
+    assert!(!tree.path("new").exists() && tree.read("gone/inside") == "1\n");
+}
+
+#[test]
+fn a_file_that_changes_while_an_undo_is_prepared_is_kept() {
+    for name in ["d/150", "new/150"] {
+        let tree = changed();
+        let file = tree.path(name);
+        let undone = undo_while(&tree, 1, move || fs::write(&file, "mine\n").unwrap());
+        was_refused(&tree, &undone, name);
+    }
+}
+
+#[test]
+fn a_file_that_changes_while_an_undo_runs_is_kept_and_the_others_are_put_back() {
+    let tree = changed();
+    let file = tree.path("d/199");
+    // Half of the steps prepare it.
+    let undone = undo_while(&tree, 51, move || fs::write(&file, "mine\n").unwrap());
+    was_refused(&tree, &undone, "d/199");
+}
+
+#[test]
+fn a_file_that_appears_where_an_undo_restores_one_is_kept() {
+    let tree = Tree::plain();
+    for number in 0..FILES {
+        tree.write(format!("d/{number:03}"), "1\n");
+    }
+    tree.turn(1, |tree| fs::remove_dir_all(tree.path("d")).unwrap());
+    let directory = tree.path("d");
+    let undone = undo_while(&tree, 51, move || {
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("000"), "mine\n").unwrap();
+    });
+    assert!(matches!(undone, Err(ChangesError::Conflicts { .. })), "{undone:?}");
+    let names = fs::read_dir(tree.path("d")).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!((names, tree.read("d/000")), (vec!["000".into()], "mine\n".to_owned()));
+}
+
+/// Convoke's data and the project are often on two file systems. The files to restore are prepared in the project then.
+#[test]
+fn an_undo_across_file_systems_leaves_nothing_behind() {
+    let tree = changed();
+    let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
+    let device = |path: &Path| fs::metadata(path).unwrap().dev();
+    if device(other.path()) == device(&tree.project()) {
+        return;
+    }
+    // Names that were once used for that are as good as any.
+    tree.write(".convoke-undo/mine", "mine\n");
+    tree.write("d/.convoke-undo.1", "mine\n");
+    let before = tree.state();
+    let changes = Changes::new(other.path(), tree.host()).with_limits(tree.limits.clone());
+    let begun = changes.begin(&tree.project(), key(1)).unwrap();
+    fs::remove_dir_all(tree.path("d")).unwrap();
+    begun.turn.finish().unwrap();
+    changes.undo(&changes.plan_undo(SESSION, None).unwrap()).unwrap();
+    assert!(tree.state() == before);
+    let person = changes.begin(&tree.project(), key(2)).unwrap().person;
+    assert!(person.is_none(), "{person:?}");
+}
+
+#[test]
+fn data_in_the_project_is_not_recorded() {
+    let tree = Tree::plain();
+    tree.write("a", "1");
+    let data = tree.path("deep/data");
+    fs::create_dir_all(&data).unwrap();
+    symlink(&data, tree.temp.path().join("link")).unwrap();
+    for data in [data, tree.temp.path().join("link")] {
+        let changes = Changes::new(&data, tree.host()).with_limits(tree.limits.clone());
+        for turn in 1..3 {
+            let begun = changes.begin(&tree.project(), key(turn)).unwrap();
+            assert!(begun.person.is_none(), "{:?}", begun.person);
+            tree.write("a", format!("{turn} in {}", data.display()));
+            assert_eq!(shown(&begun.turn.finish().unwrap()), ["modified a"]);
+        }
+    }
+}
