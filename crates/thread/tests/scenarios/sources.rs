@@ -125,14 +125,13 @@ impl Sources {
     /// Checks the ledger of a request, and moves every boundary between two entries by a byte.
     pub(crate) fn check(&self, request: &Request, tree: &Tree) -> Result<usize, String> {
         let ledger = json!(request.ledger);
-        let expected = |entry: &Value, text: &str| {
-            let entry = Entry::deserialize(entry).map_err(|why| why.to_string())?;
-            self.expected(&entry, text, tree)
-        };
+        let expected = |entry: &Value, text: &str| self.expected(entry, text, tree);
         Body { body: &request.body, ledger: &ledger, expected: &expected }.check()
     }
 
-    fn expected(&self, entry: &Entry<'_>, text: &str, tree: &Tree) -> Result<(), String> {
+    /// Checks the text of an entry against its source.
+    pub(crate) fn expected(&self, entry: &Value, text: &str, tree: &Tree) -> Result<(), String> {
+        let entry = Entry::deserialize(entry).map_err(|why| why.to_string())?;
         let is_cut = entry.cut_bytes > 0 || entry.rule != Rule::Fits;
         let is_right = match &entry.source {
             Source::File { path, .. } => self.is_file(path, text, is_cut, tree),
