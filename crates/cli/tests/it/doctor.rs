@@ -244,7 +244,7 @@ fn flags_that_only_some_turns_need_are_tried_too() {
         let script = UNKNOWN_CLAUDE.replace("--include-partial-messages", flag);
         let context = machine().own_program("claude", &script).env("ANTHROPIC_API_KEY", "x");
         let shown = examine(&context, &["--agent", "claude"]);
-        assert!(shown.contains(&format!("does not take `{flag}` any more")), "{shown}");
+        assert!(shown.contains(&format!("no longer accepts `{flag}`")), "{shown}");
     }
 }
 
