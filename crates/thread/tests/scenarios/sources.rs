@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use convoke_conformance::ledger::Body;
 use convoke_core::ledger::{Entry, Rule, Source};
-use convoke_files::{FileKind, Files};
+use convoke_files::Files;
 use convoke_thread::pack::Pack;
 use convoke_thread::prompt::Request;
 use convoke_thread::user_input::decode_prompt;
@@ -17,8 +17,11 @@ use serde_json::{Value, json};
 
 use crate::frames::is_frame;
 use crate::scenario::{Scenario, list};
+use crate::script::{SESSION, session_of};
 use crate::tree::Tree;
 
+/// More bytes than any compared file has.
+const FILE_BYTES: u64 = 8 << 20;
 /// The message that follows a patch applied through a shell; see [`crate::tools`].
 const PATCH_WARNING: &str = "Warning: apply_patch was requested via ";
 
@@ -66,11 +69,13 @@ impl Sources {
         }
         for file in scenario.list("files").iter().filter_map(|file| file["content"].as_str()) {
             settings.push(file.to_owned());
-            said.insert(file.trim().to_owned());
+            said.extend([file.to_owned(), file.trim().to_owned()]);
         }
         for setting in settings.iter().filter_map(|text| text.parse::<toml::Table>().ok()) {
             collect(&serde_json::to_value(setting).unwrap_or_default(), &mut said);
         }
+        // Some settings are trimmed.
+        said.extend(said.clone().iter().map(|text| text.trim().to_owned()));
         let mut frames = vec![
             format!("{}\n", pack.compaction.summary_prefix),
             pack.wrappers.turn_aborted.clone(),
@@ -98,6 +103,11 @@ impl Sources {
             for message in messages.filter(|message| message["role"] == "tool") {
                 collect(&message["content"], &mut outputs);
             }
+        }
+        for session in outputs.iter().filter_map(|output| session_of(output)) {
+            let scripted = said.iter().filter(|text| text.contains(SESSION));
+            let filled: Vec<_> = scripted.map(|text| text.replace(SESSION, session)).collect();
+            said.extend(filled);
         }
         let mut templates = Vec::new();
         collect_files(folder, &mut templates);
@@ -162,10 +172,11 @@ impl Sources {
     fn is_file(&self, path: &str, text: &str, is_cut: bool, tree: &Tree) -> bool {
         let mut files = self.files.borrow_mut();
         let versions = files.entry(path.to_owned()).or_default();
-        if let Ok(now) = tree.read_text(Path::new(path), FileKind::Instructions)
-            && !versions.contains(&now)
-        {
-            versions.push(now);
+        if let Ok(head) = tree.read_head(Path::new(path), FILE_BYTES) {
+            let now = String::from_utf8_lossy(&head.bytes).into_owned();
+            if !versions.contains(&now) {
+                versions.push(now);
+            }
         }
         let fits = |file: &String| {
             if is_cut {
@@ -186,6 +197,9 @@ impl Sources {
                 output.strip_suffix(text).is_some_and(|it| it.ends_with("Output:\n"));
             output == text || after_header || (is_cut && output.contains(text))
         }) || text.starts_with(PATCH_WARNING)
+            // An image that the model asked for, or why it cannot be sent.
+            || text.starts_with("data:image/")
+            || is_frame("note", text, &[])
     }
 
     fn is_setting(&self, name: &str, text: &str) -> bool {
