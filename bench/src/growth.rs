@@ -22,12 +22,12 @@ const MIB: usize = 1 << 20;
 /// Small inputs are read so often that a run reads this many bytes; the best of some runs counts.
 const BYTES_A_RUN: usize = MIB;
 const RUNS: usize = 9;
-/// How often a step that costs too much is measured again.
+/// The number of times that a step that costs too much is measured again.
 const RETRIES: usize = 3;
 /// The duration in nanoseconds from which a measurement is not repeated within a run.
 const SHORT: f64 = 1e6;
 /// The factor by which twice the input may cost more.
-const MOST: f64 = 2.5;
+const MAX_GROWTH: f64 = 2.5;
 /// A reader that takes no longer than this many copies of its input is as fast as memory, whose caches decide a step.
 const COPIES: f64 = 8.0;
 
@@ -141,12 +141,12 @@ fn row(titles: [&str; 2], smallest: usize, limit: usize, cost: impl Fn(usize) ->
         let mut now = cost(size);
         // Whatever else the machine does only adds to a cost, so the least of a few counts.
         for _ in 0..RETRIES {
-            if now <= MOST * before {
+            if now <= MAX_GROWTH * before {
                 break;
             }
             now = now.min(cost(size));
         }
-        if now > MOST * before {
+        if now > MAX_GROWTH * before {
             misses.push((size, now));
         }
         worst = worst.max(now / before);

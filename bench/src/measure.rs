@@ -16,9 +16,9 @@ pub struct Cost {
 
 /// The duration of each measurement.
 const DURATION: Duration = Duration::from_millis(400);
-const FEWEST_RUNS: u32 = 12;
+const MIN_RUNS: u32 = 12;
 /// A run is repeated until it takes this long, so that the clock's own cost does not matter.
-const SHORTEST_RUN: Duration = Duration::from_micros(20);
+const MIN_RUN_TIME: Duration = Duration::from_micros(20);
 
 /// Measures something, the release of its result included.
 pub fn measure<T>(mut run: impl FnMut() -> T) -> Cost {
@@ -27,13 +27,13 @@ pub fn measure<T>(mut run: impl FnMut() -> T) -> Cost {
     let allocations = allocations::count() - before;
 
     let mut batch = 1;
-    while time(batch, &mut run) < SHORTEST_RUN {
+    while time(batch, &mut run) < MIN_RUN_TIME {
         batch *= 2;
     }
     let begin = Instant::now();
     let mut best = Duration::MAX;
     let mut runs = 0;
-    while runs < FEWEST_RUNS || begin.elapsed() < DURATION {
+    while runs < MIN_RUNS || begin.elapsed() < DURATION {
         best = best.min(time(batch, &mut run));
         runs += 1;
     }

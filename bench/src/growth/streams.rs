@@ -2,13 +2,13 @@
 
 use std::hint::black_box;
 
-use convoke_agent::stream::Reader as EventReader;
+use convoke_agent::stream::EventReader;
 use convoke_agent::stream::acp::Acp;
 use convoke_agent::stream::claude::Claude;
 use convoke_agent::stream::codex_app::CodexApp;
 use convoke_agent::stream::codex_exec::CodexExec;
 use convoke_agent::stream::gemini::Gemini;
-use convoke_agent::stream::lines::{Line, Lines};
+use convoke_agent::stream::lines::{Line, LineSplitter};
 use convoke_agent::verdict::{Ending, Exit};
 use convoke_core::marker::{TextPolicy, scan};
 use convoke_model::wire::read_stream;
@@ -205,7 +205,7 @@ const fn events(
 
 /// Reads the output of an agent in the pieces of a pipe.
 fn output(text: &str, reader: &mut dyn EventReader) {
-    let mut lines = Lines::json(REPLY);
+    let mut lines = LineSplitter::json(REPLY);
     for piece in text.as_bytes().chunks(64 << 10) {
         lines.push(piece, &mut |line: Line<'_>| {
             reader.line_lacks(line.left_out);

@@ -13,7 +13,7 @@ pub(super) async fn are_kept_with_their_session(store: &impl Store) -> Result<()
     lines_added_by_hand_tell_of_no_more(store).await?;
     of_two_who_go_on_one_is_refused(store).await?;
     removing_a_session_removes_its_threads_alone(store).await?;
-    a_thread_of_nobody_is_listed_and_removed_alone(store).await
+    a_thread_without_a_session_is_listed_and_removed_alone(store).await
 }
 
 fn append(thread: &ThreadId, known: usize, texts: &[&str]) -> ThreadAppend {
@@ -171,7 +171,7 @@ async fn removing_a_session_removes_its_threads_alone(
     Ok(())
 }
 
-async fn a_thread_of_nobody_is_listed_and_removed_alone(
+async fn a_thread_without_a_session_is_listed_and_removed_alone(
     store: &impl Store,
 ) -> Result<(), StoreError> {
     let (session, thread) = begin(store).await?;

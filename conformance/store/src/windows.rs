@@ -10,7 +10,7 @@ use convoke_core::{
 use super::rows::{commit, message, new_session};
 use convoke_session::id::{Head, MessageNumber};
 use convoke_session::session::NumberedMessage;
-use convoke_session::store::{Reader, Store, StoreError, Window};
+use convoke_session::store::{ContextReader, Store, StoreError, Window};
 
 const MEMBERS: [&str; 4] = ["kailai", "max", "Code-Reviewer", "tom"];
 const MESSAGES: u64 = 120;
@@ -37,8 +37,8 @@ pub(super) async fn are_those_of_the_context_manager(store: &impl Store) -> Resu
                 for (limit, member) in [0, 1, 5, 33].into_iter().zip(MEMBERS) {
                     let expected = expected(&manager, answers, limit, member);
                     let reader = match visibility {
-                        Visibility::All => Reader::Everything,
-                        Visibility::Addressed => Reader::Member(vec![NameKey::new(member)]),
+                        Visibility::All => ContextReader::Everything,
+                        Visibility::Addressed => ContextReader::Member(vec![NameKey::new(member)]),
                     };
                     let window = Window {
                         answers: MessageNumber(answers),

@@ -9,12 +9,12 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use convoke_agent::event::Event;
-use convoke_agent::stream::Reader;
+use convoke_agent::stream::EventReader;
 use convoke_agent::stream::claude::Claude;
 use convoke_agent::stream::codex_app::CodexApp;
 use convoke_agent::stream::codex_exec::CodexExec;
 use convoke_agent::stream::gemini::Gemini;
-use convoke_agent::stream::lines::Lines;
+use convoke_agent::stream::lines::LineSplitter;
 use convoke_agent::stream::plain::Plain;
 use serde_json::{Value, json};
 
@@ -33,13 +33,13 @@ fn main() {
     measure("plain", &plain_text(), || Box::new(Plain::new(LIMIT)));
 }
 
-fn measure(name: &str, bytes: &[u8], reader: impl Fn() -> Box<dyn Reader>) {
+fn measure(name: &str, bytes: &[u8], reader: impl Fn() -> Box<dyn EventReader>) {
     let (mut best_read, mut best_lines, mut events) = (f64::MAX, f64::MAX, 0_u64);
     for _ in 0..ROUNDS {
         events = 0;
         let begin = Instant::now();
         let mut reader = reader();
-        let mut lines = Lines::json(64 << 20);
+        let mut lines = LineSplitter::json(64 << 20);
         let mut sink = |event: Event<'_>| {
             black_box(&event);
             events += 1;
@@ -50,7 +50,7 @@ fn measure(name: &str, bytes: &[u8], reader: impl Fn() -> Box<dyn Reader>) {
         best_read = best_read.min(begin.elapsed().as_secs_f64());
 
         let begin = Instant::now();
-        let mut lines = Lines::json(64 << 20);
+        let mut lines = LineSplitter::json(64 << 20);
         for chunk in bytes.chunks(CHUNK) {
             lines.push(chunk, |line| {
                 black_box(line);

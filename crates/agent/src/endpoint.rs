@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_a_configuration_file_is_kept() {
+    fn the_text_of_a_configuration_file_is_kept() {
         let home = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = home.path().join(path);

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use convoke_files::clock::since_1970;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -12,8 +12,7 @@ pub use convoke_core::name::MemberName;
 
 /// Returns the current time. All stored times come from this function.
 pub fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    Millis(i64::try_from(since_1970().as_millis()).unwrap_or(i64::MAX))
 }
 
 /// The id of a session; later sessions sort after earlier ones.

@@ -60,7 +60,7 @@ fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> 
 
 /// The maximum number of bytes shown of each text of a question.
 const SHOWN: usize = 64 << 10;
-/// How many of them are from the end of the text.
+/// The number of them that are from the end of the text.
 const SHOWN_END: usize = 16 << 10;
 
 impl PermissionQuestion {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::tool::{MOST_READ, TeamTool};
+pub use self::tool::{MAX_READ, TeamTool};
 use crate::id::AttemptRef;
 
 /// The name of the MCP server, as agents see it.

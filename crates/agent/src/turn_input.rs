@@ -123,7 +123,7 @@ impl TurnInput {
     }
 }
 
-/// Who writes the thread lines of a turn, for agents whose thread Convoke stores.
+/// The writer of a turn's thread lines, for agents whose thread Convoke stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ThreadWriter {
     /// The agent, before its turn ends.

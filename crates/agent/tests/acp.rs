@@ -114,7 +114,7 @@ fn end(lines: &[Value], at: usize) -> usize {
     response(lines, at).or(lost).unwrap_or(lines.len())
 }
 
-/// What a recording implies, determined without the reader under test.
+/// The expectations of a recording, determined without the reader under test.
 struct Implied {
     verdict: &'static str,
     reply: String,

@@ -4,7 +4,7 @@
 
 use convoke_agent::TurnResult;
 use convoke_agent::stream::claude::Claude;
-use convoke_agent::stream::{Reader, TurnPhase};
+use convoke_agent::stream::{EventReader, TurnPhase};
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Ending, Exit, Failure, FailureReason, TerminationCause, Verdict};
 use serde_json::{Value, json};

@@ -4,18 +4,18 @@
 
 use convoke_agent::TurnResult;
 use convoke_agent::event::{Event, EventKind, TextPart};
-use convoke_agent::stream::Reader;
+use convoke_agent::stream::EventReader;
 use convoke_agent::stream::claude::Claude;
 use convoke_agent::stream::codex_app::{CodexApp, Message};
 use convoke_agent::stream::codex_exec::CodexExec;
 use convoke_agent::stream::gemini::Gemini;
-use convoke_agent::stream::lines::Lines;
+use convoke_agent::stream::lines::LineSplitter;
 use convoke_agent::stream::plain::Plain;
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Ending, Exit, Failure, FailureReason, Verdict};
 use proptest::strategy::Strategy;
 
-fn read(mut reader: impl Reader, lines: &[&[u8]]) -> (Vec<Event<'static>>, TurnResult) {
+fn read(mut reader: impl EventReader, lines: &[&[u8]]) -> (Vec<Event<'static>>, TurnResult) {
     let mut events = Vec::new();
     let mut sink = |event: Event<'_>| events.push(event.into_owned());
     for line in lines {
@@ -27,7 +27,7 @@ fn read(mut reader: impl Reader, lines: &[&[u8]]) -> (Vec<Event<'static>>, TurnR
 }
 
 /// Returns the session that a reader names after these lines.
-fn session(mut reader: impl Reader, lines: &[&[u8]]) -> Option<String> {
+fn session(mut reader: impl EventReader, lines: &[&[u8]]) -> Option<String> {
     for line in lines {
         reader.line(line, &mut |_| {});
     }
@@ -179,7 +179,7 @@ fn an_app_server_turn_is_read_with_its_deltas_tools_and_tokens() {
 }
 
 #[test]
-fn what_an_app_server_asks_is_told_apart() {
+fn what_an_app_server_asks_is_distinguished() {
     let mut app = CodexApp::new(1000);
     let mut ask = |line: &str| app.message(line.as_bytes(), &mut |_| {});
     assert_eq!(
@@ -296,7 +296,7 @@ fn a_change_of_files_that_was_not_made_is_a_tool_that_failed() {
 }
 
 #[test]
-fn an_error_that_ends_a_turn_of_codex_is_said_once() {
+fn an_error_that_ends_a_turn_of_codex_is_reported_once() {
     let error = br#"{"type":"error","message":"{\"error\": {\"message\": \"no such thing\"}}"}"#;
     let failed = br#"{"type":"turn.failed","error":{"message":"{\"error\": {\"message\": \"no such thing\"}}"}}"#;
     let (_, account) = read(CodexExec::new(100), &[error, failed]);
@@ -324,7 +324,7 @@ fn a_warning_that_comes_again_is_in_the_account_once() {
 
 #[test]
 fn a_failure_always_has_words() {
-    let silent: [(Box<dyn Reader>, &[u8], &str); 4] = [
+    let silent: [(Box<dyn EventReader>, &[u8], &str); 4] = [
         (
             Box::new(Claude::new(100)),
             br#"{"type":"result","subtype":"error_max_turns","is_error":true}"#,
@@ -431,7 +431,7 @@ proptest::proptest! {
         chunk in 1_usize..64,
     ) {
         let bytes = lines.concat();
-        let readers: [fn() -> Box<dyn Reader>; 5] = [
+        let readers: [fn() -> Box<dyn EventReader>; 5] = [
             || Box::new(Claude::new(64)),
             || Box::new(CodexExec::new(64)),
             || Box::new(CodexApp::new(64)),
@@ -446,8 +446,8 @@ proptest::proptest! {
     }
 }
 
-fn read_chunks(mut reader: Box<dyn Reader>, bytes: &[u8], chunk: usize) -> TurnResult {
-    let mut lines = Lines::json(512);
+fn read_chunks(mut reader: Box<dyn EventReader>, bytes: &[u8], chunk: usize) -> TurnResult {
+    let mut lines = LineSplitter::json(512);
     for chunk in bytes.chunks(chunk) {
         lines.push(chunk, |line| reader.line(line.bytes, &mut |_| {}));
     }

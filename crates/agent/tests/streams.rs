@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use convoke_agent::stream::TurnPhase;
-use convoke_agent::stream::lines::{Line, Lines};
+use convoke_agent::stream::lines::{Line, LineSplitter};
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Exit, Verdict};
 use convoke_core::figures::hexadecimal;
@@ -196,7 +196,7 @@ fn differences(truth: &ExpectedTurn, recording: &Recording, turn: &ReadTurn) -> 
 /// Returns the line, counted from 1, after which the agent stays idle.
 fn over(recording: &Recording) -> Option<usize> {
     let mut reader = recording.reader()?;
-    let mut lines = Lines::json(64 << 20);
+    let mut lines = LineSplitter::json(64 << 20);
     let (mut number, mut over) = (0, None);
     let mut read = |line: Line<'_>| {
         reader.line(line.bytes, &mut |_| {});

@@ -37,7 +37,7 @@ impl ConcurrentTurn {
     }
 }
 
-/// What undos of other turns left of a change.
+/// The part of a change that undos of other turns left.
 pub(crate) enum Left {
     /// This state, which the turn made before the others began.
     Own(Option<Node>),

@@ -428,7 +428,7 @@ pub(crate) fn quoted(path: &[u8]) -> Vec<u8> {
 /// The files that are worth another thread when they are compared with their objects.
 pub(crate) const COMPARED_FILES: usize = 64;
 /// The most threads that work on files.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// Does something with parts of a list, in threads if it is long enough. Returns the results in order.
 pub(crate) fn in_parts<T: Sync, R: Send>(
@@ -436,7 +436,7 @@ pub(crate) fn in_parts<T: Sync, R: Send>(
     least: usize,
     act: impl Fn(&[T]) -> R + Sync,
 ) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let parts = all.chunks(all.len().div_ceil(threads).max(least));
     std::thread::scope(|scope| {
         let act = &act;

@@ -10,7 +10,7 @@ convoke_core::diagnostic_codes! {
     CHANGES_UNVERIFIED = "changes.unverified", Note,
         "A first turn changed files before they were copied. Their contents were taken from the repository's objects, by size \
          and time of the files alone.",
-        "Nothing, unless a program sets the times of files: then compare them after an undo.";
+        "No action needed, unless a program sets the times of files: then compare them after an undo.";
     CHANGES_UNRECORDED = "changes.unrecorded", Loss,
         "Files could not be read and were not recorded.",
         "Make them readable, or exclude them in `.gitignore`.";
@@ -18,17 +18,17 @@ convoke_core::diagnostic_codes! {
         "A turn changed a file over the size limit. Only its hash is recorded; undo leaves it as it is.",
         "Keep a copy of large files, or exclude them in `.gitignore`.";
     CHANGES_HIDDEN = "changes.hidden", Note,
-        "A turn created files and ignored them itself, more than a recording takes. Undo leaves them as they are.",
-        "Nothing, if they can be made again, as builds and installed packages can.";
+        "A turn created files and excluded them from git itself, and they are too large to be recorded. Undo leaves them as they are.",
+        "No action needed if they can be created again, like builds and installed packages.";
     CHANGES_SHARED = "changes.shared", Note,
         "Another turn ran in the same directory at the same time; changes may belong to either.",
         "Run them one after the other, or give each its own copy with `workspace = \"own\"`.";
     CHANGES_COMPLETED = "changes.completed", Note,
         "An undo or a merge was interrupted. It is complete now.",
-        "Nothing; `convoke undo` reverses it.";
+        "No action needed; `convoke undo` reverses it.";
     CHANGES_COMMANDS = "changes.commands", Note,
         "A turn changed files that name commands for CLIs, editors or shells. Other members and your own programs may run them, without the sandbox of that turn.",
-        "Look at them before the next turn: `convoke changes`; `convoke undo` takes them back.";
+        "Look at them before the next turn: `convoke changes`; `convoke undo` undoes them.";
     CHANGES_NOT_EXPORTED = "changes.not-exported", Note,
         "The session has recorded file changes; an archive does not contain them.",
         "They stay in the session's store. Commit the files that others need.";

@@ -41,7 +41,7 @@ pub struct FileDiff {
     pub lines: Option<LineCounts>,
     /// The permission bits before and after, if they changed.
     pub modes: Option<(FileMode, FileMode)>,
-    /// What the path was before and is after, if that changed: `file`, `link` or `directory`.
+    /// The kinds of the path before and after, if they differ: `file`, `link` or `directory`.
     pub kinds: Option<(&'static str, &'static str)>,
     /// The unified diff, with its header.
     pub text: String,

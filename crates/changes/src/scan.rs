@@ -10,8 +10,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use convoke_files::clock::since_1970;
 use convoke_files::{Disk, Files as _};
 use sha2::{Digest as _, Sha256};
 
@@ -480,8 +480,7 @@ fn names_of(directory: &Directory) -> Vec<Vec<u8>> {
 
 /// Returns the current time in nanoseconds.
 pub(crate) fn now() -> i128 {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i128::try_from(elapsed.as_nanos()).unwrap_or(i128::MAX)
+    i128::try_from(since_1970().as_nanos()).unwrap_or(i128::MAX)
 }
 
 #[cfg(test)]
@@ -527,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_is_compared_where_the_stamp_cannot_tell() {
+    fn a_content_is_compared_if_the_stamp_does_not_decide() {
         let root = tempfile::tempdir().unwrap();
         let root = &fs::canonicalize(root.path()).unwrap();
         fs::write(root.join("f"), "hello\n").unwrap();

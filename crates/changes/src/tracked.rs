@@ -15,7 +15,7 @@ use crate::manifest::{FileEntry, FileKind as FileType, Stamp};
 
 /// The maximum number of bytes of all paths. Version 4 stores a path as its difference from the one before, so that a
 /// small index can name any number of bytes.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// The paths of an index, sorted.
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ impl TrackedFiles {
     }
 }
 
-/// How an index knows a file.
+/// The evidence by which an index recognises a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
     /// By its status: it has not changed since.
@@ -135,7 +135,7 @@ fn parse(bytes: &[u8]) -> Option<Vec<(Vec<u8>, usize)>> {
     let version = u32_at(4).filter(|version| (2..=4).contains(version))?;
     let count = u32_at(8)?;
     let mut paths: Vec<(Vec<u8>, usize)> = Vec::new();
-    let mut left = MOST_BYTES;
+    let mut left = MAX_BYTES;
     let mut at = 12;
     for _ in 0..count {
         let flags = bytes.get(at + 60..at + FIXED)?;

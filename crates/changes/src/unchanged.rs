@@ -21,7 +21,7 @@ use crate::tree_path::TreePath;
 /// The files and directories that are worth another thread.
 const ENTRIES_OF_THREAD: u64 = 5_000;
 /// The maximum number of threads. May exceed the number of cores, for slow file systems.
-const MOST_THREADS: u64 = 8;
+const MAX_THREADS: u64 = 8;
 /// The directories that a thread takes at a time.
 const BATCH: usize = 8;
 
@@ -50,7 +50,7 @@ pub(crate) fn changed_directories<'a>(
             changed.extend(differs.map(|(path, _)| *path));
         }
     };
-    let threads = (manifest.len() / ENTRIES_OF_THREAD).min(MOST_THREADS);
+    let threads = (manifest.len() / ENTRIES_OF_THREAD).min(MAX_THREADS);
     thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(look)).collect();
         let mut changed: HashSet<&TreePath> = look()?.into_iter().collect();

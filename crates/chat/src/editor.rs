@@ -8,7 +8,7 @@ use crate::text::shown;
 /// The maximum number of lines in the history.
 const HISTORY: usize = 500;
 /// The maximum size of the text.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// The text of the input line.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +45,7 @@ impl Editor {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let text: String =
             text.chars().filter(|&c| matches!(c, '\n' | '\t') || !c.is_control()).collect();
-        let room = MOST_BYTES - self.text.len().min(MOST_BYTES);
+        let room = MAX_BYTES - self.text.len().min(MAX_BYTES);
         let kept = &text[..text.floor_char_boundary(room)];
         self.text.insert_str(self.cursor, kept);
         self.cursor += kept.len();

@@ -96,7 +96,7 @@ pub fn updates() -> (Box<dyn Observer>, Updates) {
 enum Request {
     Act(SessionRequest),
     /// Store the messages and stop.
-    Keep(Vec<NewMessage>),
+    Close(Vec<NewMessage>),
 }
 
 /// The reply to a remote request: whether it waits for the running turn, or why it was refused.
@@ -122,7 +122,7 @@ pub trait Attachments: Send + Sync {
 }
 
 /// Runs a conversation in the terminal until the person quits. Everything is stored as it happens.
-pub async fn hold<S: Store + Clone>(
+pub async fn run<S: Store + Clone>(
     coordinator: Coordinator<S>,
     updates: Updates,
     setup: Setup,
@@ -180,7 +180,7 @@ async fn answer_requests<S: Store>(
                 }
                 done => drop(done?),
             },
-            Request::Keep(messages) => {
+            Request::Close(messages) => {
                 for message in messages {
                     coordinator.accept(message).await?;
                 }
@@ -228,7 +228,7 @@ impl<S: Store> EffectRunner<S> {
                 None
             }
             Effect::Close(messages) => {
-                let refused = self.request(Request::Keep(messages));
+                let refused = self.request(Request::Close(messages));
                 self.requests = None;
                 refused
             }

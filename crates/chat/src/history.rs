@@ -24,7 +24,7 @@ pub(crate) struct StoredState {
     /// The last turn of each member that got a prompt, the newest last.
     pub(crate) sent: Vec<(MemberName, TurnId)>,
     /// The last turn, if it failed or was cancelled.
-    pub(crate) undone: Option<TurnId>,
+    pub(crate) unfinished: Option<TurnId>,
     /// The queued turns.
     pub(crate) queue: Vec<QueuedTurn>,
     /// The team task.
@@ -56,20 +56,20 @@ pub(crate) async fn read<S: Store>(
     let messages = messages.iter().map(|message| ShownMessage::new(message, policy));
     let first = TurnId(state.last_turn.0.saturating_sub(TURNS as u64));
     let mut sent: Vec<(MemberName, TurnId)> = Vec::new();
-    let mut undone = None;
+    let mut unfinished = None;
     for turn in store.turns_after(id, first, TURNS).await? {
         if turn.attempts > 0 {
             sent.retain(|(name, _)| *name != turn.member);
             sent.push((turn.member.clone(), turn.id));
-            let is_undone = matches!(turn.state, TurnState::Failed | TurnState::Cancelled);
-            undone = is_undone.then_some(turn.id);
+            let is_unfinished = matches!(turn.state, TurnState::Failed | TurnState::Cancelled);
+            unfinished = is_unfinished.then_some(turn.id);
         }
     }
     Ok(StoredState {
         messages: messages.collect(),
         left_out,
         sent,
-        undone,
+        unfinished,
         queue: coordinator.waiting().iter().map(QueuedTurn::from).collect(),
         task: coordinator.task().map(str::to_owned),
     })

@@ -1,7 +1,7 @@
 //! A full-screen terminal interface for a conversation: messages, running agents, and the prompt of each turn.
 //!
 //! [`Chat`] is the whole state. [`Chat::update`] applies an input (a key, an event of the conversation, the
-//! time) and returns the effect to run, without I/O. [`render`] draws the state. [`hold`] is the event loop: it
+//! time) and returns the effect to run, without I/O. [`render`] draws the state. [`run`] is the event loop: it
 //! owns the terminal and the conversation. Without a terminal, [`InputParser::understand`] parses input line by
 //! line.
 //!
@@ -27,7 +27,7 @@ mod view;
 
 pub use command::{COMMANDS, Command, Verb};
 pub use event_loop::{
-    Attachments, ChatError, ClosedChat, Host, RemoteReply, RemoteRequests, Updates, hold, updates,
+    Attachments, ChatError, ClosedChat, Host, RemoteReply, RemoteRequests, Updates, run, updates,
 };
 pub use model::{Chat, Effect, Input, QueuedTurn, Setup};
 pub use overlay::help;

@@ -7,17 +7,17 @@ use convoke_core::MessageId;
 use crate::text::{StyledText, printable, printable_line, render_markdown};
 
 /// The maximum number of entries in memory while the newest one is shown; the store has all of them.
-const MOST_ENTRIES: usize = 2_000;
+const MAX_ENTRIES: usize = 2_000;
 /// The maximum number of entries in memory while the person reads earlier ones.
-const MOST_READ_BACK: usize = 6_000;
+const MAX_ENTRIES_READ_BACK: usize = 6_000;
 /// The maximum size of their texts.
-const MOST_BYTES_READ_BACK: usize = 32 << 20;
+const MAX_BYTES_READ_BACK: usize = 32 << 20;
 /// The number of messages that are read from the store at once.
 const PAGE: u64 = 100;
 /// The number of entries that are removed at once over the maximum.
 const FORGOTTEN: usize = 200;
 /// The maximum size of a text that is shown.
-const MOST_BYTES: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 
 /// Messages and notes.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +49,7 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     /// A message.
-    Said(MessageHeader),
+    Message(MessageHeader),
     /// A note of Convoke.
     Note(Tone),
     /// A suggestion, removed by the next action.
@@ -96,7 +96,7 @@ impl Entry {
 
     /// Returns the number of lines, with heading and trailing blank line.
     pub(crate) fn height(&self) -> usize {
-        let head = usize::from(matches!(self.kind, EntryKind::Said(_)));
+        let head = usize::from(matches!(self.kind, EntryKind::Message(_)));
         head + self.lines.len() + 1
     }
 }
@@ -127,7 +127,7 @@ impl Transcript {
 
     /// Adds a message.
     pub(crate) fn say(&mut self, head: MessageHeader, text: &str) {
-        self.push(EntryKind::Said(head), said(text));
+        self.push(EntryKind::Message(head), shown_text(text));
     }
 
     /// Adds a note.
@@ -152,7 +152,8 @@ impl Transcript {
 
     /// Returns the page before the first message, if there is one and there is room for it.
     pub(crate) fn earlier(&self) -> Option<EarlierPage> {
-        let has_room = self.entries.len() < MOST_READ_BACK && self.bytes < MOST_BYTES_READ_BACK;
+        let has_room =
+            self.entries.len() < MAX_ENTRIES_READ_BACK && self.bytes < MAX_BYTES_READ_BACK;
         let count = self.left_out.min(PAGE);
         (has_room && count > 0).then(|| EarlierPage { after: self.left_out - count, count })
     }
@@ -164,7 +165,7 @@ impl Transcript {
         let width = self.width;
         let read = messages.into_iter();
         let read: Vec<Entry> = read
-            .map(|(head, text)| Entry::new(EntryKind::Said(head), said(&text), width))
+            .map(|(head, text)| Entry::new(EntryKind::Message(head), shown_text(&text), width))
             .collect();
         self.height += read.iter().map(Entry::height).sum::<usize>();
         self.bytes += read.iter().map(|entry| entry.text.len()).sum::<usize>();
@@ -175,7 +176,7 @@ impl Transcript {
     /// Sets the time and tokens of a message's turn.
     pub(crate) fn account(&mut self, message: &MessageId, taken: String) {
         let heads = self.entries.iter_mut().rev().filter_map(|entry| match &mut entry.kind {
-            EntryKind::Said(head) => Some(head),
+            EntryKind::Message(head) => Some(head),
             EntryKind::Note(_) | EntryKind::Hint(_) => None,
         });
         if let Some(head) = heads.into_iter().find(|head| head.id == *message) {
@@ -200,12 +201,12 @@ impl Transcript {
         self.height += entry.height();
         self.bytes += entry.text.len();
         self.entries.push(entry);
-        let (most, most_bytes) = if self.is_read_back {
-            (MOST_READ_BACK, MOST_BYTES_READ_BACK)
+        let (most, max_bytes) = if self.is_read_back {
+            (MAX_ENTRIES_READ_BACK, MAX_BYTES_READ_BACK)
         } else {
-            (MOST_ENTRIES, usize::MAX)
+            (MAX_ENTRIES, usize::MAX)
         };
-        if self.entries.len() > most || self.bytes > most_bytes {
+        if self.entries.len() > most || self.bytes > max_bytes {
             // Some hundred at once, because each removal moves the rest.
             self.forget(self.entries.len().saturating_sub(most - FORGOTTEN).max(FORGOTTEN));
         }
@@ -217,7 +218,7 @@ impl Transcript {
         self.remove_count();
         let count = count.min(self.entries.len() - 1);
         let gone: Vec<Entry> = self.entries.drain(..count).collect();
-        let is_message = |entry: &&Entry| matches!(entry.kind, EntryKind::Said(_));
+        let is_message = |entry: &&Entry| matches!(entry.kind, EntryKind::Message(_));
         self.left_out += gone.iter().filter(is_message).count() as u64;
         self.height -= gone.iter().map(Entry::height).sum::<usize>();
         self.bytes -= gone.iter().map(|entry| entry.text.len()).sum::<usize>();
@@ -252,11 +253,11 @@ impl Transcript {
 }
 
 /// Returns the shown part of a message.
-fn said(text: &str) -> String {
-    let shown = &text[..text.floor_char_boundary(MOST_BYTES)];
+fn shown_text(text: &str) -> String {
+    let shown = &text[..text.floor_char_boundary(MAX_BYTES)];
     let mut shown = printable(shown).into_owned();
-    if text.len() > MOST_BYTES {
-        let more = text.len() - MOST_BYTES;
+    if text.len() > MAX_BYTES {
+        let more = text.len() - MAX_BYTES;
         // Writing to a string cannot fail.
         let _ = write!(shown, "\n… {more} more bytes; `convoke sessions show` prints all");
     }
@@ -265,7 +266,7 @@ fn said(text: &str) -> String {
 
 fn lines_of(kind: &EntryKind, text: &str, width: usize) -> Vec<StyledText> {
     let mut lines = match kind {
-        EntryKind::Said(head) if !head.is_person => render_markdown(text, width),
+        EntryKind::Message(head) if !head.is_person => render_markdown(text, width),
         _ => Vec::new(),
     };
     // A text that consists of markers only is shown as it is.
@@ -300,13 +301,13 @@ mod tests {
         for number in 1..=10_000 {
             let before = transcript.height_ever();
             say(&mut transcript, number);
-            assert!(transcript.entries.len() <= MOST_ENTRIES);
+            assert!(transcript.entries.len() <= MAX_ENTRIES);
             assert_eq!(transcript.height_ever(), before + 3, "at message {number}");
             let height: usize = transcript.entries.iter().map(Entry::height).sum();
             assert_eq!(transcript.height(), height);
         }
         let shown =
-            transcript.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Said(_)));
+            transcript.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Message(_)));
         let left_out = 10_000 - shown.count();
         assert_eq!(
             transcript.entries[0].text,
@@ -332,13 +333,13 @@ mod tests {
             let height: usize = transcript.entries.iter().map(Entry::height).sum();
             assert_eq!(transcript.height(), height);
         }
-        assert!(transcript.entries.len() <= MOST_READ_BACK + usize::try_from(PAGE).unwrap());
+        assert!(transcript.entries.len() <= MAX_ENTRIES_READ_BACK + usize::try_from(PAGE).unwrap());
         let told =
             format!("{} earlier messages; `convoke sessions show 0199a1b2` prints them", first - 1);
         assert_eq!(transcript.entries[0].text, told);
         transcript.is_read_back = false;
         say(&mut transcript, 20_002);
-        assert!(transcript.entries.len() <= MOST_ENTRIES, "at the end, the rest goes");
+        assert!(transcript.entries.len() <= MAX_ENTRIES, "at the end, the rest goes");
         assert_eq!(transcript.entries.last().unwrap().text, "message 20002");
     }
 

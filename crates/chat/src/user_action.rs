@@ -9,7 +9,7 @@ use convoke_team::Team;
 use crate::command::{Command, Verb, parse};
 
 /// The maximum number of bytes of a name after an `@`.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// The action of an input line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl<'a> InputParser<'a> {
         let after = text.strip_prefix('@')?;
         let ends = after.char_indices().map(|(at, c)| at + c.len_utf8());
         // Names are short: bound the search.
-        let ends = ends.take_while(|end| *end <= LONGEST_NAME);
+        let ends = ends.take_while(|end| *end <= MAX_NAME_LENGTH);
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
         let found = ends.filter_map(|end| {
             let (name, rest) = after.split_at(end);

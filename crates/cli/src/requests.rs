@@ -59,7 +59,7 @@ pub fn remarks<T>(record: &RequestRecord<T>) -> Vec<String> {
     match (usage, end) {
         (Some(usage), Some(RequestEnd::Failed)) => {
             let counted = tokens(usage);
-            remarks.push(format!("the provider counted {counted}, until its answer broke off"));
+            remarks.push(format!("the provider counted {counted}, until its response ended early"));
         }
         (Some(usage), _) => remarks.push(format!("the provider counted {}", tokens(usage))),
         (None, Some(RequestEnd::Answered)) => remarks.push(UNCOUNTED.to_owned()),

@@ -25,7 +25,7 @@ pub struct ContextOptions {
     pub window: usize,
     /// The maximum size of prompt and system text together, in bytes.
     pub max_bytes: u64,
-    /// How markers are removed from messages.
+    /// The policy for removing markers from messages.
     pub text: TextPolicy,
     /// The messages that the agent sees.
     pub visibility: Visibility,

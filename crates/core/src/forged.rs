@@ -77,7 +77,7 @@ impl<'a> ForgeryCheck<'a> {
 fn report(section: Section, what: &str, count: usize) -> Option<Diagnostic> {
     let message = match count {
         0 => return None,
-        1 => format!("a line of {what} patterns like a header or a speaker's line"),
+        1 => format!("a line of {what} looks like a header or a speaker's line"),
         _ => format!("{count} lines of {what} look like headers or speakers' lines"),
     };
     let diagnostic = Diagnostic::new(diagnostics::CONTENT_FORGED, message);

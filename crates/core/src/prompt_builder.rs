@@ -10,7 +10,7 @@ use crate::context::{ContextOptions, Visibility};
 use crate::input::{AgentContext, AssemblerInput, PromptContextMessage};
 use crate::name::NameKey;
 
-/// How the system text is delivered.
+/// The delivery of the system text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum SystemDelivery {

@@ -36,7 +36,7 @@ impl Mark {
 }
 
 /// The number of digits of the largest length.
-const MOST_DIGITS: usize = 20;
+const MAX_DIGITS: usize = 20;
 
 fn digits(number: usize) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
@@ -75,7 +75,7 @@ impl KeptPart {
             allowed.then_some(kept)
         };
         let mark_alone = || Some(Self::head(text, 0)).filter(|kept| kept.len(0) <= room);
-        let longest = (1..=MOST_DIGITS).find_map(cut);
+        let longest = (1..=MAX_DIGITS).find_map(cut);
         match floor {
             0 if !text.is_empty() => longest.or_else(mark_alone),
             _ => longest,
@@ -102,7 +102,7 @@ impl KeptPart {
             (kept.len(text.len()) <= room).then_some(kept)
         };
         let mark_alone = || Some(Self::head(text, 0)).filter(|kept| kept.len(0) <= room);
-        (1..=MOST_DIGITS).find_map(cut).or_else(mark_alone)
+        (1..=MAX_DIGITS).find_map(cut).or_else(mark_alone)
     }
 
     /// Returns the shortest form of a text that keeps its first `floor` bytes. A text shorter than its mark

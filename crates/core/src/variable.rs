@@ -1,7 +1,7 @@
 //! Checks names of environment variables in settings.
 
 /// The maximum length of a name. A key given by mistake is often longer.
-const LONGEST: usize = 64;
+const MAX_LENGTH: usize = 64;
 
 /// Returns whether a text can be the name of a variable. A setting that should hold a name and does not may
 /// hold a secret by mistake, so its value must not be printed.
@@ -13,7 +13,7 @@ const LONGEST: usize = 64;
 /// ```
 pub fn is_variable_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    name.len() <= LONGEST
+    name.len() <= MAX_LENGTH
         && name.bytes().all(fits)
         && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }

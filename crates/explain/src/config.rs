@@ -99,7 +99,7 @@ mod tests {
     use crate::edition::Edition;
 
     #[test]
-    fn what_is_wrong_with_a_file_is_said_with_its_place() {
+    fn what_is_wrong_with_a_file_is_reported_with_its_place() {
         let mut tree = MemoryTree::default();
         tree.write("/bad.json", "{\n  \"a\": ,\n}");
         tree.write("/list.json", "[]");

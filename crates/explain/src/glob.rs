@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_pattern_decides_but_for_what_lies_in_a_selected_directory() {
+    fn the_last_pattern_decides_except_in_a_selected_directory() {
         assert!(!selects(&["*.md", "!b.md"], "b.md"));
         assert!(selects(&["!b.md", "*.md"], "b.md"));
         assert!(selects(&["src", "!src/x.ts"], "src/x.ts"));

@@ -139,7 +139,7 @@ fn explain_one(files: Listed<'_>, session: &Session, edition: Edition) -> Explai
 #[cfg(test)]
 mod tests {
     use convoke_files::MemoryTree;
-    use convoke_files::limit::MOST_ENTRIES;
+    use convoke_files::limit::MAX_ENTRIES;
 
     use super::*;
 
@@ -176,7 +176,7 @@ mod tests {
         ] {
             let mut tree = MemoryTree::default();
             tree.create_directory("/r/.git");
-            for number in 0..=MOST_ENTRIES {
+            for number in 0..=MAX_ENTRIES {
                 tree.write(format!("{directory}/{number}"), "");
             }
             let editions = [Edition::Gemini, Edition::Claude325, Edition::Codex0166];

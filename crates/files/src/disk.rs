@@ -13,7 +13,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 use rustix::fs::{CWD, Dir, FileType as RawFileType, Mode, OFlags, openat};
 
 #[cfg(unix)]
-use super::limit::MOST_ENTRIES;
+use super::limit::MAX_ENTRIES;
 use super::limit::collect_entries;
 use super::{EntryKind, Files, Head, LookedInto};
 
@@ -133,7 +133,7 @@ fn look_into(directory: &Path, name: &str, limit: u64) -> Option<LookedInto> {
             _ => EntryKind::Special,
         };
         entries.push((found, kind));
-        if entries.len() > MOST_ENTRIES {
+        if entries.len() > MAX_ENTRIES {
             return None;
         }
     }

@@ -111,7 +111,7 @@ mod tests {
     use crate::MemoryTree;
 
     #[test]
-    fn repositories_worktrees_submodules_and_strays_are_told_apart() {
+    fn repositories_worktrees_submodules_and_strays_are_distinguished() {
         let mut tree = MemoryTree::default();
         tree.write("/main/.git/HEAD", "ref: refs/heads/main");
         tree.write("/main/.git/worktrees/w/commondir", "../..\n");

@@ -6,6 +6,7 @@
 
 #[cfg(unix)]
 pub mod beneath;
+pub mod clock;
 mod disk;
 pub mod failpoint;
 pub mod git;

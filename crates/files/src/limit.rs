@@ -107,7 +107,7 @@ impl From<TooLarge> for io::Error {
 }
 
 /// The maximum number of entries of a directory that are listed.
-pub const MOST_ENTRIES: usize = 100_000;
+pub const MAX_ENTRIES: usize = 100_000;
 
 /// A directory that has more entries than are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl TooManyEntries {
 
 impl fmt::Display for TooManyEntries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the directory has more than {MOST_ENTRIES} entries, the limit of a listing")
+        write!(f, "the directory has more than {MAX_ENTRIES} entries, the limit of a listing")
     }
 }
 
@@ -130,8 +130,8 @@ impl std::error::Error for TooManyEntries {}
 
 /// Collects the entries of a directory, unless there are more than a listing may have.
 pub fn collect_entries<T>(entries: impl Iterator<Item = io::Result<T>>) -> io::Result<Vec<T>> {
-    let entries: Vec<T> = entries.take(MOST_ENTRIES + 1).collect::<io::Result<_>>()?;
-    if entries.len() > MOST_ENTRIES {
+    let entries: Vec<T> = entries.take(MAX_ENTRIES + 1).collect::<io::Result<_>>()?;
+    if entries.len() > MAX_ENTRIES {
         return Err(io::Error::other(TooManyEntries));
     }
     Ok(entries)
@@ -187,9 +187,9 @@ mod tests {
             let entries = (0..count).inspect(|_| asked.set(asked.get() + 1)).map(Ok);
             (collect_entries(entries).map(|found| found.len()), asked.get())
         };
-        assert_eq!(listed(MOST_ENTRIES).0.unwrap(), MOST_ENTRIES);
-        let (refused, asked) = listed(10 * MOST_ENTRIES);
+        assert_eq!(listed(MAX_ENTRIES).0.unwrap(), MAX_ENTRIES);
+        let (refused, asked) = listed(10 * MAX_ENTRIES);
         assert!(refused.unwrap_err().to_string().contains("more than 100000 entries"));
-        assert_eq!(asked, MOST_ENTRIES + 1);
+        assert_eq!(asked, MAX_ENTRIES + 1);
     }
 }

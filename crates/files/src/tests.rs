@@ -74,7 +74,7 @@ fn a_directory_lists_its_names_in_order() {
 }
 
 #[test]
-fn a_directory_tells_what_stands_under_each_name() {
+fn a_directory_lists_the_kind_of_each_name() {
     in_each(|files, base| {
         let entries = files.entries(base).unwrap();
         let kinds: Vec<_> = entries.iter().map(|(_, kind)| *kind).collect();

@@ -17,7 +17,7 @@ const TIME_LIMIT: Duration = Duration::from_mins(1);
 /// The polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The maximum size of the output.
-const LONGEST: usize = 64 * 1024;
+const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Answer {
     pub code: Option<i32>,
@@ -104,11 +104,11 @@ impl<P: Read + AsFd> Output<P> {
     fn drain(&mut self) {
         let mut buffer = [0; 8 * 1024];
         let mut read = 0;
-        while read < 2 * LONGEST {
+        while read < 2 * MAX_OUTPUT_BYTES {
             match self.pipe.read(&mut buffer) {
                 Ok(count @ 1..) => {
                     read += count;
-                    let kept = count.min(LONGEST - self.bytes.len());
+                    let kept = count.min(MAX_OUTPUT_BYTES - self.bytes.len());
                     self.bytes.extend_from_slice(&buffer[..kept]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_left_the_group_holds_nobody_up() {
+    fn a_process_that_has_left_the_group_delays_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let pid = directory.path().join("pid");
         // It holds the pipes open, out of the group's reach, before its parent ends.
@@ -159,6 +159,6 @@ mod tests {
     #[test]
     fn a_long_answer_is_cut_and_its_program_ends() {
         let answer = ask_shell(TIME_LIMIT, "head -c 1000000 /dev/zero | tr '\\0' x").unwrap();
-        assert_eq!((answer.code, answer.output.len()), (Some(0), LONGEST));
+        assert_eq!((answer.code, answer.output.len()), (Some(0), MAX_OUTPUT_BYTES));
     }
 }

@@ -6,7 +6,7 @@ convoke_core::diagnostic_codes! {
         "The message names the reason; `convoke sessions show --request` shows the requests stored before.";
     RECORD_LIMIT = "record.limit", Loss,
         "A turn sent more requests, or larger ones, than are stored.",
-        "Nothing to do: the turn continued, and its first requests are stored.";
+        "No action needed: the turn continued, and its first requests are stored.";
     RECORD_UNAVAILABLE = "record.unavailable", Loss,
         "The requests of a member are not recorded: Convoke cannot point its program to a relay.",
         "Use an agent whose requests can be recorded, or leave the record out.";
@@ -57,7 +57,7 @@ convoke_core::diagnostic_codes! {
         "Install a version that Convoke was tested with, or a newer Convoke.";
     DOCTOR_TRIAL_PASSED = "doctor.trial-passed", Note,
         "A rehearsed turn with an untested version of an agent succeeded, offline and in a private home.",
-        "Nothing to do; `convoke explain --verify` compares the files that it reads.";
+        "No action needed; `convoke explain --verify` compares the files that it reads.";
     DOCTOR_TRIAL_FAILED = "doctor.trial-failed", Error,
         "A rehearsed turn of an agent failed, offline and in a private home.",
         "Run the agent without Convoke and read its output.";

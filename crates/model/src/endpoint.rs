@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_stand_below_the_base_whatever_its_end() {
+    fn paths_are_below_the_base_whatever_its_end() {
         for (base, url) in [
             ("http://h/v1", "http://h/v1/responses"),
             ("http://h/v1/", "http://h/v1/responses"),

@@ -20,7 +20,7 @@ pub mod tools;
 mod turn;
 pub mod wire;
 
-pub use client::{Call, CallError, CallEvent, CallLimits, Client, may_speak_chat};
+pub use client::{CallError, CallEvent, CallLimits, Client, RunningRequest, may_speak_chat};
 pub use endpoint::{Endpoint, Proxies};
 pub use log::{Log, undo_compaction};
 pub use member::{Host, ModelAgent};

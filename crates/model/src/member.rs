@@ -23,6 +23,7 @@ use convoke_core::Diagnostic;
 use convoke_core::ledger::{Entry, Ledger, Source, Target, estimate_tokens};
 use convoke_redact::Redactor;
 use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
+use convoke_thread::history::UserMessages;
 use convoke_thread::pack::Pack;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
 use convoke_thread::thread::{Setup, Step, Thread, TurnOverrides};
@@ -43,7 +44,7 @@ use crate::tools::{Toolbox, team_specs};
 use crate::turn::Driver;
 
 /// The maximum time without data from a server.
-const LONGEST_SILENCE: Duration = Duration::from_mins(5);
+const MAX_SILENCE: Duration = Duration::from_mins(5);
 
 /// The facts about the machine that a member needs, besides the files of the directory.
 #[derive(Clone)]
@@ -132,7 +133,7 @@ impl ModelAgent {
             None => None,
         };
         let limits = CallLimits {
-            idle: turn_input.limits.silence.min(LONGEST_SILENCE),
+            idle: turn_input.limits.silence.min(MAX_SILENCE),
             total: turn_input.limits.turn,
             retries: turn_input.limits.retries,
             event_bytes: turn_input.limits.line_bytes,
@@ -219,6 +220,7 @@ impl ModelAgent {
                 redacted::sourced(key.as_ref(), system, entries, "developer-instructions", setting)
             }),
             model_overrides,
+            user_messages: UserMessages::ByOrigin,
             ..config
         })
     }

@@ -16,7 +16,7 @@ use convoke_core::{Code, Diagnostic};
 use convoke_files::{Disk, EntryKind, Files, Head, git};
 
 use crate::diagnostics;
-use crate::redacted::{self, LONGEST_KEY};
+use crate::redacted::{self, MAX_KEY_BYTES};
 use crate::secret::Key;
 
 /// The files that a project may refer to.
@@ -160,7 +160,7 @@ impl Files for ProjectFiles {
         let real = self.inside(path)?;
         match &self.key {
             Some(key) if limit > 0 => {
-                let head = Disk.read_head(&real, limit.saturating_add(LONGEST_KEY))?;
+                let head = Disk.read_head(&real, limit.saturating_add(MAX_KEY_BYTES))?;
                 Ok(redacted::head(key, head, limit))
             }
             _ => Disk.read_head(&real, limit),

@@ -10,11 +10,11 @@ use convoke_thread::diagnostics;
 use convoke_thread::prompt::Request;
 
 use crate::secret::Key;
-use crate::wire::Answer;
+use crate::wire::ParsedResponse;
 use crate::wire::strings::each_string;
 
 /// The maximum length of a key. Files are read this far beyond a limit, so that a limit never cuts a key.
-pub(crate) const LONGEST_KEY: u64 = 8 << 10;
+pub(crate) const MAX_KEY_BYTES: u64 = 8 << 10;
 
 /// The rule of entries whose texts contained the key.
 const REMOVED: &str = "the key was removed";
@@ -69,7 +69,7 @@ fn without_key_in(key: &Key, text: &SourcedText<'static>) -> SourcedText<'static
 }
 
 /// Removes the key from everything in a response: texts, calls, ids, names.
-pub(crate) fn answer(key: &Key, answer: &mut Answer) {
+pub(crate) fn answer(key: &Key, answer: &mut ParsedResponse) {
     answer.model.iter_mut().for_each(|model| key.take_out_of(model));
     for item in &mut answer.items {
         each_string(item, &mut |_, text| key.take_out_of(text));

@@ -11,9 +11,7 @@ use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
 use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
 use convoke_thread::prompt::{Request, RequestPurpose};
-use convoke_thread::thread::{
-    Answer as ThreadAnswer, Failure as ThreadFailure, Outcome as ThreadOutcome, Step, Thread,
-};
+use convoke_thread::thread::{ModelResponse, ResponseFailure, Step, Thread, TurnOutcome};
 
 use tokio::task::JoinSet;
 
@@ -25,12 +23,12 @@ use crate::redacted;
 use crate::secret::Key;
 use crate::sent::Recorder;
 use crate::tools::{self, ToolOutput, Toolbox};
-use crate::wire::Answer;
+use crate::wire::ParsedResponse;
 
 /// The maximum number of tool rounds in one turn.
-const MOST_ROUNDS: usize = 50;
+const MAX_ROUNDS: usize = 50;
 /// The maximum number of requests of one compaction. Each retry leaves out the oldest item.
-const MOST_COMPACTION_REQUESTS: usize = 64;
+const MAX_COMPACTION_REQUESTS: usize = 64;
 
 /// Runs the loop of a turn.
 pub(crate) struct Driver<'d, 'r> {
@@ -52,8 +50,8 @@ impl Driver<'_, '_> {
         loop {
             self.progress.note(thread);
             let next = match step {
-                Step::Done(ThreadOutcome::Finished) => return Ok(()),
-                Step::Done(ThreadOutcome::Failed(reason)) => {
+                Step::Done(TurnOutcome::Finished) => return Ok(()),
+                Step::Done(TurnOutcome::Failed(reason)) => {
                     return Err(match last_error {
                         Some(error) => self.failure(&error),
                         None => Failure::new(FailureReason::Other, reason),
@@ -64,9 +62,9 @@ impl Driver<'_, '_> {
                     let answer = match answered {
                         Ok(answer) => answer,
                         Err(error) => {
-                            let failed = ThreadAnswer {
+                            let failed = ModelResponse {
                                 failure: Some(as_thread_failure(&error)),
-                                ..ThreadAnswer::default()
+                                ..ModelResponse::default()
                             };
                             last_error = Some(error);
                             failed
@@ -85,9 +83,8 @@ impl Driver<'_, '_> {
                 }
                 Step::RunTools(calls) => {
                     rounds += 1;
-                    if rounds > MOST_ROUNDS {
-                        let message =
-                            format!("the model called tools {MOST_ROUNDS} times in a row");
+                    if rounds > MAX_ROUNDS {
+                        let message = format!("the model called tools {MAX_ROUNDS} times in a row");
                         return Err(Failure::new(FailureReason::Budget, message));
                     }
                     let results = self.run_tools(calls).await;
@@ -103,7 +100,7 @@ impl Driver<'_, '_> {
         &mut self,
         thread: &Thread<'_>,
         request: &Request,
-    ) -> Result<Result<ThreadAnswer, CallError>, Failure> {
+    ) -> Result<Result<ModelResponse, CallError>, Failure> {
         let clean = self.key.and_then(|key| redacted::request(key, request));
         let request = clean.as_ref().unwrap_or(request);
         let is_compaction = request.purpose == RequestPurpose::Compaction;
@@ -196,8 +193,8 @@ impl Driver<'_, '_> {
     async fn answered(
         &mut self,
         request: &Request,
-        answer: Answer,
-    ) -> Result<ThreadAnswer, CallError> {
+        answer: ParsedResponse,
+    ) -> Result<ModelResponse, CallError> {
         let is_compaction = request.purpose == RequestPurpose::Compaction;
         let tokens = self.count(request, &answer).await;
         let has_content =
@@ -231,11 +228,11 @@ impl Driver<'_, '_> {
             self.progress.stopped = answer.stopped;
         }
         self.progress.model = answer.model.or(self.progress.model.take());
-        Ok(ThreadAnswer { items: answer.items, tokens: Some(tokens), ..ThreadAnswer::default() })
+        Ok(ModelResponse { items: answer.items, tokens: Some(tokens), ..ModelResponse::default() })
     }
 
     /// Counts the tokens of a request and its response, or estimates them if the server does not count.
-    async fn count(&mut self, request: &Request, answer: &Answer) -> u64 {
+    async fn count(&mut self, request: &Request, answer: &ParsedResponse) -> u64 {
         let Some(usage) = answer.usage else {
             let output: u64 = answer.items.iter().map(ResponseItem::text_bytes).sum();
             return estimate_tokens(request.body.len() as u64 + output);
@@ -348,9 +345,9 @@ impl Driver<'_, '_> {
         if let Some(why) = &compaction.futile {
             return Err(Failure::new(FailureReason::ContextFull, why.clone()));
         }
-        if compaction.requests > MOST_COMPACTION_REQUESTS {
+        if compaction.requests > MAX_COMPACTION_REQUESTS {
             let message =
-                format!("the thread could not be compacted in {MOST_COMPACTION_REQUESTS} requests");
+                format!("the thread could not be compacted in {MAX_COMPACTION_REQUESTS} requests");
             return Err(Failure::new(FailureReason::ContextFull, message));
         }
         Ok(())
@@ -433,9 +430,9 @@ fn custom_output(call_id: String, output: String) -> ResponseItem {
 }
 
 /// Converts an error to a failure. The client has already retried, so it is final.
-fn as_thread_failure(error: &CallError) -> ThreadFailure {
+fn as_thread_failure(error: &CallError) -> ResponseFailure {
     match error.reason() {
-        FailureReason::ContextFull => ThreadFailure::ContextWindowExceeded,
-        _ => ThreadFailure::Fatal(error.to_string()),
+        FailureReason::ContextFull => ResponseFailure::ContextWindowExceeded,
+        _ => ResponseFailure::Fatal(error.to_string()),
     }
 }

@@ -11,8 +11,8 @@ use convoke_core::{AssemblerInput, Assemblers, BudgetTooSmall, Code};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::answer::Answer;
 use crate::lines::{Line, TooLarge, lines};
+use crate::prompt_json::PromptJson;
 
 /// Answers each line as soon as it is read, and returns the reported diagnostic codes. A line of more than
 /// `max_line_bytes` is answered with an error.
@@ -32,7 +32,7 @@ pub fn assemble_lines(
 }
 
 #[derive(Serialize)]
-struct Refusal<'a> {
+struct ErrorLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a Value>,
     error: Error,
@@ -78,7 +78,7 @@ fn answer(
     output: &mut impl Write,
     reported: &mut BTreeSet<Code>,
 ) -> io::Result<()> {
-    let refuse = |output, name, error| write_json(output, &Refusal { name, error });
+    let refuse = |output, name, error| write_json(output, &ErrorLine { name, error });
     let object = line.bytes.as_deref().map_err(TooLarge::to_string).and_then(read_object);
     let mut object = match object {
         Ok(object) => object,
@@ -95,7 +95,7 @@ fn answer(
     match assemblers.assemble(&agent, &input) {
         Ok(assembled) => {
             reported.extend(assembled.diagnostics.iter().map(|diagnostic| diagnostic.code));
-            write_json(output, &Answer::new(name, &assembled))
+            write_json(output, &PromptJson::new(name, &assembled))
         }
         Err(error) => refuse(output, name, error.into()),
     }

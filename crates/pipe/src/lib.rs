@@ -3,10 +3,10 @@
 //!
 //! All are functions from a reader to a writer, and use no process, clock or environment.
 
-mod answer;
 pub mod assemble;
 mod lines;
 pub mod mcp;
+mod prompt_json;
 pub mod rpc;
 
 pub use lines::DEFAULT_LINE_BYTES;

@@ -12,10 +12,10 @@ use crate::spelling;
 
 /// The maximum number of bytes between two characters of an encoded value: a line break, an indentation, a
 /// separator.
-const MOST_GAP: u32 = 16;
+const MAX_GAP: u32 = 16;
 
 /// The minimum length of a spelling; shorter ones occur in too many texts.
-const SHORTEST: usize = 6;
+const MIN_LENGTH: usize = 6;
 
 /// The spellings of known values, in a text with decoded escapes.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ fn unescaped(value: &str) -> Option<Vec<u8>> {
     for (at, byte) in spelling::json(value).bytes().enumerate() {
         unescape.step(byte, at, &mut |decoded| bytes.push(as_unescaped(decoded)));
     }
-    (bytes.len() >= SHORTEST).then_some(bytes)
+    (bytes.len() >= MIN_LENGTH).then_some(bytes)
 }
 
 /// Finds spellings of known values.
@@ -173,7 +173,7 @@ impl Finder {
     fn step(&mut self, byte: Option<u8>, decoded: Decoded, spans: &mut Vec<Span>) {
         let Some(byte) = byte else {
             self.gap += 1;
-            if self.gap > MOST_GAP {
+            if self.gap > MAX_GAP {
                 self.state = self.known.start();
             }
             return;

@@ -4,7 +4,7 @@
 //! signs are decoded again (`%252F`).
 
 /// The maximum number of backslashes, and the maximum depth of percent-encoding, of one escape.
-const MOST: u32 = 64;
+const MAX_NESTING: u32 = 64;
 
 /// A byte of the decoded text.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ struct Digits {
     /// The first character of the escape, and the digits so far.
     text: [u8; 5],
     length: usize,
-    /// How many times the percent sign was encoded.
+    /// The number of times that the percent sign was encoded.
     depth: u32,
 }
 
@@ -70,7 +70,7 @@ impl Unescape {
             State::Plain => {}
             State::Backslashes { start, count } => match byte {
                 b'\\' => {
-                    let is_deep = count >= MOST;
+                    let is_deep = count >= MAX_NESTING;
                     let (start, count) = if is_deep { (at, 1) } else { (start, count + 1) };
                     self.state = State::Backslashes { start, count };
                     return;
@@ -149,14 +149,14 @@ impl Unescape {
         depth: u32,
         give: &mut impl FnMut(Decoded),
     ) {
-        let start = if depth > MOST { end - 1 } else { start };
+        let start = if depth > MAX_NESTING { end - 1 } else { start };
         let (byte, is_break) = match byte {
             b'\\' => {
                 self.state = State::Backslashes { start, count: 1 };
                 return;
             }
             b'%' => {
-                let depth = if depth > MOST { 0 } else { depth };
+                let depth = if depth > MAX_NESTING { 0 } else { depth };
                 self.state = State::Digits(Digits { depth, ..Digits::new(byte, start) });
                 return;
             }

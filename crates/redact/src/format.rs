@@ -15,9 +15,9 @@ use crate::mask::Span;
 use crate::randomness::Randomness;
 
 /// The maximum length of a candidate. Longer ones are not keys.
-const MOST_OPEN: usize = 8 << 10;
+const MAX_OPEN: usize = 8 << 10;
 /// The maximum number of characters between the name of a key and its value.
-const MOST_GLUE: usize = 8;
+const MAX_GLUE: usize = 8;
 
 const ALNUM: u8 = UPPER | LOWER | DIGIT;
 const UPPER: u8 = 1;
@@ -324,7 +324,7 @@ impl FormatScan {
             format,
             start: if is_name { body } else { start },
             body,
-            glue: if is_name { MOST_GLUE } else { 0 },
+            glue: if is_name { MAX_GLUE } else { 0 },
             is_random: false,
             capitals: 0,
             small: 0,
@@ -392,7 +392,7 @@ impl Candidate {
             _ => {}
         }
         self.is_sure |= self.format().test != Test::Exact && self.is_key(at + 1);
-        if !self.is_sure && at + 1 - self.start > MOST_OPEN { Step::Drop } else { Step::More }
+        if !self.is_sure && at + 1 - self.start > MAX_OPEN { Step::Drop } else { Step::More }
     }
 
     /// Returns the key that ended before a position, at the end of a word or not.

@@ -11,19 +11,19 @@ pub(crate) const BEGINS: &str = "-----BEGIN ";
 const ENDS: &[u8] = b"END ";
 const DASHES: usize = 5;
 /// The maximum number of characters of the words in a title.
-const MOST_WORDS: usize = 64;
+const MAX_WORDS: usize = 64;
 /// The minimum length of a run of base64; a shorter one is a word, unless it is the last of a key.
 const RUN: usize = 16;
 /// The length from which a run of base64 is certainly not a word.
 const SURE_RUN: usize = 40;
 /// The maximum number of bytes between two runs of one key.
-const MOST_BETWEEN: usize = 256;
+const MAX_BETWEEN: usize = 256;
 /// The headers above the base64.
 const HEADERS: [&[u8]; 6] =
     [b"Proc-Type", b"DEK-Info", b"Version", b"Comment", b"Hash", b"Charset"];
 /// The first words of those that have two.
 const HYPHENATED: [&[u8]; 2] = [b"Proc", b"DEK"];
-const LONGEST_HEADER: usize = 9;
+const MAX_HEADER_BYTES: usize = 9;
 
 /// Reads a private key, starting after [`BEGINS`].
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ struct Run {
     length: usize,
     has_letters: bool,
     /// The first characters, which may name a header.
-    first: [u8; LONGEST_HEADER],
+    first: [u8; MAX_HEADER_BYTES],
     /// Whether the last byte was a backslash; in JSON, a slash may be escaped.
     is_escaped: bool,
 }
@@ -118,7 +118,7 @@ impl PrivateKey {
                 last[10] = byte;
                 *is_private |= last == b"PRIVATE KEY";
                 *length += 1;
-                is_title(byte) && *length <= MOST_WORDS
+                is_title(byte) && *length <= MAX_WORDS
             }
             State::TitleDashes(count) => {
                 *count += 1;
@@ -169,7 +169,7 @@ impl PrivateKey {
             }
             State::EndWords(count) => {
                 *count += 1;
-                let continues = is_title(byte) && *count <= MOST_WORDS || byte == b'-';
+                let continues = is_title(byte) && *count <= MAX_WORDS || byte == b'-';
                 if byte == b'-' {
                     self.state = State::EndDashes(1);
                 }
@@ -255,7 +255,7 @@ impl PrivateKey {
     }
 
     fn is_near(&self, at: usize) -> bool {
-        at - self.end <= MOST_BETWEEN
+        at - self.end <= MAX_BETWEEN
     }
 }
 

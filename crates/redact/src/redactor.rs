@@ -13,9 +13,9 @@ use crate::spelling;
 use crate::stream::StreamRedactor;
 
 /// The minimum length of a variable's value. A shorter key is removed only as a separate word.
-const SHORTEST: usize = 8;
+const MIN_SECRET_BYTES: usize = 8;
 /// The minimum length of a key; shorter ones occur in too many texts.
-const SHORTEST_KEY: usize = 4;
+const MIN_KEY_BYTES: usize = 4;
 /// Placeholder values for servers without keys, which occur in ordinary texts.
 const PLACEHOLDERS: [&str; 16] = [
     "anything",
@@ -59,7 +59,7 @@ impl Redactor {
     pub fn for_env(env: &[(OsString, OsString)]) -> Self {
         let secrets = env.iter().filter_map(|(name, value)| {
             let value = value.to_str()?;
-            let is_secret = is_secret_name(name.to_str()?) && value.len() >= SHORTEST;
+            let is_secret = is_secret_name(name.to_str()?) && value.len() >= MIN_SECRET_BYTES;
             is_secret.then(|| value.to_owned())
         });
         Self::knowing(secrets.collect())
@@ -71,7 +71,7 @@ impl Redactor {
     /// a placeholder (`none`, `ollama`), is not removed.
     #[must_use]
     pub fn and_key(&self, key: &str) -> Self {
-        if key.len() < SHORTEST_KEY || self.values.iter().any(|value| value == key) {
+        if key.len() < MIN_KEY_BYTES || self.values.iter().any(|value| value == key) {
             return self.clone();
         }
         let mut values = self.values.to_vec();
@@ -83,7 +83,7 @@ impl Redactor {
         values.retain(|value| !is_placeholder(value));
         let mut spellings = BTreeMap::new();
         for value in &values {
-            let place = if value.len() < SHORTEST { Place::Word } else { Place::Anywhere };
+            let place = if value.len() < MIN_SECRET_BYTES { Place::Word } else { Place::Anywhere };
             let all = match place {
                 Place::Anywhere => vec![value.clone()],
                 Place::Word => spelling::in_json(value),
@@ -93,7 +93,8 @@ impl Redactor {
                 *known = place.min(*known);
             }
         }
-        let long = values.iter().map(String::as_str).filter(|value| value.len() >= SHORTEST);
+        let long =
+            values.iter().map(String::as_str).filter(|value| value.len() >= MIN_SECRET_BYTES);
         let known = Known::new(&spellings).map(|plain| {
             Arc::new(KnownValues { plain: Arc::new(plain), encodings: Encodings::new(long) })
         });

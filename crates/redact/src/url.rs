@@ -3,7 +3,7 @@
 use crate::mask::Span;
 
 /// The maximum number of bytes of a URL's authority.
-const MOST_BYTES: usize = 1 << 10;
+const MAX_BYTES: usize = 1 << 10;
 
 /// Placeholders for a password.
 const PLACEHOLDERS: [&[u8]; 9] = [
@@ -52,7 +52,7 @@ impl Authority {
         if self.password.is_some_and(|start| at >= start) {
             self.text.push(byte.to_ascii_lowercase());
         }
-        at - self.start < MOST_BYTES
+        at - self.start < MAX_BYTES
     }
 
     /// Returns the password, if the authority has ended.

@@ -27,14 +27,14 @@ use crate::auxiliary;
 use crate::body::PacedBody;
 use crate::playback::Playback;
 use crate::record::{self, Answered, Recorded};
-use crate::script::{Answer, Content, End, HttpError, Reply, Script, Step, Usage};
+use crate::script::{Answer, Content, End, HttpError, Reply, ReplyStep, Script, Usage};
 use crate::server::{Limits, Stop};
 use crate::wire::{self, Facts};
 
 /// Serves one connection until it ends, or until the server is stopped.
 pub(crate) async fn serve(
     stream: TcpStream,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     mut stopped: watch::Receiver<Stop>,
 ) {
     let service = service_fn(|request| respond(request, Arc::clone(&shared)));
@@ -52,9 +52,9 @@ pub(crate) async fn serve(
 
 /// The state that all connections share: the script and the record.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    limits: Limits,
-    access: Access,
+pub(crate) struct ServerState {
+    pub limits: Limits,
+    pub access: Access,
     refused: AtomicUsize,
     started: Instant,
     state: Mutex<State>,
@@ -73,7 +73,7 @@ impl std::fmt::Debug for State {
     }
 }
 
-impl Shared {
+impl ServerState {
     pub fn new(script: Script, limits: Limits, address: SocketAddr) -> Self {
         Self {
             limits,
@@ -87,14 +87,6 @@ impl Shared {
             }),
             arrivals: watch::Sender::new(0),
         }
-    }
-
-    pub fn limits(&self) -> Limits {
-        self.limits
-    }
-
-    pub fn access(&self) -> &Access {
-        &self.access
     }
 
     pub fn refused(&self) -> usize {
@@ -122,7 +114,7 @@ impl Shared {
 
 async fn respond(
     request: Request<Incoming>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 ) -> Result<Response<PacedBody>, Infallible> {
     let (mut parts, body) = request.into_parts();
     if let Err(refused) = shared.access.admit(&mut parts) {
@@ -189,7 +181,7 @@ struct Scripted {
     request_bytes: usize,
 }
 
-impl Shared {
+impl ServerState {
     /// Chooses the response to a request and records it; `None` if the record is full.
     fn decide(&self, parts: &Parts, body: Bytes) -> Option<Decision> {
         let mut state = self.state();
@@ -317,9 +309,9 @@ impl Scripted {
 
     fn estimate(&self, reply: &Reply) -> Usage {
         let lengths = reply.steps.iter().map(|step| match step {
-            Step::Say(text) | Step::Think(text) => text.len(),
-            Step::Call { name, input } => name.len() + input.to_string().len(),
-            Step::Wait(_) => 0,
+            ReplyStep::Say(text) | ReplyStep::Think(text) => text.len(),
+            ReplyStep::Call { name, input } => name.len() + input.to_string().len(),
+            ReplyStep::Wait(_) => 0,
         });
         Usage {
             input: estimate_tokens(self.request_bytes as u64),

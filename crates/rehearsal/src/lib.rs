@@ -32,5 +32,5 @@ mod wire;
 
 pub use convoke_wire::{ModelCall, RequestKind, Wire};
 pub use record::{Answered, Recorded, Sent};
-pub use script::{Answer, End, Reply, Script, ScriptError, Step, Usage};
+pub use script::{Answer, End, Reply, ReplyStep, Script, ScriptError, Usage};
 pub use server::{Limits, Rehearsal, RequestFeed, StartError, start, start_with};

@@ -171,7 +171,7 @@ pub struct Condition {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reply {
     /// The steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ReplyStep>,
     /// The end.
     pub end: End,
     /// The token counts; estimated if absent.
@@ -182,26 +182,26 @@ impl Reply {
     /// Adds a piece of text: one chunk of the stream.
     #[must_use]
     pub fn say(self, text: impl Into<String>) -> Self {
-        self.step(Step::Say(text.into()))
+        self.step(ReplyStep::Say(text.into()))
     }
 
     /// Adds a piece of reasoning: one chunk of the stream.
     #[must_use]
     pub fn think(self, text: impl Into<String>) -> Self {
-        self.step(Step::Think(text.into()))
+        self.step(ReplyStep::Think(text.into()))
     }
 
     /// Adds a wait.
     #[must_use]
     pub fn wait(self, time: Duration) -> Self {
-        self.step(Step::Wait(time))
+        self.step(ReplyStep::Wait(time))
     }
 
     /// Adds a tool call.
     #[must_use]
     pub fn call(self, name: impl Into<String>, input: Value) -> Self {
         let name = name.into();
-        self.step(Step::Call { name, input })
+        self.step(ReplyStep::Call { name, input })
     }
 
     /// Sets the end.
@@ -218,7 +218,7 @@ impl Reply {
         self
     }
 
-    fn step(mut self, step: Step) -> Self {
+    fn step(mut self, step: ReplyStep) -> Self {
         self.steps.push(step);
         self
     }
@@ -226,7 +226,7 @@ impl Reply {
 
 /// One step of a reply.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum ReplyStep {
     /// A piece of text.
     Say(String),
     /// A piece of reasoning.

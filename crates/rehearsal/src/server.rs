@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::connection::{self, Shared};
+use crate::connection::{self, ServerState};
 use crate::record::Recorded;
 use crate::script::Script;
 
@@ -23,7 +23,7 @@ pub async fn start_with(script: Script, limits: Limits) -> Result<Rehearsal, Sta
     // Loopback only: clients of this server could read the user's prompts.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
-    let shared = Arc::new(Shared::new(script, limits, address));
+    let shared = Arc::new(ServerState::new(script, limits, address));
     let (stop, stopped) = watch::channel(Stop::No);
     let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped));
     Ok(Rehearsal { address, shared, stop, accepting })
@@ -33,7 +33,7 @@ pub async fn start_with(script: Script, limits: Limits) -> Result<Rehearsal, Sta
 #[derive(Debug)]
 pub struct Rehearsal {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     stop: watch::Sender<Stop>,
     accepting: JoinHandle<()>,
 }
@@ -42,18 +42,18 @@ impl Rehearsal {
     /// Returns the address, `http://127.0.0.1:PORT/SECRET`, without a final slash. Requests without the secret are
     /// refused and not recorded.
     pub fn base_url(&self) -> String {
-        self.shared.access().base_url()
+        self.shared.access.base_url()
     }
 
     /// Returns the port of the server.
     pub fn port(&self) -> u16 {
-        self.shared.access().port()
+        self.shared.access.port()
     }
 
     /// Returns the address of the server as a proxy, with the secret. Requests to other hosts are refused and
     /// recorded.
     pub fn proxy_url(&self) -> String {
-        self.shared.access().proxy_url()
+        self.shared.access.proxy_url()
     }
 
     /// Returns the number of requests refused by the access control.
@@ -105,7 +105,7 @@ impl Rehearsal {
 /// The requests that reach a server, in the order in which they arrive.
 #[derive(Debug)]
 pub struct RequestFeed {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     arrivals: watch::Receiver<usize>,
     seen: usize,
     waiting: VecDeque<Recorded>,
@@ -178,8 +178,12 @@ pub(crate) enum Stop {
     Gracefully,
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<Stop>) {
-    let limits = shared.limits();
+async fn accept(
+    listener: TcpListener,
+    shared: Arc<ServerState>,
+    mut stopped: watch::Receiver<Stop>,
+) {
+    let limits = shared.limits;
     // Dropping the set, when this task is aborted, aborts every connection.
     let mut connections = JoinSet::new();
     loop {

@@ -185,7 +185,7 @@ async fn gemini_streams_an_array_where_events_are_not_asked_for() {
 }
 
 #[tokio::test]
-async fn each_end_is_told_as_the_wire_tells_it() {
+async fn each_end_is_reported_as_on_the_wire() {
     let ends = [End::Done, End::MaxTokens, End::Refused, End::Failed, End::Cut];
     let mut table = String::new();
     for wire in WIRES {

@@ -25,7 +25,7 @@ use crate::upstream::Upstream;
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest head of a proxy's answer.
-const LONGEST_HEAD: usize = 16 << 10;
+const MAX_HEAD_BYTES: usize = 16 << 10;
 
 /// Variables that name certificates which the user's programs trust beside the system's.
 const EXTRA_ROOTS: [&str; 3] = ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "CODEX_CA_CERTIFICATE"];
@@ -170,8 +170,8 @@ pub(crate) async fn tunnel(
     let mut answer = Vec::new();
     // Byte by byte: what follows the head belongs to the endpoint.
     while !answer.ends_with(b"\r\n\r\n") {
-        if answer.len() >= LONGEST_HEAD {
-            return Err(io::Error::other("its answer has no end"));
+        if answer.len() >= MAX_HEAD_BYTES {
+            return Err(io::Error::other("its response head is too long"));
         }
         answer.push(stream.read_u8().await?);
     }

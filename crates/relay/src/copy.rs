@@ -21,7 +21,7 @@ use crate::stored;
 use crate::tee::{AnswerContent, AnswerCopy, BodyCopy, KeptBytes};
 
 /// The maximum number of bytes of a body, when it is decoded.
-const LONGEST_BODY: usize = 64 << 20;
+const MAX_BODY_BYTES: usize = 64 << 20;
 
 /// The time that an answer has to begin before the request is read. Reading a large one takes milliseconds, which a quick
 /// answer would wait for on a busy machine.
@@ -105,7 +105,7 @@ fn sent(
     redactor: &Redactor,
 ) -> Option<SentRequest> {
     let packed = copy.kept.map(Bytes::from_owner);
-    let body = packed.and_then(|it| unpacked(&head.headers, it, LONGEST_BODY).ok());
+    let body = packed.and_then(|it| unpacked(&head.headers, it, MAX_BODY_BYTES).ok());
     // What is too large to be read still calls a model.
     let Some(body) = body else { return Some(request) };
     let RequestKind::ModelCall(call) = RequestKind::parse(head, &body) else { return None };
@@ -135,7 +135,7 @@ fn received(wire: Wire, status: u16, headers: &HeaderMap, copy: AnswerCopy) -> R
         AnswerContent::Read(reader) => reader.finish(),
         AnswerContent::Encoded(Some(bytes)) => {
             let mut reader = AnswerReader::new(wire, content_type(headers));
-            if let Ok(bytes) = unpacked(headers, bytes.into(), LONGEST_BODY) {
+            if let Ok(bytes) = unpacked(headers, bytes.into(), MAX_BODY_BYTES) {
                 reader.push(&bytes);
             }
             reader.finish()

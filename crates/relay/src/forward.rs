@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::connect::Connection;
 use crate::copy::{Passing, content_type};
-use crate::server::Shared;
+use crate::server::RelayState;
 use crate::stored;
 use crate::tee::{AnswerBody, AnswerContent, AnswerTee, KeptBytes, RequestTee};
 use crate::upstream::Upstream;
@@ -30,7 +30,7 @@ pub(crate) type Upstreams = Mutex<Option<Connection<RequestTee>>>;
 /// Answers one request of the program.
 pub(crate) async fn answer(
     request: Request<Incoming>,
-    shared: Arc<Shared>,
+    shared: Arc<RelayState>,
     upstream: Arc<Upstreams>,
 ) -> Result<Response<AnswerBody>, Infallible> {
     let (parts, body) = request.into_parts();
@@ -43,7 +43,7 @@ pub(crate) async fn answer(
     };
     if parts.headers.contains_key(UPGRADE) {
         // This status makes Codex continue over HTTP at once, without another attempt.
-        return Ok(own(StatusCode::UPGRADE_REQUIRED, "the relay has no web sockets"));
+        return Ok(own(StatusCode::UPGRADE_REQUIRED, "the relay does not support web sockets"));
     }
     if is_signed(&parts.headers) {
         shared.fail("the program signs its requests for another host (AWS SigV4), which a relay cannot forward");
@@ -73,7 +73,7 @@ pub(crate) async fn answer(
     }
     let wire = wire.filter(|_| is_counted);
     let body_done = Some(body_done).filter(|_| wire.is_some());
-    let kept = KeptBytes::new(shared.longest_body, Arc::clone(&shared.kept_bytes));
+    let kept = KeptBytes::new(shared.max_body_bytes, Arc::clone(&shared.kept_bytes));
     let forwarded = forwarded.map(|()| RequestTee::new(body, kept, body_done));
     if let Some(wire) = wire {
         let number = shared.numbers.fetch_add(1, Ordering::Relaxed) + 1;
@@ -118,7 +118,7 @@ pub(crate) async fn answer(
 /// is sent.
 async fn send(
     request: Request<RequestTee>,
-    shared: &Shared,
+    shared: &RelayState,
     upstream: &Upstreams,
 ) -> Result<Response<Incoming>, String> {
     let mut kept = upstream.lock().await;

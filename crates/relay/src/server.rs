@@ -27,17 +27,17 @@ use crate::tunnel::{Tunnel, Tunnels};
 use crate::upstream::Upstream;
 
 /// The maximum number of connections of a program at a time; more wait to be accepted.
-const MOST_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 
 /// The maximum number of exchanges that wait to be taken.
-const MOST_WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 
 /// The maximum number of requests that are not reported whole. Beyond it a request waits before it is forwarded, so
 /// that what no reader takes does not pile up.
-const MOST_REPORTS: usize = 2 * MOST_CONNECTIONS;
+const MAX_REPORTS: usize = 2 * MAX_CONNECTIONS;
 
 /// The maximum number of credentials of a program that are remembered.
-const MOST_CREDENTIALS: usize = 256;
+const MAX_CREDENTIALS: usize = 256;
 
 /// The time that copies have to be read when the relay ends. A request of 50 MB takes some ten seconds on a busy machine.
 const GRACE: Duration = Duration::from_mins(1);
@@ -55,11 +55,11 @@ pub struct RelayOptions {
     pub own_user_agents: Vec<String>,
     /// The maximum number of bytes of a request that are kept; a larger one is forwarded, and recorded without its
     /// body.
-    pub longest_body: usize,
+    pub max_body_bytes: usize,
     /// The hosts that the program may have a tunnel to, on port 443.
     pub tunnel_hosts: Vec<String>,
     /// The maximum number of bytes that pass through all tunnels, in both directions. Signing in takes thousands.
-    pub most_tunnel_bytes: u64,
+    pub max_tunnel_bytes: u64,
 }
 
 impl RelayOptions {
@@ -69,9 +69,9 @@ impl RelayOptions {
             upstream,
             env: Vec::new(),
             own_user_agents: Vec::new(),
-            longest_body: 64 << 20,
+            max_body_bytes: 64 << 20,
             tunnel_hosts: Vec::new(),
-            most_tunnel_bytes: 64 << 20,
+            max_tunnel_bytes: 64 << 20,
         }
     }
 }
@@ -91,18 +91,18 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<RelayState>,
     accepting: JoinHandle<()>,
 }
 
 /// The parts of a relay that its connections share.
-pub(crate) struct Shared {
+pub(crate) struct RelayState {
     pub upstream: Upstream,
     pub access: Access,
     pub connector: Connector,
     pub tunnels: Tunnels,
     pub numbers: AtomicU64,
-    pub longest_body: usize,
+    pub max_body_bytes: usize,
     /// The bytes of all requests that are kept at the moment.
     pub kept_bytes: Arc<AtomicUsize>,
     own_user_agents: Vec<String>,
@@ -118,13 +118,13 @@ pub(crate) struct Shared {
     secrets: watch::Sender<Redactor>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for RelayState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("upstream", &self.upstream).finish_non_exhaustive()
+        f.debug_struct("RelayState").field("upstream", &self.upstream).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl RelayState {
     /// Reports a request and its answer when they have passed.
     pub async fn report(&self, passing: Passing) {
         let Ok(slot) = Arc::clone(&self.report_slots).acquire_owned().await else { return };
@@ -146,7 +146,7 @@ impl Shared {
     pub fn learn(&self, credentials: Vec<String>) {
         let mut known = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
         for secret in credentials {
-            if known.len() < MOST_CREDENTIALS && known.insert(secret.clone()) {
+            if known.len() < MAX_CREDENTIALS && known.insert(secret.clone()) {
                 self.secrets.send_modify(|redactor| *redactor = redactor.and_key(&secret));
             }
         }
@@ -176,31 +176,31 @@ impl Relay {
             upstream,
             env,
             own_user_agents,
-            longest_body,
+            max_body_bytes,
             tunnel_hosts,
-            most_tunnel_bytes,
+            max_tunnel_bytes,
         } = options;
         let connector = Connector::new(upstream.clone(), &env).map_err(StartError::Environment)?;
         // Loopback only: other clients would not get the user's credentials, but would add to the record.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (exchanges, receiver) = mpsc::channel(MOST_WAITING);
+        let (exchanges, receiver) = mpsc::channel(MAX_WAITING);
         let (stop, stopped) = watch::channel(false);
         let access = Access::new(address, &upstream);
         let secrets = watch::Sender::new(Redactor::default().and_key(access.secret()));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RelayState {
             access,
             upstream,
             connector,
-            tunnels: Tunnels::new(address, &tunnel_hosts, most_tunnel_bytes, env),
+            tunnels: Tunnels::new(address, &tunnel_hosts, max_tunnel_bytes, env),
             numbers: AtomicU64::new(0),
-            longest_body,
+            max_body_bytes,
             kept_bytes: Arc::default(),
             own_user_agents,
             uncounted: AtomicU64::new(0),
             exchanges,
             reports: Mutex::default(),
-            report_slots: Arc::new(Semaphore::new(MOST_REPORTS)),
+            report_slots: Arc::new(Semaphore::new(MAX_REPORTS)),
             failure: StdMutex::default(),
             stop,
             credentials: StdMutex::default(),
@@ -269,7 +269,11 @@ impl Drop for Relay {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+async fn accept(
+    listener: TcpListener,
+    shared: Arc<RelayState>,
+    mut stopped: watch::Receiver<bool>,
+) {
     // Dropping the set, when this task is aborted, aborts every connection.
     let mut connections = JoinSet::new();
     let own = listener.local_addr().ok();
@@ -277,7 +281,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::
         tokio::select! {
             _ = stopped.changed() => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                 match accepted {
                     Ok((stream, peer)) => {
                         if own.is_some_and(|own| is_of_this_user(peer, own)) {
@@ -293,7 +297,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::
     connections.shutdown().await;
 }
 
-async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, shared: Arc<RelayState>) {
     let _ = stream.set_nodelay(true);
     let upstream = Arc::default();
     // A connection that becomes a tunnel carries no further request.

@@ -16,7 +16,7 @@ use convoke_wire::AnswerReader;
 
 /// The maximum number of bytes of all requests that are kept at a time, including those still in the queue. A program
 /// that an agent runs can send many at once.
-const MOST_KEPT: usize = 256 << 20;
+const MAX_KEPT_BYTES: usize = 256 << 20;
 
 /// Bytes that count towards a limit of their own, and towards one that all of a relay share.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl KeptBytes {
 
     /// Adds bytes, if both limits allow it. Returns whether they were added.
     fn extend(&mut self, data: &[u8]) -> bool {
-        let fits = |all: usize| all.checked_add(data.len()).filter(|&all| all <= MOST_KEPT);
+        let fits = |all: usize| all.checked_add(data.len()).filter(|&all| all <= MAX_KEPT_BYTES);
         let is_kept = self.bytes.len() + data.len() <= self.limit
             && self.of_all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok();
         if is_kept {
@@ -45,7 +45,7 @@ impl KeptBytes {
 
     /// Creates a copy of bytes that are counted with others; `None` if the limit of all does not allow it.
     pub fn from_bytes(bytes: Vec<u8>, of_all: Arc<AtomicUsize>) -> Option<Self> {
-        let fits = |all: usize| all.checked_add(bytes.len()).filter(|&all| all <= MOST_KEPT);
+        let fits = |all: usize| all.checked_add(bytes.len()).filter(|&all| all <= MAX_KEPT_BYTES);
         of_all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
         Some(Self { limit: bytes.len(), bytes, of_all })
     }
@@ -160,7 +160,7 @@ pub(crate) enum AnswerContent {
 }
 
 /// The maximum number of bytes of a compressed answer that are kept until it ends.
-const LONGEST_ENCODED: usize = 32 << 20;
+const MAX_ENCODED_BYTES: usize = 32 << 20;
 
 /// The body of an answer on its way to the program.
 pub(crate) enum AnswerBody {
@@ -205,7 +205,7 @@ impl AnswerTee {
         match &mut self.content {
             AnswerContent::Read(reader) => reader.push(data),
             AnswerContent::Encoded(kept) => match kept {
-                Some(bytes) if bytes.len() + data.len() <= LONGEST_ENCODED => {
+                Some(bytes) if bytes.len() + data.len() <= MAX_ENCODED_BYTES => {
                     bytes.extend_from_slice(data);
                 }
                 _ => *kept = None,
@@ -256,7 +256,7 @@ impl Body for AnswerBody {
                 }
             }
             // An answer that breaks off breaks off for the program too.
-            Some(Err(error)) => tee.failure = Some(format!("the answer broke off: {error}")),
+            Some(Err(error)) => tee.failure = Some(format!("the response ended early: {error}")),
             None => {}
         }
         if frame.is_none() || tee.body.is_end_stream() {
@@ -288,8 +288,8 @@ mod tests {
     #[test]
     fn all_copies_share_one_limit() {
         let all = Arc::default();
-        let kept = || KeptBytes::new(MOST_KEPT / 4, Arc::clone(&all));
-        let quarter = vec![0; MOST_KEPT / 4];
+        let kept = || KeptBytes::new(MAX_KEPT_BYTES / 4, Arc::clone(&all));
+        let quarter = vec![0; MAX_KEPT_BYTES / 4];
         let mut one = kept();
         assert!(one.extend(&quarter));
         assert!(!one.extend(b"x"), "its own limit");

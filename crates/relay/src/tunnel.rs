@@ -36,11 +36,11 @@ use crate::upstream::Upstream;
 /// The only port that a tunnel leads to.
 const PORT: u16 = 443;
 /// The maximum number of tunnels at a time.
-const MOST_TUNNELS: usize = 32;
+const MAX_TUNNELS: usize = 32;
 /// The longest first message of an encrypted connection.
-const LONGEST_HELLO: usize = 64 << 10;
+const MAX_HELLO_BYTES: usize = 64 << 10;
 /// The maximum number of refused hosts that are remembered.
-const MOST_REFUSED: usize = 64;
+const MAX_REFUSED: usize = 64;
 /// The user name of the proxy's address; the secret is the password.
 const USER: &str = "convoke";
 
@@ -53,7 +53,7 @@ pub(crate) struct Tunnels {
     env: Vec<(OsString, OsString)>,
     slots: Arc<Semaphore>,
     /// The bytes that may pass through all tunnels together, and what is left of them.
-    most_bytes: u64,
+    max_bytes: u64,
     bytes_left: AtomicU64,
     refused: Mutex<BTreeSet<String>>,
 }
@@ -74,7 +74,7 @@ impl Tunnels {
     pub fn new(
         address: SocketAddr,
         hosts: &[String],
-        most_bytes: u64,
+        max_bytes: u64,
         env: Vec<(OsString, OsString)>,
     ) -> Self {
         Self {
@@ -82,9 +82,9 @@ impl Tunnels {
             secret: Uuid::new_v4().simple().to_string(),
             hosts: hosts.iter().map(|host| normal(host)).collect(),
             env,
-            slots: Arc::new(Semaphore::new(MOST_TUNNELS)),
-            most_bytes,
-            bytes_left: AtomicU64::new(most_bytes),
+            slots: Arc::new(Semaphore::new(MAX_TUNNELS)),
+            max_bytes,
+            bytes_left: AtomicU64::new(max_bytes),
             refused: Mutex::default(),
         }
     }
@@ -141,7 +141,7 @@ impl Tunnels {
             return Err((StatusCode::FORBIDDEN, reason));
         }
         let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
-            let reason = format!("{MOST_TUNNELS} tunnels are open already");
+            let reason = format!("{MAX_TUNNELS} tunnels are open already");
             (StatusCode::SERVICE_UNAVAILABLE, reason)
         })?;
         let far = timeout(CONNECT_TIMEOUT, self.reach(&host)).await.unwrap_or_else(|_| {
@@ -189,7 +189,7 @@ impl Tunnels {
 
     fn note_refused(&self, host: &str) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if refused.len() < MOST_REFUSED {
+        if refused.len() < MAX_REFUSED {
             refused.insert(host.to_owned());
         }
     }
@@ -211,7 +211,7 @@ impl Tunnel {
         let Ok(near) = near.await else { return Ok(()) };
         let mut near: TokioIo<Upgraded> = TokioIo::new(near);
         let Ok(Ok((name, hello))) = timeout(CONNECT_TIMEOUT, read_hello(&mut near)).await else {
-            return Err(format!("a tunnel to {host} began with something else than TLS"));
+            return Err(format!("a tunnel to {host} did not begin with TLS"));
         };
         // One address serves many names; the tunnel is for one.
         if name != host {
@@ -227,7 +227,7 @@ impl Tunnel {
         let back = pass(&mut far_read, &mut near_write, tunnels);
         match tokio::try_join!(out, back) {
             Err(Cut::Spent) => {
-                Err(format!("more than {} bytes would pass through tunnels", tunnels.most_bytes))
+                Err(format!("more than {} bytes would pass through tunnels", tunnels.max_bytes))
             }
             Ok(_) | Err(Cut::Broken) => Ok(()),
         }
@@ -267,7 +267,7 @@ async fn read_hello(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<(String
     let mut acceptor = Acceptor::default();
     let mut hello = Vec::new();
     let mut buffer = [0; 4096];
-    while hello.len() < LONGEST_HELLO {
+    while hello.len() < MAX_HELLO_BYTES {
         let read = stream.read(&mut buffer).await?;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());

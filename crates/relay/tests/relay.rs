@@ -71,7 +71,7 @@ async fn read_chunk(
     Some((size > 0).then_some(chunk))
 }
 
-/// What a server does after it has read a request.
+/// The behaviour of a server after it has read a request.
 enum Reply {
     Bytes(Vec<u8>),
     /// The pieces come when the test sends them; the connection closes when it stops.
@@ -307,7 +307,7 @@ async fn large_bodies_pass_whole_in_both_directions() {
     let mut server = ModelServer::start().await;
     let mut options = RelayOptions::new(server.upstream());
     options.own_user_agents = vec!["own".to_owned()];
-    options.longest_body = 3 << 20;
+    options.max_body_bytes = 3 << 20;
     let mut place = Place::new(options).await;
     let text = "x".repeat(50 << 20);
     server.reply(whole("200 OK", &["content-type: application/octet-stream"], &text));

@@ -205,10 +205,10 @@ async fn a_tunnel_is_cut_when_it_is_used_for_another_host() {
 
 #[tokio::test]
 async fn tunnels_are_few_and_pass_a_limited_number_of_bytes() {
-    const MOST: usize = 1 << 20;
+    const MAX_BYTES: usize = 1 << 20;
     let proxy = UserProxy::start().await;
     let mut options = proxy.options();
-    options.most_tunnel_bytes = MOST as u64;
+    options.max_tunnel_bytes = MAX_BYTES as u64;
     let (relay, _exchanges) = Relay::start(options).await.unwrap();
     let (target, credential) = (format!("{HOST}:443"), credential(&relay));
     let mut open = Vec::new();
@@ -229,9 +229,9 @@ async fn tunnels_are_few_and_pass_a_limited_number_of_bytes() {
             break;
         }
         passed += 2 * chunk.len();
-        assert!(passed <= MOST, "{passed} bytes passed");
+        assert!(passed <= MAX_BYTES, "{passed} bytes passed");
     }
-    assert!(passed > MOST / 2, "{passed} bytes passed");
+    assert!(passed > MAX_BYTES / 2, "{passed} bytes passed");
     assert!(relay.failure().unwrap().contains("1048576 bytes"), "{:?}", relay.failure());
     drop(stream);
     let spent = proxy.encrypted(open.pop().unwrap(), HOST).await;

@@ -23,7 +23,7 @@ use convoke_session::{
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::query::Form;
+use crate::query::ResponseForm;
 use crate::stored::{Question, SessionStatus, excerpt};
 
 /// The interval at which the head of a session is polled that another process may write.
@@ -94,9 +94,9 @@ pub(crate) struct Feed {
 #[derive(Default)]
 struct Rendered {
     /// The status, with its version.
-    status: HashMap<Form, (u64, Bytes)>,
+    status: HashMap<ResponseForm, (u64, Bytes)>,
     /// The last messages.
-    messages: BTreeMap<(MessageNumber, Form), Bytes>,
+    messages: BTreeMap<(MessageNumber, ResponseForm), Bytes>,
 }
 
 /// A viewer of a session, counted until it is dropped.
@@ -132,14 +132,14 @@ pub(crate) struct LiveTurn {
     is_open: bool,
     /// Changes when the text is replaced instead of continued.
     pub generation: u64,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ToolStep>,
     /// Changes with the steps.
     pub steps_version: u64,
 }
 
 /// A step of a running turn: a tool call.
 #[derive(Debug, Clone)]
-pub(crate) struct Step {
+pub(crate) struct ToolStep {
     pub id: String,
     pub name: String,
     pub input: String,
@@ -152,7 +152,7 @@ pub(crate) struct LivePart {
     pub generation: u64,
     pub offset: usize,
     pub text: String,
-    pub steps: Option<Vec<Step>>,
+    pub steps: Option<Vec<ToolStep>>,
 }
 
 /// The part of a running turn that a viewer has.
@@ -190,7 +190,7 @@ impl LiveTurn {
             }
             EventKind::ToolStarted { id, name, input } => {
                 self.steps_version += 1;
-                self.steps.push(Step {
+                self.steps.push(ToolStep {
                     id: id.to_string(),
                     name: name.to_string(),
                     input: excerpt(input).to_owned(),
@@ -246,7 +246,7 @@ impl LiveTurn {
 }
 
 /// Reads the tool calls of stored events, the last ones only.
-fn stored_steps(events: &str) -> Vec<Step> {
+fn stored_steps(events: &str) -> Vec<ToolStep> {
     let mut turn = LiveTurn::default();
     for line in events.lines() {
         let event: Value = serde_json::from_str(line).unwrap_or_default();
@@ -313,7 +313,7 @@ impl Feed {
     /// Returns the event of the status with its version; `None` if the viewer has it, or until it was read.
     pub fn status_event(
         &self,
-        form: Form,
+        form: ResponseForm,
         seen: Option<u64>,
         render: impl FnOnce(&SessionStatus) -> String,
     ) -> Option<(u64, Bytes)> {
@@ -334,12 +334,12 @@ impl Feed {
     }
 
     /// Returns the event of a message, if it was rendered recently.
-    pub fn message_event(&self, number: MessageNumber, form: Form) -> Option<Bytes> {
+    pub fn message_event(&self, number: MessageNumber, form: ResponseForm) -> Option<Bytes> {
         lock(&self.rendered).messages.get(&(number, form)).cloned()
     }
 
     /// Keeps the event of a message for other viewers, if it is one of the last.
-    pub fn keep_message_event(&self, number: MessageNumber, form: Form, event: &Bytes) {
+    pub fn keep_message_event(&self, number: MessageNumber, form: ResponseForm, event: &Bytes) {
         let mut rendered = lock(&self.rendered);
         rendered.messages.insert((number, form), event.clone());
         while rendered.messages.len() > MESSAGES_KEPT {

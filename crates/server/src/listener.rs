@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep};
 
 /// The maximum number of connections at a time; more wait to be accepted.
-pub const MOST_CONNECTIONS: usize = 512;
+pub const MAX_CONNECTIONS: usize = 512;
 /// The time limit for the head of a request.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time after which a client that reads nothing of a response is disconnected.
@@ -25,7 +25,7 @@ const HEAD_BYTES: usize = 32 << 10;
 
 /// Accepts connections until the future is dropped, which closes them all.
 pub(crate) async fn accept(listener: TcpListener, router: Router) {
-    accept_at_most(MOST_CONNECTIONS, listener, router).await;
+    accept_at_most(MAX_CONNECTIONS, listener, router).await;
 }
 
 async fn accept_at_most(most: usize, listener: TcpListener, router: Router) {

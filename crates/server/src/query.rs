@@ -6,14 +6,14 @@ use serde::Deserialize;
 
 /// The form of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Form {
+pub(crate) enum ResponseForm {
     /// JSON, the default.
     Json,
     /// A fragment of HTML, for the page.
     Html,
 }
 
-impl Form {
+impl ResponseForm {
     /// Reads the form that a client asks for.
     pub fn from_headers(headers: &HeaderMap) -> Self {
         let accept =

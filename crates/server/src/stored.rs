@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// The default number of messages of a page.
 pub const PAGE: usize = 100;
 /// The maximum number of messages or turns of a page.
-pub const MOST_ROWS: usize = 1_000;
+pub const MAX_ROWS: usize = 1_000;
 /// The turns without a reply that are shown, the last ones.
 const UNANSWERED: usize = 20;
 /// The number of recent turns that are searched for those without a reply.
@@ -154,7 +154,7 @@ impl SessionStatus {
         let mut open = store.open_turns(id).await?;
         open.sort_by_key(|turn| (turn.state != TurnState::Running, turn.id));
         let after = TurnId(session.state.last_turn.0.saturating_sub(RECENT_TURNS));
-        let mut unanswered = store.turns_after(id, after, MOST_ROWS).await?;
+        let mut unanswered = store.turns_after(id, after, MAX_ROWS).await?;
         unanswered.retain(|turn| turn.reply.is_none() && !turn.state.is_open());
         unanswered.drain(..unanswered.len().saturating_sub(UNANSWERED));
         Ok(Self {

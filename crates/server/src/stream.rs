@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::feed::{LivePart, SentPart, Viewer};
-use crate::query::Form;
+use crate::query::ResponseForm;
 use crate::stored::{MessageRow, SessionStatus, messages_after};
 use crate::views;
 
@@ -37,7 +37,7 @@ pub(crate) fn follow(
     session: SessionId,
     viewer: Viewer,
     after: Option<MessageNumber>,
-    form: Form,
+    form: ResponseForm,
 ) -> impl Stream<Item = Part> + Send {
     let (sender, mut receiver) = mpsc::channel(AHEAD);
     tokio::spawn(async move {
@@ -68,7 +68,7 @@ struct Follower {
     store: AnyStore,
     session: SessionId,
     viewer: Viewer,
-    form: Form,
+    form: ResponseForm,
     sender: mpsc::Sender<Part>,
     sent: MessageNumber,
     /// The version of the status that the client has.
@@ -159,8 +159,8 @@ impl Follower {
 
     fn message(&self, message: &MessageRow) -> Value {
         match self.form {
-            Form::Json => message.json(),
-            Form::Html => json!({
+            ResponseForm::Json => message.json(),
+            ResponseForm::Html => json!({
                 "number": message.stored.number,
                 "html": views::conversation::message(self.session, message).into_string(),
             }),
@@ -172,10 +172,10 @@ impl Follower {
     }
 }
 
-fn status_event(session: SessionId, status: &SessionStatus, form: Form) -> String {
+fn status_event(session: SessionId, status: &SessionStatus, form: ResponseForm) -> String {
     let data = match form {
-        Form::Json => json!(status),
-        Form::Html => json!({
+        ResponseForm::Json => json!(status),
+        ResponseForm::Html => json!({
             "head": status.head,
             "live": status.live,
             "html": views::conversation::status(session, status).into_string(),
@@ -185,13 +185,13 @@ fn status_event(session: SessionId, status: &SessionStatus, form: Form) -> Strin
     event("standing", None, &data)
 }
 
-fn live(part: LivePart, form: Form) -> Value {
+fn live(part: LivePart, form: ResponseForm) -> Value {
     let LivePart { turn, generation, offset, text, steps, .. } = part;
     let mut data = json!({"turn": turn, "generation": generation, "offset": offset, "text": text});
     if let Some(steps) = steps {
         data["steps"] = match form {
-            Form::Html => json!(views::conversation::steps(&steps).into_string()),
-            Form::Json => steps
+            ResponseForm::Html => json!(views::conversation::steps(&steps).into_string()),
+            ResponseForm::Json => steps
                 .iter()
                 .map(|step| {
                     json!({"id": step.id, "name": step.name, "input": step.input,

@@ -23,7 +23,7 @@ convoke_core::diagnostic_codes! {
         "This process was stopped or disconnected for longer than its lease; its turn was cancelled.",
         "No action needed: another process retries the turn. If it happens often, check the network and the load of this machine.";
     STORE_UNREACHABLE = "store.unreachable", Note,
-        "The database server cannot be reached; it is asked again.",
+        "The database server cannot be reached; retrying.",
         "Check the network and the server. Messages are kept until the server can be reached; if you leave before, they are printed.";
     ANSWER_LATE = "answer.late", Note,
         "An answer to a question of an agent on another machine had no effect: the question was already answered, or the turn has ended.",

@@ -10,6 +10,7 @@ use convoke_agent::Verdict;
 use convoke_agent::event::{Event, EventKind};
 use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use convoke_core::figures::thousands;
+use convoke_core::ledger::estimate_tokens;
 use convoke_core::marker::{Intent, TextPolicy};
 use convoke_core::{Diagnostic, MessageId};
 use serde::ser::SerializeStruct as _;
@@ -22,7 +23,7 @@ use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
 use crate::session::NumberedMessage;
 use crate::shared::QuestionId;
 use crate::team_tools::sent_by;
-use crate::turn::{AttemptResult, Turn, TurnState};
+use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// An event of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -199,6 +200,20 @@ pub fn waits_for(node: Option<&str>, problem: Option<&str>) -> String {
 }
 
 impl SessionEventKind {
+    /// Creates the start of an attempt, whose context was this number of messages before the budget.
+    pub(crate) fn turn_started(turn: &Turn, attempt: &Attempt, context: usize) -> Self {
+        Self::TurnStarted {
+            turn: turn.id,
+            member: turn.member.clone(),
+            answers: turn.answers,
+            attempt: attempt.number,
+            prompt: attempt.prompt,
+            system: attempt.system,
+            tokens_estimate: estimate_tokens(attempt.assembled_bytes()),
+            context,
+        }
+    }
+
     /// Creates the end of a turn whose attempt began at a time.
     pub(crate) fn turn_ended(
         turn: &Turn,

@@ -47,17 +47,17 @@ impl<F: FnMut(SessionEvent) + Send> Observer for F {
 
 /// The sending end of a queue.
 #[derive(Debug)]
-pub struct EventQueue<T>(Arc<Shared<T>>);
+pub struct EventQueue<T>(Arc<QueueState<T>>);
 
 /// The receiving end of a queue.
 #[derive(Debug)]
-pub struct EventReceiver<T>(Arc<Shared<T>>);
+pub struct EventReceiver<T>(Arc<QueueState<T>>);
 
 /// Appends an item to the last queued one; returns the item if it cannot be appended.
 pub type Merge<T> = fn(&mut T, T) -> Option<T>;
 
 #[derive(Debug)]
-struct Shared<T> {
+struct QueueState<T> {
     state: Mutex<State<T>>,
     merge: Merge<T>,
     added: Notify,
@@ -80,7 +80,7 @@ impl<T> EventQueue<T> {
     /// Creates a queue that merges adjacent items.
     pub fn merging(merge: Merge<T>) -> (Self, EventReceiver<T>) {
         let state = Mutex::new(State { items: VecDeque::new(), senders: 1, has_receiver: true });
-        let shared = Shared { state, merge, added: Notify::new(), removed: Notify::new() };
+        let shared = QueueState { state, merge, added: Notify::new(), removed: Notify::new() };
         let shared = Arc::new(shared);
         (Self(Arc::clone(&shared)), EventReceiver(shared))
     }
@@ -179,7 +179,7 @@ impl<T> Drop for EventReceiver<T> {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> QueueState<T> {
     /// Returns whether the queue is empty and no sender is left.
     fn is_exhausted(&self) -> bool {
         let state = self.state();

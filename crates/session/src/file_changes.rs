@@ -97,11 +97,11 @@ pub struct UndoRequest {
     pub session: SessionId,
     /// The turn; `None` for the latest turn or undo.
     pub turn: Option<TurnId>,
-    /// What the person agreed to.
+    /// The consent of the person.
     pub consent: UndoConsent,
 }
 
-/// What a person agreed to before an undo.
+/// The consent of a person to an undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UndoConsent {

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use convoke_core::Diagnostic;
-use convoke_core::ledger::estimate_tokens;
 use convoke_team::Team;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -307,17 +306,8 @@ impl Follower {
     ) -> Result<SessionEvent, StoreError> {
         let record: Option<PromptRecord> =
             serde_json::from_str(&store.content(attempt.input.hash).await?).ok();
-        let bytes = attempt.prompt.bytes + attempt.system.map_or(0, |system| system.bytes);
-        let kind = SessionEventKind::TurnStarted {
-            turn: turn.id,
-            member: turn.member.clone(),
-            answers: turn.answers,
-            attempt: attempt.number,
-            prompt: attempt.prompt,
-            system: attempt.system,
-            tokens_estimate: estimate_tokens(bytes),
-            context: record.map_or(0, |record| record.context.len()),
-        };
+        let context = record.map_or(0, |record| record.context.len());
+        let kind = SessionEventKind::turn_started(turn, attempt, context);
         Ok(self.event(attempt.began_at, kind))
     }
 

@@ -19,7 +19,7 @@ use crate::store::{Store, StoreError};
 use crate::turn::{Attempt, AttemptResult};
 
 /// The maximum size of a turn's stored events.
-const MOST_EVENT_BYTES: usize = 16 << 20;
+const MAX_EVENT_BYTES: usize = 16 << 20;
 /// The maximum size of a running turn's texts: several times the limit of a reply.
 const MAX_TEXT_BYTES: usize = 32 << 20;
 /// The maximum size of a running turn's stored deltas. Whole texts replace them, so the limit matters only after a
@@ -207,7 +207,7 @@ pub(crate) async fn interrupt(
 
 /// Adds a line if it fits. Returns whether it was added.
 fn keep_line(lines: &mut String, line: &str) -> bool {
-    let has_room = lines.len() + line.len() < MOST_EVENT_BYTES;
+    let has_room = lines.len() + line.len() < MAX_EVENT_BYTES;
     if has_room {
         lines.push_str(line);
         lines.push('\n');
@@ -311,8 +311,8 @@ mod tests {
                 stored += log.next_batch().len();
             }
         }
-        assert!(kept <= MAX_TEXT_BYTES + MOST_EVENT_BYTES, "{kept}");
-        let limit = MAX_DELTA_BYTES + MAX_TEXT_BYTES + MOST_EVENT_BYTES + (1 << 20);
+        assert!(kept <= MAX_TEXT_BYTES + MAX_EVENT_BYTES, "{kept}");
+        let limit = MAX_DELTA_BYTES + MAX_TEXT_BYTES + MAX_EVENT_BYTES + (1 << 20);
         assert!(stored <= limit, "{stored}");
         assert!(log.result(Verdict::Cancelled).reply.len() <= MAX_TEXT_BYTES + 2);
     }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::attachment::{Attachment, with_attachments};
 use crate::id::{MemberName, MessageNumber, SessionId};
 use crate::session::NumberedMessage;
-use crate::store::{Reader, Store, StoreError, Window};
+use crate::store::{ContextReader, Store, StoreError, Window};
 
 /// The version of the records that are written.
 const VERSION: u32 = 3;
@@ -158,9 +158,9 @@ impl PromptRecord {
     ) -> Result<PromptMessages, StoreError> {
         let current = store.message(session, self.answers).await?;
         let reader = match self.options.visibility {
-            Visibility::All => Reader::Everything,
+            Visibility::All => ContextReader::Everything,
             Visibility::Addressed => {
-                Reader::Member(self.names.iter().map(|name| NameKey::new(name)).collect())
+                ContextReader::Member(self.names.iter().map(|name| NameKey::new(name)).collect())
             }
         };
         let window =

@@ -107,7 +107,7 @@ pub struct ProjectOrigin {
     pub below: String,
 }
 
-/// What a node offers to run.
+/// The agents that a node offers to run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeOffer {

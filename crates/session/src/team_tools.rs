@@ -1,7 +1,7 @@
 //! Parses the calls of team tools, with which an agent reaches its team during its turn. The coordinator
 //! executes them.
 
-use convoke_agent::team_tools::MOST_READ;
+use convoke_agent::team_tools::MAX_READ;
 pub use convoke_agent::team_tools::TeamTool;
 use convoke_core::ConversationMessage;
 use convoke_team::ChangesInContext;
@@ -85,12 +85,12 @@ impl Arguments {
     }
 
     fn window(&mut self) -> Result<usize, String> {
-        let wrong = || format!("`window` must be a whole number from 1 to {MOST_READ}");
+        let wrong = || format!("`window` must be a whole number from 1 to {MAX_READ}");
         match self.0.remove("window") {
             None | Some(Value::Null) => Ok(USUALLY_READ),
             Some(value) => {
                 let window = value.as_u64().and_then(|window| usize::try_from(window).ok());
-                window.filter(|window| (1..=MOST_READ).contains(window)).ok_or_else(wrong)
+                window.filter(|window| (1..=MAX_READ).contains(window)).ok_or_else(wrong)
             }
         }
     }

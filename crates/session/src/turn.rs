@@ -107,10 +107,15 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// Returns the bytes of the prompt and the system text.
+    pub(crate) fn assembled_bytes(&self) -> u64 {
+        self.prompt.bytes + self.system.map_or(0, |system| system.bytes)
+    }
+
     /// Returns the bytes of the prompt and the system text that were sent.
     pub fn sent_bytes(&self) -> u64 {
         let is_sent = self.ended.as_ref().is_none_or(|ended| ended.verdict.is_sent());
-        if is_sent { self.prompt.bytes + self.system.map_or(0, |system| system.bytes) } else { 0 }
+        if is_sent { self.assembled_bytes() } else { 0 }
     }
 }
 

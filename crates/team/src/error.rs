@@ -116,15 +116,15 @@ pub struct Problem {
 }
 
 /// The maximum number of reported errors. A file of 1 MiB can contain hundreds of thousands.
-const MOST: usize = 1000;
+const MAX_ERRORS: usize = 1000;
 
 /// Locates problems in a text, in order. O(text + problems · log(lines)).
 pub(crate) fn locate(text: &str, mut problems: Vec<Problem>) -> Option<TeamFileErrors> {
     problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
     problems.dedup();
-    let left_out = problems.len().saturating_sub(MOST);
-    problems.truncate(MOST);
-    let lines = Lines::new(text);
+    let left_out = problems.len().saturating_sub(MAX_ERRORS);
+    problems.truncate(MAX_ERRORS);
+    let lines = LineIndex::new(text);
     let mut errors: Vec<TeamFileError> = problems.into_iter().map(|it| lines.error(it)).collect();
     let last = errors.last_mut()?;
     if left_out > 0 {
@@ -134,13 +134,13 @@ pub(crate) fn locate(text: &str, mut problems: Vec<Problem>) -> Option<TeamFileE
 }
 
 /// A text with an index of its lines.
-pub(crate) struct Lines<'t> {
+pub(crate) struct LineIndex<'t> {
     pub text: &'t str,
     /// The offset at which each line starts.
     starts: Vec<usize>,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> LineIndex<'t> {
     pub fn new(text: &'t str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Self { text, starts: std::iter::once(0).chain(after_breaks).collect() }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_caret_stands_below_the_error() {
+    fn the_caret_is_below_the_error() {
         assert_eq!(shown("window = -1", "-1"), "window = -1\n         ^^");
         assert_eq!(shown("\tname = 名, 5", "5"), " name = 名, 5\n            ^");
         assert_eq!(excerpt("name =", 6..6), "name =\n      ^");

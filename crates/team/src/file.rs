@@ -16,7 +16,7 @@ use crate::document::read_document;
 use crate::error::{Problem, TeamFileErrors};
 use crate::member::{AgentSettings, Member, MemberKind};
 use crate::quantity::{bytes, duration};
-use crate::section::{Form, MisplacedSetting, Place, Section, member_fix, whole_number};
+use crate::section::{ExpectedValue, MisplacedSetting, Place, Section, member_fix, whole_number};
 use crate::suggestion::meant_elsewhere;
 use crate::{Briefing, ChangesInContext, Limits, Team, WorkspaceChoice};
 
@@ -145,7 +145,7 @@ fn refuse_unused_paths(
 }
 
 fn read_briefing(top: &mut Section<'_>) -> Briefing {
-    let form = Form {
+    let form = ExpectedValue {
         types: &["string", "boolean"],
         must_be: "a text, or false for none",
         example: "briefing = false",
@@ -189,7 +189,7 @@ fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
     let mut section = top.table("limits");
     let mut timeout = |key: &'static str, example: &'static str| {
         let must_be = "a time with a unit, from \"1s\" to \"720h\"";
-        let form = Form { types: &["string"], must_be, example };
+        let form = ExpectedValue { types: &["string"], must_be, example };
         section.read(key, &form, |value| duration(value.as_str()?).filter(|time| !time.is_zero()))
     };
     let turn_timeout = timeout("turn-timeout", "turn-timeout = \"30m\"");
@@ -283,8 +283,11 @@ fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member
     let window = read_window(section);
     let max_bytes = read_max_bytes(section);
     let human = section.boolean("human");
-    let form =
-        Form { types: &["string"], must_be: "the name of an agent", example: "agent = \"claude\"" };
+    let form = ExpectedValue {
+        types: &["string"],
+        must_be: "the name of an agent",
+        example: "agent = \"claude\"",
+    };
     let agent = section.read("agent", &form, |value| {
         value.as_str().map(str::to_owned).filter(|name| !name.trim().is_empty())
     });
@@ -465,7 +468,7 @@ fn not_of_member(
 }
 
 fn read_window(section: &mut Section<'_>) -> Option<usize> {
-    let form = Form {
+    let form = ExpectedValue {
         types: &["integer"],
         must_be: "a whole number of messages, 0 or more",
         example: "window = 5",
@@ -477,7 +480,7 @@ fn read_window(section: &mut Section<'_>) -> Option<usize> {
 const LEAST_BYTES: u64 = 16;
 
 fn read_max_bytes(section: &mut Section<'_>) -> Option<u64> {
-    let form = Form {
+    let form = ExpectedValue {
         types: &["string", "integer"],
         must_be: "a size of 16 bytes or more, in bytes, KiB or MiB",
         example: "max-bytes = \"768 KiB\"",
@@ -502,7 +505,7 @@ fn read_name(section: &mut Section<'_>, key: &'static str) -> Option<String> {
 }
 
 /// The maximum length of a name in characters. Every prompt of the team repeats it.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_LENGTH: usize = 100;
 
 /// Returns the reason why a name cannot address a member, and the fix.
 fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
@@ -522,7 +525,7 @@ fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
             "contains a bracket, comma, colon or exclamation mark, which markers use",
             "write a name of letters and digits",
         )
-    } else if name.chars().count() > LONGEST_NAME {
+    } else if name.chars().count() > MAX_NAME_LENGTH {
         ("has more than 100 characters", "choose a shorter name")
     } else if name.starts_with('@') {
         ("begins with `@`, which comes before a name in messages", "remove the `@`")

@@ -28,7 +28,7 @@ pub use document::read_document;
 pub use error::{Problem, TeamFileError, TeamFileErrors};
 pub use member::{AgentSettings, Member, MemberKind};
 pub use rules::{PermissionFile, PermissionRules, RuleAnswer};
-pub use section::{Form, MisplacedSetting, Place, Section};
+pub use section::{ExpectedValue, MisplacedSetting, Place, Section};
 pub use trust::{
     Baseline, Choice, FileLocation, GatedSettings, Grant, MemberChoices, Trust, TrustedSetting,
     gate,

@@ -66,7 +66,7 @@ pub struct AgentSettings {
     pub context_window: Option<u64>,
     /// The tools offered to the model.
     pub tools: Option<ApiTools>,
-    /// How requests are recorded; `None` for the team's setting.
+    /// The recording of requests; `None` for the team's setting.
     pub record: Option<Record>,
     /// Whether the agent gets tools to reach its team; `None` for the team's setting.
     pub team_tools: Option<bool>,

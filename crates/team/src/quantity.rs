@@ -17,7 +17,7 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
 }
 
 /// The longest accepted duration: thirty days.
-const LONGEST: Duration = Duration::from_hours(30 * 24);
+const MAX_DURATION: Duration = Duration::from_hours(30 * 24);
 
 /// Reads a number of seconds, minutes or hours, up to thirty days.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
@@ -28,7 +28,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
         "h" | "hr" | "hrs" | "hour" | "hours" => 3600,
         _ => return None,
     };
-    number.checked_mul(factor).map(Duration::from_secs).filter(|time| *time <= LONGEST)
+    number.checked_mul(factor).map(Duration::from_secs).filter(|time| *time <= MAX_DURATION)
 }
 
 fn split(text: &str) -> Option<(u64, &str)> {

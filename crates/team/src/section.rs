@@ -26,7 +26,7 @@ pub struct Section<'t> {
 }
 
 /// The maximum number of unknown keys in a table that get a suggestion.
-const MOST_SUGGESTIONS: usize = 100;
+const MAX_SUGGESTIONS: usize = 100;
 
 /// The position of a setting in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub struct Place {
     pub value: Range<usize>,
 }
 
-/// What a setting's value must be: TOML types, a description, and an example.
-pub struct Form<'a> {
+/// The expected value of a setting: TOML types, a description, and an example.
+pub struct ExpectedValue<'a> {
     /// The TOML types.
     pub types: &'a [&'a str],
     /// The end of a sentence that begins with "must be".
@@ -102,7 +102,7 @@ impl<'t> Section<'t> {
     pub fn read<T>(
         &mut self,
         key: &'static str,
-        form: &Form<'_>,
+        form: &ExpectedValue<'_>,
         read: impl FnOnce(DeValue<'t>) -> Option<T>,
     ) -> Option<T> {
         let value = self.take(key)?;
@@ -129,14 +129,14 @@ impl<'t> Section<'t> {
 
     /// Reads a text.
     pub fn string(&mut self, key: &'static str, example: &str) -> Option<String> {
-        let form = Form { types: &["string"], must_be: "a string", example };
+        let form = ExpectedValue { types: &["string"], must_be: "a string", example };
         self.read(key, &form, into_string)
     }
 
     /// Reads a text for the operating system: not empty and without NUL.
     pub fn argument(&mut self, key: &'static str, example: &str) -> Option<String> {
         let must_be = "a string that is not empty and has no NUL character";
-        let form = Form { types: &["string"], must_be, example };
+        let form = ExpectedValue { types: &["string"], must_be, example };
         self.read(key, &form, |value| {
             into_string(value).filter(|text| !text.is_empty() && is_argument(text))
         })
@@ -146,7 +146,7 @@ impl<'t> Section<'t> {
     pub fn word<W: Word>(&mut self, key: &'static str) -> Option<W> {
         let first = W::WORDS.first().map_or("", |(word, _)| word);
         let example = format!("{key} = \"{first}\"");
-        let form = Form { types: &["string"], must_be: &W::list(), example: &example };
+        let form = ExpectedValue { types: &["string"], must_be: &W::list(), example: &example };
         let mut written = None;
         let word = self.read(key, &form, |value| {
             let word = W::parse(value.as_str()?);
@@ -170,13 +170,15 @@ impl<'t> Section<'t> {
     /// Reads a boolean.
     pub fn boolean(&mut self, key: &'static str) -> Option<bool> {
         let example = format!("{key} = true");
-        let form = Form { types: &["boolean"], must_be: "true or false", example: &example };
+        let form =
+            ExpectedValue { types: &["boolean"], must_be: "true or false", example: &example };
         self.read(key, &form, |value| value.as_bool())
     }
 
     /// Reads a whole number that is not zero.
     pub fn count(&mut self, key: &'static str, example: &str) -> Option<u64> {
-        let form = Form { types: &["integer"], must_be: "a whole number, 1 or more", example };
+        let form =
+            ExpectedValue { types: &["integer"], must_be: "a whole number, 1 or more", example };
         self.read(key, &form, |value| whole_number(&value).filter(|&count| count > 0))
     }
 
@@ -193,7 +195,7 @@ impl<'t> Section<'t> {
             format!("{key} = [{}]", words.join(", "))
         });
         let example = split.as_deref().unwrap_or(example);
-        let form = Form { types: &["array"], must_be, example };
+        let form = ExpectedValue { types: &["array"], must_be, example };
         let list = self.read(key, &form, |value| match value {
             DeValue::Array(list) => list
                 .into_iter()
@@ -206,7 +208,7 @@ impl<'t> Section<'t> {
 
     /// Reads a table of environment variables. Values are not repeated in problems.
     pub fn variables(&mut self, key: &'static str, example: &str) -> BTreeMap<String, String> {
-        let form = Form { types: &["table"], must_be: "a table of strings", example };
+        let form = ExpectedValue { types: &["table"], must_be: "a table of strings", example };
         let mut wrong = None;
         let table = self.read(key, &form, |value| match value {
             DeValue::Table(table) => Some(table),
@@ -251,7 +253,7 @@ impl<'t> Section<'t> {
     #[must_use]
     pub fn table(&mut self, key: &'static str) -> Section<'t> {
         let example = format!("[{key}]");
-        let form = Form { types: &["table"], must_be: "a table", example: &example };
+        let form = ExpectedValue { types: &["table"], must_be: "a table", example: &example };
         let table = self.read(key, &form, |value| match value {
             DeValue::Table(table) => Some(table),
             _ => None,
@@ -262,7 +264,8 @@ impl<'t> Section<'t> {
     /// Removes the tables of a setting that has one per name, such as `[agent.max]`.
     pub fn tables(&mut self, key: &'static str) -> Vec<(String, Range<usize>, Section<'t>)> {
         let example = format!("[{key}.NAME]");
-        let form = Form { types: &["table"], must_be: "a table of tables", example: &example };
+        let form =
+            ExpectedValue { types: &["table"], must_be: "a table of tables", example: &example };
         let tables = self.read(key, &form, |value| match value {
             DeValue::Table(table) => Some(table),
             _ => None,
@@ -285,7 +288,8 @@ impl<'t> Section<'t> {
     /// Removes the tables of a list, such as `[[directory]]`, each with the position of its header.
     pub fn list(&mut self, key: &'static str) -> Vec<(Range<usize>, Section<'t>)> {
         let example = format!("[[{key}]]");
-        let form = Form { types: &["array"], must_be: "a list of tables", example: &example };
+        let form =
+            ExpectedValue { types: &["array"], must_be: "a list of tables", example: &example };
         let list = self.read(key, &form, |value| match value {
             DeValue::Array(list) if list.iter().all(|item| item.get_ref().is_table()) => Some(list),
             _ => None,
@@ -302,7 +306,7 @@ impl<'t> Section<'t> {
 
     /// Reads the name of a variable. A key entered by mistake is rejected and not printed.
     pub fn variable_name(&mut self, key: &'static str) -> Option<String> {
-        let form = Form {
+        let form = ExpectedValue {
             types: &["string"],
             must_be: "the name of a variable, not the key itself",
             example: &format!("{key} = \"MODEL_KEY\""),
@@ -312,7 +316,7 @@ impl<'t> Section<'t> {
 
     /// Reads a number of tokens.
     pub fn tokens(&mut self, key: &'static str) -> Option<u64> {
-        let form = Form {
+        let form = ExpectedValue {
             types: &["integer"],
             must_be: "a number of tokens, 1 or more",
             example: &format!("{key} = 8192"),
@@ -322,7 +326,7 @@ impl<'t> Section<'t> {
 
     /// Reads a list of TCP ports.
     pub fn ports(&mut self, key: &'static str) -> Vec<u16> {
-        let form = Form {
+        let form = ExpectedValue {
             types: &["array"],
             must_be: "a list of port numbers",
             example: &format!("{key} = [5432]"),
@@ -337,7 +341,7 @@ impl<'t> Section<'t> {
 
     /// Reads the name of a model, which programs get as an argument.
     pub fn model(&mut self) -> Option<String> {
-        let form = Form {
+        let form = ExpectedValue {
             types: &["string"],
             must_be: "a name that does not begin with `-`, which programs parse as an option",
             example: "model = \"opus\"",
@@ -388,7 +392,7 @@ impl<'t> Section<'t> {
             let (name, value) = (key.get_ref().as_ref(), value.get_ref());
             let field = self.field(&shortened(name));
             // Searching for a similar name is the expensive part.
-            let suggestions = if index < MOST_SUGGESTIONS {
+            let suggestions = if index < MAX_SUGGESTIONS {
                 (elsewhere(name, value), meant(name, value, &self.asked))
             } else {
                 (None, None)

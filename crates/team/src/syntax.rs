@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::de::Error;
 
 use crate::diagnostics;
-use crate::error::{Lines, Problem};
+use crate::error::{LineIndex, Problem};
 
 /// Fixes by a part of the parser's message.
 const FIXES: &[(&str, &str)] = &[
@@ -39,7 +39,7 @@ const OTHERWISE: &str = "write `name = value` lines below `[table]` and `[[membe
 /// Describes the parser's errors in a text. The cost of an error is its line, because there can be an error at
 /// every byte.
 pub(crate) struct SyntaxErrors<'t> {
-    lines: Lines<'t>,
+    lines: LineIndex<'t>,
     /// The indices of the lines that are headers.
     headers: Vec<usize>,
     /// The end of the text without white space.
@@ -50,14 +50,14 @@ pub(crate) struct SyntaxErrors<'t> {
 
 impl<'t> SyntaxErrors<'t> {
     pub fn new(text: &'t str) -> Self {
-        let lines = Lines::new(text);
+        let lines = LineIndex::new(text);
         let is_header = |(_, line): &(usize, &str)| line.trim_start().starts_with('[');
         let headers = lines.all().enumerate().filter(is_header).map(|(index, _)| index).collect();
         let quotes = ["\"\"\"", "'''"].map(|quotes| text.rfind(quotes));
         Self { headers, end: text.trim_end().len(), quotes, lines }
     }
 
-    pub fn lines(&self) -> &Lines<'t> {
+    pub fn lines(&self) -> &LineIndex<'t> {
         &self.lines
     }
 
@@ -141,7 +141,7 @@ pub(crate) fn foreign_problem(text: &str) -> Option<Problem> {
 
 /// Returns the fix for a mistake that the parser's message does not name: the syntax of another language, or
 /// typographic characters.
-fn slip(lines: &Lines<'_>, at: usize) -> Option<&'static str> {
+fn slip(lines: &LineIndex<'_>, at: usize) -> Option<&'static str> {
     let there = lines.text.get(at..)?.chars().next();
     if there.is_some_and(|c| matches!(c, '“' | '”' | '„' | '‘' | '’' | '«' | '»')) {
         return Some("write straight quotes: `\"`");
@@ -186,7 +186,7 @@ mod tests {
                 Some("remove the control character, or write it as `\\u` and four digits"),
             ),
         ] {
-            assert_eq!(slip(&Lines::new(text), at), fix, "{text}");
+            assert_eq!(slip(&LineIndex::new(text), at), fix, "{text}");
         }
     }
 }

@@ -152,7 +152,7 @@ pub enum Permissions {
     Full,
 }
 
-/// How an agent's requests are recorded: `record` in a team file.
+/// The recording of an agent's requests: `record` in a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record {

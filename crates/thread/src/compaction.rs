@@ -5,7 +5,7 @@ use convoke_core::ledger::{Rule, Source, estimate_tokens};
 use convoke_core::{Fragment, TextWriter};
 
 use crate::diagnostics;
-use crate::history::{Entry, History, Origin, Piece, Section};
+use crate::history::{Entry, History, Origin, Piece, Section, UserMessages};
 use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
 use crate::truncate::{TruncatedText, truncate_middle};
@@ -38,10 +38,19 @@ pub fn rebuild(
     history: &History,
     summary: Entry,
     prefix: &str,
+    users: UserMessages,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Entry> {
-    let messages = history.entries().iter().filter_map(|entry| message(entry, prefix));
-    let messages: Vec<_> = messages.collect();
+    let mut messages = Vec::new();
+    for entry in history.entries() {
+        match message(entry, prefix, users) {
+            Some(message) => messages.push(message),
+            None if entry.is_of_user() && entry.item.role() == Some("user") => {
+                diagnostics.push(taken_for_injected(entry));
+            }
+            None => {}
+        }
+    }
     let mut entries = initial_context;
     entries.extend(keep(&messages, KEPT_TOKENS, diagnostics));
     entries.push(summary);
@@ -49,8 +58,8 @@ pub fn rebuild(
 }
 
 /// Returns the text of a user message, and the origin of that text alone.
-fn message(entry: &Entry, prefix: &str) -> Option<(String, Origin)> {
-    let (section, ranges) = entry.kept_text(prefix)?;
+fn message(entry: &Entry, prefix: &str, users: UserMessages) -> Option<(String, Origin)> {
+    let (section, ranges) = entry.kept_text(prefix, users)?;
     let pieces: Vec<_> =
         ranges.iter().map(|range| Piece::Text(range.start as u64..range.end as u64)).collect();
     let all: String = entry.item.texts().collect();
@@ -110,6 +119,14 @@ fn keep(
     kept
 }
 
+/// Reports a message of the user that Codex takes for one of its own.
+fn taken_for_injected(entry: &Entry) -> Diagnostic {
+    let bytes = entry.item.text_bytes();
+    let message =
+        format!("a user message of {bytes} bytes begins like a text of Codex and was left out");
+    Diagnostic::new(diagnostics::COMPACTION_DROPPED, message).with_bytes(bytes)
+}
+
 fn left_out(messages: &[(String, Origin)]) -> Diagnostic {
     let bytes: u64 = messages.iter().map(|(text, _)| text.len() as u64).sum();
     let count = messages.len();
@@ -138,13 +155,13 @@ mod tests {
         let entry = |text: &str| Entry::new(ResponseItem::user(text), Origin::Codex);
         for (text, section) in [("hello", Section::Kept), ("<turn_aborted>x", Section::TurnAborted)]
         {
-            let (_, origin) = message(&entry(text), "P").unwrap();
+            let (_, origin) = message(&entry(text), "P", UserMessages::ByOrigin).unwrap();
             let Origin::Fragments(kept, entries) = &origin else { panic!("{origin:?}") };
             assert_eq!((*kept, &*entries[0].section), (section, section.name()));
             assert_eq!(entries[0].rule, Rule::Recognised);
         }
-        assert_eq!(message(&entry("<skill>x"), "P"), None);
-        assert_eq!(message(&entry("P\nx"), "P"), None);
+        assert_eq!(message(&entry("<skill>x"), "P", UserMessages::ByOrigin), None);
+        assert_eq!(message(&entry("P\nx"), "P", UserMessages::ByOrigin), None);
     }
 
     #[test]

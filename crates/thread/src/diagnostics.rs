@@ -40,6 +40,9 @@ convoke_core::diagnostic_codes! {
     COMPACTION_TRUNCATED = "compaction.truncated", Loss,
         "Compaction left out or cut user messages that did not fit into 20,000 tokens.",
         "Compact earlier.";
+    COMPACTION_DROPPED = "compaction.dropped", Loss,
+        "Compaction left out a user message that begins like a text of Codex, as Codex does.",
+        "Say it again in other words.";
     TOOLS_UNMAPPED = "tools.unmapped", Loss,
         "A tool that is not a function cannot be offered on the Chat wire and was left out.",
         "Use the Responses wire, or describe the tool as a function.";
@@ -51,7 +54,7 @@ convoke_core::diagnostic_codes! {
         "Start a new thread, or tell the model which instructions apply now.";
     LEDGER_UNATTRIBUTED = "ledger.unattributed", Loss,
         "The ledger of a request does not know the source of some of its bytes.",
-        "Nothing to do for the request, which is complete; report it as a bug, with the ledger.";
+        "The request itself is complete. Report this as a bug, with the ledger.";
     RECORD_TORN = "record.torn", Note,
         "The last line of a thread's file was truncated and left out.",
         "No action needed: the program that wrote the file was stopped while writing.";

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::config::{Config, Machine, Overrides};
 use crate::item::ResponseItem;
 use crate::pack::{Pack, Shape};
-use crate::thread::{Answer, Setup, Step, Thread, TurnOverrides};
+use crate::thread::{ModelResponse, Setup, Step, Thread, TurnOverrides};
 use crate::user_input::UserInput;
 use convoke_files::MemoryTree;
 
@@ -139,7 +139,8 @@ pub(crate) fn reply(thread: &mut Thread<'_>, text: &str, tokens: u64) -> Step {
 /// Answers with items.
 pub(crate) fn answer(thread: &mut Thread<'_>, items: &[Value], tokens: u64) -> Step {
     let items = items.iter().map(|it| ResponseItem::try_from(it.clone()).unwrap());
-    let answer = Answer { items: items.collect(), tokens: Some(tokens), ..Answer::default() };
+    let answer =
+        ModelResponse { items: items.collect(), tokens: Some(tokens), ..ModelResponse::default() };
     thread.answer(answer).unwrap()
 }
 

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_attached_is_told_as_text() {
+    fn what_cannot_be_attached_is_reported_as_text() {
         let mut corrupt = png(2, 2);
         corrupt[29] ^= 0xff;
         let cases = [

@@ -31,7 +31,7 @@ pub enum ApprovalPolicy {
     UnlessTrusted,
     /// After a command failed in the sandbox.
     OnFailure,
-    /// When the model asks for it.
+    /// On the model's request.
     OnRequest,
 }
 

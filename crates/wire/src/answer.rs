@@ -11,7 +11,7 @@ use crate::usage::{self, Usage};
 use crate::wire::Wire;
 
 /// The maximum size of an event, or of an answer in one piece; a longer one is skipped.
-const LONGEST: usize = 16 << 20;
+const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// The facts of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,12 +32,12 @@ pub struct AnswerFacts {
 #[derive(Debug)]
 pub struct AnswerReader {
     wire: Wire,
-    form: Form,
+    form: AnswerForm,
     facts: AnswerFacts,
 }
 
 #[derive(Debug)]
-enum Form {
+enum AnswerForm {
     Events(SseReader, VecDeque<SseEvent>),
     /// One JSON value; `None` once it is too long.
     Whole(Option<Vec<u8>>),
@@ -48,9 +48,9 @@ impl AnswerReader {
     pub fn new(wire: Wire, content_type: &str) -> Self {
         let essence = content_type.split(';').next().unwrap_or_default().trim();
         let form = if essence.eq_ignore_ascii_case("text/event-stream") {
-            Form::Events(SseReader::new(LONGEST), VecDeque::new())
+            AnswerForm::Events(SseReader::new(MAX_EVENT_BYTES), VecDeque::new())
         } else {
-            Form::Whole(Some(Vec::new()))
+            AnswerForm::Whole(Some(Vec::new()))
         };
         Self { wire, form, facts: AnswerFacts::default() }
     }
@@ -58,11 +58,11 @@ impl AnswerReader {
     /// Adds the next piece.
     pub fn push(&mut self, piece: &[u8]) {
         match &mut self.form {
-            Form::Events(reader, events) => {
+            AnswerForm::Events(reader, events) => {
                 read_events(self.wire, reader, events, piece, &mut self.facts);
             }
-            Form::Whole(kept) => match kept {
-                Some(bytes) if bytes.len() + piece.len() <= LONGEST => {
+            AnswerForm::Whole(kept) => match kept {
+                Some(bytes) if bytes.len() + piece.len() <= MAX_EVENT_BYTES => {
                     bytes.extend_from_slice(piece);
                 }
                 _ => *kept = None,
@@ -73,12 +73,12 @@ impl AnswerReader {
     /// Returns the facts so far.
     pub fn finish(mut self) -> AnswerFacts {
         match &mut self.form {
-            Form::Events(reader, _) => {
+            AnswerForm::Events(reader, _) => {
                 if let Some(event) = reader.finish() {
                     read_event(self.wire, &event, &mut self.facts);
                 }
             }
-            Form::Whole(bytes) => {
+            AnswerForm::Whole(bytes) => {
                 if let Ok(value) = serde_json::from_slice(bytes.as_deref().unwrap_or_default()) {
                     let values = match &value {
                         Value::Array(values) => &values[..],
@@ -135,7 +135,7 @@ fn replace_counts(wire: Wire, words: &mut Keywords<'_>, piece: &[u8], from: usiz
         return;
     }
     let mut events = VecDeque::new();
-    let mut reader = SseReader::new(LONGEST);
+    let mut reader = SseReader::new(MAX_EVENT_BYTES);
     reader.push(&piece[start..usage + end_of_event(&piece[usage..])], &mut events);
     let Some(Data::Whole(data)) = events.pop_front().map(|event| event.data) else { return };
     let Ok(value) = serde_json::from_str(&data) else { return };

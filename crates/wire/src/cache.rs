@@ -285,13 +285,13 @@ pub fn common_start(one: &str, other: &str) -> u64 {
 }
 
 /// The maximum number of bytes of a word before and after the byte in question.
-const MOST_OF_A_WORD: usize = 1024;
+const MAX_WORD_BYTES: usize = 1024;
 
 /// Returns the word around a byte of a text.
 fn word_at(text: &str, byte: u64) -> &str {
     let byte = text.floor_char_boundary(usize::try_from(byte).unwrap_or(usize::MAX));
-    let start = text.ceil_char_boundary(byte.saturating_sub(MOST_OF_A_WORD));
-    let end = text.floor_char_boundary(byte.saturating_add(MOST_OF_A_WORD));
+    let start = text.ceil_char_boundary(byte.saturating_sub(MAX_WORD_BYTES));
+    let end = text.floor_char_boundary(byte.saturating_add(MAX_WORD_BYTES));
     let is_break = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>');
     let (before, after) = (&text[start..byte], &text[byte..end]);
     let head =

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_and_times_are_told_from_other_words_with_digits() {
+    fn dates_and_times_are_distinguished_from_other_words_with_digits() {
         let cases = [
             ("Today is 2026-11-15.", "Today is 2026-11-16.", true),
             ("<date>2026-11-15</date>", "<date>2026-11-16</date>", true),

@@ -29,7 +29,7 @@ struct Finders {
 const USAGE_AT: usize = 0;
 const MODEL_AT: usize = 1;
 /// The maximum number of words of a wire.
-const MOST: usize = 6;
+const MAX_KEYWORDS: usize = 6;
 
 impl Finders {
     fn new(others: &'static [&'static str]) -> Self {
@@ -59,14 +59,19 @@ pub(crate) struct Keywords<'a> {
     text: &'a [u8],
     finders: &'static Finders,
     /// The next place of each word; `None` before the first search.
-    next: [Option<usize>; MOST],
+    next: [Option<usize>; MAX_KEYWORDS],
     /// The place before which counted tokens and models do not count, because later ones replace them.
     replaced_before: usize,
 }
 
 impl<'a> Keywords<'a> {
     pub(crate) fn in_text(wire: Wire, text: &'a [u8]) -> Self {
-        Self { text, finders: Finders::for_wire(wire), next: [None; MOST], replaced_before: 0 }
+        Self {
+            text,
+            finders: Finders::for_wire(wire),
+            next: [None; MAX_KEYWORDS],
+            replaced_before: 0,
+        }
     }
 
     /// Returns the place of the first word at `from` or later. `from` does not decrease from call to call.
@@ -160,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn words_in_a_text_tell_nothing() {
+    fn words_in_a_text_do_not_count() {
         let text = r#"{"content":"an error in the usage: \"usage\": 1, \"error\" \"finish"}"#;
         assert_eq!(places(text, false, 0), [""; 0]);
     }
 
     #[test]
-    fn tokens_and_models_that_are_replaced_tell_nothing_and_other_facts_do() {
+    fn replaced_tokens_and_models_do_not_count_and_other_facts_do() {
         let text = r#"{"model":"m","usage":{}}{"error":{},"usage":{}}{"usage":{}}"#;
         assert_eq!(places(text, false, 30), ["error", "usage", "usage"]);
         assert_eq!(places(text, false, text.len() - 12), ["error", "usage"]);

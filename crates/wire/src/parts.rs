@@ -302,14 +302,14 @@ fn compact(node: Node<'_>) -> Value {
 
 /// Returns the beginning of a text: its opening tag, or its first line, up to 60 characters.
 fn beginning(text: &str) -> String {
-    const MOST: usize = 60;
+    const MAX_CHARACTERS: usize = 60;
     let line = text.trim_start().lines().next().unwrap_or_default().trim_end();
     let tag = line.strip_prefix('<').and_then(|rest| rest.split_once('>'));
     let shown = tag.map_or(line.to_owned(), |(name, _)| format!("<{name}>"));
-    if shown.chars().count() <= MOST {
+    if shown.chars().count() <= MAX_CHARACTERS {
         return shown;
     }
-    let cut: String = shown.chars().take(MOST - 1).collect();
+    let cut: String = shown.chars().take(MAX_CHARACTERS - 1).collect();
     format!("{}…", cut.trim_end())
 }
 

@@ -23,7 +23,7 @@ pub enum Data {
 }
 
 /// Reads events from arbitrary pieces of a stream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SseReader {
     limit: usize,
     line: Vec<u8>,
@@ -40,17 +40,7 @@ pub struct SseReader {
 impl SseReader {
     /// Creates a reader that holds no event of more than `limit` bytes or a fixed number of values.
     pub fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            line: Vec::new(),
-            name: String::new(),
-            data: Vec::new(),
-            has_data: false,
-            oversized: false,
-            line_is_oversized: false,
-            after_return: false,
-            at_start: true,
-        }
+        Self { limit, at_start: true, ..Self::default() }
     }
 
     /// Adds the next piece of the stream, and appends the events that it completes.

@@ -62,10 +62,10 @@ impl fmt::Display for Usage {
 }
 
 /// The maximum of a count; a larger one is an error of the server.
-const MOST_TOKENS: u64 = 1 << 40;
+const MAX_TOKENS: u64 = 1 << 40;
 
 fn count(value: &Value) -> Option<u64> {
-    value.as_u64().map(|count| count.min(MOST_TOKENS))
+    value.as_u64().map(|count| count.min(MAX_TOKENS))
 }
 
 /// Reads the counts of OpenAI, in the names of either of its wires.
@@ -144,7 +144,7 @@ mod tests {
         ];
         for counted in counted {
             let counted = counted.unwrap();
-            assert_eq!((counted.input, counted.output), (MOST_TOKENS, MOST_TOKENS));
+            assert_eq!((counted.input, counted.output), (MAX_TOKENS, MAX_TOKENS));
         }
     }
 }

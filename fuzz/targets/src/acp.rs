@@ -4,7 +4,7 @@ use convoke_agent::event::EventKind;
 use convoke_agent::process::{Decision, Dialogue, Input};
 use convoke_agent::stream::TurnPhase;
 use convoke_agent::stream::acp::Acp;
-use convoke_agent::stream::lines::{Line, Lines};
+use convoke_agent::stream::lines::{Line, LineSplitter};
 use convoke_agent::verdict::{Ending, Exit, Verdict};
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ fn read(output: &[u8], size: usize) -> (TurnResult, TurnPhase, Vec<u8>) {
         written.extend(input.bytes);
     };
     write(session.open());
-    let mut lines = Lines::json(LINE_LIMIT);
+    let mut lines = LineSplitter::json(LINE_LIMIT);
     let mut line = |line: Line<'_>| {
         session.reader_mut().line_lacks(line.left_out);
         let mut asked = Vec::new();

@@ -1,5 +1,5 @@
 use convoke_agent::stream::acp::Message;
-use convoke_agent::stream::lines::{Line, Lines};
+use convoke_agent::stream::lines::{Line, LineSplitter};
 use serde_json::Value;
 
 const LINE_LIMIT: usize = 4000;
@@ -36,7 +36,7 @@ fn messages(input: &[u8], size: usize) -> Vec<String> {
             None => format!("noise, {} left out", line.left_out),
         });
     };
-    let mut lines = Lines::json(LINE_LIMIT);
+    let mut lines = LineSplitter::json(LINE_LIMIT);
     for piece in input.chunks(size) {
         lines.push(piece, &mut line);
     }

@@ -3,8 +3,8 @@ use convoke_agent::stream::claude::Claude;
 use convoke_agent::stream::codex_app::CodexApp;
 use convoke_agent::stream::codex_exec::CodexExec;
 use convoke_agent::stream::gemini::Gemini;
-use convoke_agent::stream::lines::{Line, Lines};
-use convoke_agent::stream::{Reader, TurnPhase};
+use convoke_agent::stream::lines::{Line, LineSplitter};
+use convoke_agent::stream::{EventReader, TurnPhase};
 use convoke_agent::verdict::{Ending, Exit, Verdict};
 
 const REPLY_LIMIT: usize = 1000;
@@ -29,7 +29,7 @@ pub fn event_streams(bytes: &[u8]) -> bool {
 /// Reads an output in pieces, and returns the result, the phase before the end, and the session's id.
 fn read(format: u8, output: &[u8], size: usize) -> (TurnResult, TurnPhase, Option<String>) {
     let mut reader = reader(format);
-    let mut lines = Lines::json(LINE_LIMIT);
+    let mut lines = LineSplitter::json(LINE_LIMIT);
     let mut line = |line: Line<'_>| {
         reader.line_lacks(line.left_out);
         reader.line(line.bytes, &mut |_| {});
@@ -44,7 +44,7 @@ fn read(format: u8, output: &[u8], size: usize) -> (TurnResult, TurnPhase, Optio
     (result, phase, reader.session().map(str::to_owned))
 }
 
-fn reader(format: u8) -> Box<dyn Reader> {
+fn reader(format: u8) -> Box<dyn EventReader> {
     match format % 4 {
         0 => Box::new(Claude::new(REPLY_LIMIT)),
         1 => Box::new(CodexExec::new(REPLY_LIMIT)),

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use convoke_pipe::mcp::{Cancellation, LARGEST_BATCH, Server, Tool, ToolResult, Tools, serve};
+use convoke_pipe::mcp::{Cancellation, MAX_BATCH, Server, Tool, ToolResult, Tools, serve};
 use serde_json::{Map, Value, json};
 
 /// A tool that returns its arguments.
@@ -48,7 +48,7 @@ pub fn mcp(bytes: &[u8]) -> bool {
     let lines = bytes.split(|&byte| byte == b'\n');
     let messages = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let messages = messages.flat_map(|message| match message {
-        Value::Array(batch) if batch.len() <= LARGEST_BATCH => batch,
+        Value::Array(batch) if batch.len() <= MAX_BATCH => batch,
         Value::Array(_) => Vec::new(),
         message => vec![message],
     });

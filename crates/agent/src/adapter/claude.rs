@@ -24,7 +24,7 @@ use crate::process::{Decision, Dialogue, Input};
 use crate::sandbox::sign_in::{self, SignIn};
 use crate::start::Start;
 use crate::stream::claude::Claude;
-use crate::stream::{Reader, Sink};
+use crate::stream::{EventReader, Sink};
 use crate::team_tools::SERVER;
 use crate::turn_input::{Permissions, Trust};
 use crate::vendor::Vendor;
@@ -295,11 +295,11 @@ impl Dialogue for Conversation {
         Input::last(control_request(END_SESSION))
     }
 
-    fn reader(&self) -> &dyn Reader {
+    fn reader(&self) -> &dyn EventReader {
         &self.reader
     }
 
-    fn reader_mut(&mut self) -> &mut dyn Reader {
+    fn reader_mut(&mut self) -> &mut dyn EventReader {
         &mut self.reader
     }
 }

@@ -26,7 +26,7 @@ use crate::diagnostics;
 use crate::process::{Decision, Dialogue, Input};
 use crate::stream::codex_app::{CodexApp, Message};
 use crate::stream::codex_exec::CodexExec;
-use crate::stream::{Reader, Sink, TurnPhase, reason_in_words};
+use crate::stream::{EventReader, Sink, TurnPhase, reason_in_words};
 use crate::team_tools::SERVER;
 use crate::turn_input::{Permissions, Trust, TurnInput};
 use crate::verdict::{Failure, FailureReason};
@@ -417,11 +417,11 @@ impl Dialogue for Conversation {
         Some(Input::more([waiting, interrupt].concat()))
     }
 
-    fn reader(&self) -> &dyn Reader {
+    fn reader(&self) -> &dyn EventReader {
         &self.reader
     }
 
-    fn reader_mut(&mut self) -> &mut dyn Reader {
+    fn reader_mut(&mut self) -> &mut dyn EventReader {
         &mut self.reader
     }
 }

@@ -73,11 +73,11 @@ const VARIABLES: &[(&str, &str)] =
     &[("GIT_PAGER", "cat"), ("GIT_EDITOR", "true"), ("GIT_SEQUENCE_EDITOR", "true")];
 
 /// The maximum size of a configuration file that is read.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 /// The maximum number of configuration files that are read, including included ones.
-const MOST_FILES: usize = 1000;
+const MAX_FILES: usize = 1000;
 /// The maximum number of named settings that are replaced.
-const MOST_NAMED: usize = 2000;
+const MAX_NAMED: usize = 2000;
 
 /// Adds variables to a child's environment that keep git from running the project's commands.
 pub(super) fn disarm(cwd: &Path, env: &mut BTreeMap<OsString, OsString>) {
@@ -122,7 +122,7 @@ fn named(cwd: &Path) -> Vec<(String, &'static str)> {
     let helpers = found.helpers.iter().map(|name| (format!("remote.{name}.vcs"), "none"));
     let external = found.keys.contains(&("diff".to_owned(), "external".to_owned()));
     let external = external.then(|| ("diff.external".to_owned(), PLAIN_DIFF));
-    below.chain(keys).chain(helpers).chain(external).take(MOST_NAMED).collect()
+    below.chain(keys).chain(helpers).chain(external).take(MAX_NAMED).collect()
 }
 
 /// Returns the configuration files of the repository around a directory.
@@ -147,7 +147,7 @@ fn read(path: &Path) -> Option<String> {
     file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let mut text = Vec::new();
     #[expect(clippy::disallowed_methods, reason = "the size is limited")]
-    file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -164,7 +164,7 @@ struct ConfiguredNames {
 impl ConfiguredNames {
     /// Reads a file and the files that it includes, ignoring conditions.
     fn read(&mut self, path: &Path) {
-        if self.files.len() >= MOST_FILES || !self.files.insert(path.to_owned()) {
+        if self.files.len() >= MAX_FILES || !self.files.insert(path.to_owned()) {
             return;
         }
         let Some(text) = read(path) else { return };

@@ -1,7 +1,7 @@
 //! The simplest dialogue: write the prompt, close the input, read the output to its end.
 
 use crate::process::{Dialogue, Input};
-use crate::stream::{Reader, Sink};
+use crate::stream::{EventReader, Sink};
 
 /// Writes one prompt and reads the reply.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl<R> OneShot<R> {
     }
 }
 
-impl<R: Reader> Dialogue for OneShot<R> {
+impl<R: EventReader> Dialogue for OneShot<R> {
     fn open(&mut self) -> Input {
         Input::last(std::mem::take(&mut self.prompt))
     }
@@ -27,11 +27,11 @@ impl<R: Reader> Dialogue for OneShot<R> {
         Input::nothing()
     }
 
-    fn reader(&self) -> &dyn Reader {
+    fn reader(&self) -> &dyn EventReader {
         &self.reader
     }
 
-    fn reader_mut(&mut self) -> &mut dyn Reader {
+    fn reader_mut(&mut self) -> &mut dyn EventReader {
         &mut self.reader
     }
 }

@@ -129,7 +129,7 @@ fn every_question_of_codex_is_asked_or_refused_in_a_form_that_it_takes() {
 struct ReplayedDialogue {
     asked: usize,
     /// The maximum number of questions that were open at once.
-    most_open: usize,
+    max_open: usize,
     withdrawn: usize,
     /// The number of answers to questions that were not open, which the program does not get.
     late: usize,
@@ -142,7 +142,7 @@ impl ReplayedDialogue {
             EventKind::PermissionAsked { question, .. } => {
                 self.asked += 1;
                 self.open.insert(question.id.clone());
-                self.most_open = self.most_open.max(self.open.len());
+                self.max_open = self.max_open.max(self.open.len());
             }
             EventKind::PermissionAnswered { id, .. } => {
                 self.withdrawn += 1;
@@ -161,7 +161,7 @@ impl ReplayedDialogue {
 
     /// Returns the numbers of questions asked, open at once, withdrawn, answered late and left open.
     fn numbers(&self) -> [usize; 5] {
-        [self.asked, self.most_open, self.withdrawn, self.late, self.open.len()]
+        [self.asked, self.max_open, self.withdrawn, self.late, self.open.len()]
     }
 }
 

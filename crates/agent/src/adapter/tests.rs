@@ -349,7 +349,7 @@ fn gemini_takes_no_variable_of_a_project_that_is_not_trusted() {
 
 /// The settings of a trusted project take precedence over the user's, but not over the machine's.
 #[test]
-fn our_settings_of_gemini_stand_above_those_of_a_project() {
+fn our_settings_of_gemini_override_those_of_a_project() {
     let dir = tempfile::tempdir().unwrap();
     let machines = dir.path().join("machine/settings.json");
     std::fs::create_dir(dir.path().join("machine")).unwrap();

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{CliAgent, Context, Definition, Host, prepare, program, start_failure, team_socket};
 use crate::event::EventKind;
 use crate::process::{self, Decision, Dialogue, HostAccess, Input, Launch, PrivateDir};
-use crate::stream::{Reader, Sink};
+use crate::stream::{EventReader, Sink};
 use crate::turn::{AgentTurn, TurnResult};
 use crate::turn_input::TurnInput;
 use crate::verdict::{Ending, Failure};
@@ -34,7 +34,7 @@ pub struct Trial {
 }
 
 /// The maximum number of recorded kinds of events.
-const MOST_EVENTS: usize = 256;
+const MAX_EVENTS: usize = 256;
 
 /// Runs one turn without some of the usual arguments. Each is left out together with its value.
 pub async fn trial(
@@ -123,7 +123,7 @@ impl EventRecorder {
         let Ok(event) = serde_json::from_slice::<Value>(line) else { return };
         let kind = event["type"].as_str().or_else(|| event["method"].as_str());
         if let Some(kind) = kind
-            && self.events.len() < MOST_EVENTS
+            && self.events.len() < MAX_EVENTS
         {
             self.events.insert(kind.to_owned());
         }
@@ -140,7 +140,7 @@ impl Dialogue for EventRecorder {
         let unknown = &mut self.unknown;
         self.dialogue.line(line, &mut |event| {
             if let EventKind::Unknown { name, .. } = &event.kind
-                && unknown.len() < MOST_EVENTS
+                && unknown.len() < MAX_EVENTS
             {
                 unknown.insert(name.to_string());
             }
@@ -196,11 +196,11 @@ impl Dialogue for EventRecorder {
         self.dialogue.finish(ending, sink)
     }
 
-    fn reader(&self) -> &dyn Reader {
+    fn reader(&self) -> &dyn EventReader {
         self.dialogue.reader()
     }
 
-    fn reader_mut(&mut self) -> &mut dyn Reader {
+    fn reader_mut(&mut self) -> &mut dyn EventReader {
         self.dialogue.reader_mut()
     }
 }

@@ -43,7 +43,7 @@ const ADDRESSES: &[(&str, &[&str])] = &[
 ];
 
 /// The maximum number of files that are read, including included ones.
-const MOST_FILES: usize = 32;
+const MAX_FILES: usize = 32;
 
 /// The settings of a configuration and of all files that it includes.
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl GitConfig {
             return;
         }
         let bytes = Disk.read(&path, FileKind::Configuration);
-        let (Ok(bytes), ..=MOST_FILES) = (bytes, self.read.len()) else {
+        let (Ok(bytes), ..=MAX_FILES) = (bytes, self.read.len()) else {
             self.is_unclear = true;
             return;
         };

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 /// The maximum number of links on the way to a file.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 /// A directory whose links differ between processes, for example to the working directory.
 const PROCESSES: &str = "/proc";
 
@@ -37,7 +37,7 @@ pub(super) fn locate(path: &Path) -> Location {
         match found.read_link() {
             Ok(target) => {
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_LINKS {
                     return Location::Unclear;
                 }
                 found.pop();

@@ -52,11 +52,11 @@ const NOT_READ_OF_GIT: &[&str] =
     &["branches", "hooks", "lfs", "logs", "modules", "objects", "refs", "remotes", "worktrees"];
 
 /// The maximum number of files, of bytes in them, and of nested directories. Every turn reads all of them.
-pub(super) const MOST_FILES: usize = 2000;
-const MOST_BYTES: u64 = 64 << 20;
-const MOST_DEPTH: usize = 16;
+pub(super) const MAX_FILES: usize = 2000;
+const MAX_BYTES: u64 = 64 << 20;
+const MAX_DEPTH: usize = 16;
 /// The maximum number of directories of a project.
-const MOST_DIRECTORIES: usize = 200_000;
+const MAX_DIRECTORIES: usize = 200_000;
 
 /// The hash of a file that is over a limit or cannot be determined. It is never trusted.
 pub(super) const OVER_LIMIT: &str = "";
@@ -114,7 +114,7 @@ impl CommandFileSearch<'_> {
         let mut count = 0;
         while let Some(directory) = self.open.pop() {
             count += 1;
-            if count > MOST_DIRECTORIES {
+            if count > MAX_DIRECTORIES {
                 return self.insert(Path::new("."), OVER_LIMIT.to_owned());
             }
             let real = self.project.join(&directory);
@@ -201,7 +201,7 @@ impl CommandFileSearch<'_> {
 
     fn add_directory(&mut self, path: &Path, real: &Path, depth: usize) {
         let names = Disk.names(real);
-        let (Ok(names), ..MOST_DEPTH) = (names, depth) else {
+        let (Ok(names), ..MAX_DEPTH) = (names, depth) else {
             return self.insert(path, OVER_LIMIT.to_owned());
         };
         let is_github = path.ends_with(".github");
@@ -212,7 +212,7 @@ impl CommandFileSearch<'_> {
             if is_github && !OF_GITHUB.iter().any(|it| name == **it) {
                 continue;
             }
-            if self.found.len() >= MOST_FILES {
+            if self.found.len() >= MAX_FILES {
                 return self.insert(path, OVER_LIMIT.to_owned());
             }
             self.add_file(&path.join(&name), &real.join(&name), depth + 1);
@@ -222,7 +222,7 @@ impl CommandFileSearch<'_> {
     fn hash(&mut self, real: &Path, metadata: &Metadata) -> String {
         // A hook runs only if it is executable.
         let mode = if metadata.permissions().mode() & 0o111 == 0 { "" } else { "x" };
-        let Ok(head) = Disk.read_head(real, MOST_BYTES - self.bytes) else {
+        let Ok(head) = Disk.read_head(real, MAX_BYTES - self.bytes) else {
             return OVER_LIMIT.to_owned();
         };
         self.bytes += head.bytes.len() as u64;
@@ -263,7 +263,7 @@ impl CommandFileSearch<'_> {
         let Ok(names) = Disk.names(&real) else { return };
         for name in names {
             let (path, real) = (path.join(&name), real.join(&name));
-            if depth >= MOST_DEPTH || self.found.len() >= MOST_FILES {
+            if depth >= MAX_DEPTH || self.found.len() >= MAX_FILES {
                 return self.insert(&path, OVER_LIMIT.to_owned());
             }
             if real.join("HEAD").exists() {
@@ -275,7 +275,7 @@ impl CommandFileSearch<'_> {
     }
 
     fn insert(&mut self, path: &Path, hash: String) {
-        if self.found.len() > MOST_FILES {
+        if self.found.len() > MAX_FILES {
             self.found.insert(".".to_owned(), OVER_LIMIT.to_owned());
         } else {
             self.found.insert(path.to_string_lossy().into_owned(), hash);

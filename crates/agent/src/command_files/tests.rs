@@ -1,6 +1,6 @@
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::search::MOST_FILES;
+use super::search::MAX_FILES;
 use super::*;
 
 fn write(path: &Path, text: &str) {
@@ -239,7 +239,7 @@ fn files_above_a_project_count_except_those_of_the_home() {
 #[test]
 fn what_is_over_a_limit_is_never_trusted() {
     let dir = tempfile::tempdir().unwrap();
-    for number in 0..=MOST_FILES {
+    for number in 0..=MAX_FILES {
         write(&dir.path().join(format!(".codex/{number}")), "");
     }
     let told = trusted(dir.path(), "").check(dir.path()).unwrap();

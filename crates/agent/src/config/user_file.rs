@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_stands_in_the_file_is_not_repeated() {
+    fn a_key_that_is_in_the_file_is_not_repeated() {
         let key = "sk-0123456789abcdefghijklmnop";
         for setting in [
             format!("key = \"{key}\""),

@@ -26,7 +26,7 @@ pub(crate) use self::private_dir::{HOME, is_private_path, other_private_dirs};
 pub use self::supervise::supervise;
 pub(crate) use self::terminal::{OutputBounds, Terminal};
 use crate::sandbox::Reach;
-use crate::stream::{Reader, Sink};
+use crate::stream::{EventReader, Sink};
 use crate::turn::TurnResult;
 use crate::turn_input::Permissions;
 use crate::verdict::Ending;
@@ -75,10 +75,10 @@ pub trait Dialogue: Send {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input;
 
     /// Returns the reader of the output.
-    fn reader(&self) -> &dyn Reader;
+    fn reader(&self) -> &dyn EventReader;
 
     /// Returns the reader of the output, mutably.
-    fn reader_mut(&mut self) -> &mut dyn Reader;
+    fn reader_mut(&mut self) -> &mut dyn EventReader;
 
     /// Reads a line of the error output, for agents that report retries there.
     fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {

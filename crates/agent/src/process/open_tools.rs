@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::event::{Event, EventKind};
 
 /// The maximum number of tracked calls.
-const MOST: usize = 1 << 12;
+const MAX_OPEN_TOOLS: usize = 1 << 12;
 
 /// The tool calls of a turn: the open ones in order, and the ids of the finished ones.
 #[derive(Debug, Default)]
@@ -25,14 +25,14 @@ impl OpenTools {
     /// Records an event. Returns `false` for a duplicate: some programs report the end of a refused call twice.
     pub(super) fn note(&mut self, event: &Event<'_>) -> bool {
         match &event.kind {
-            EventKind::ToolStarted { id, .. } if self.open.len() < MOST => {
+            EventKind::ToolStarted { id, .. } if self.open.len() < MAX_OPEN_TOOLS => {
                 let sub_agent = event.sub_agent.as_deref().map(str::to_owned);
                 self.open.push(OpenTool { sub_agent, id: id.clone().into_owned() });
                 self.finished.remove(&**id);
             }
             EventKind::ToolFinished { id, .. } => {
                 self.open.retain(|open| open.id != **id);
-                return self.finished.len() >= MOST
+                return self.finished.len() >= MAX_OPEN_TOOLS
                     || self.finished.insert(id.clone().into_owned());
             }
             _ => {}

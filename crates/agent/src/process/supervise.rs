@@ -29,7 +29,7 @@ use crate::id::now;
 use crate::permission::{AnsweredBy, Approvals, PermissionAnswer, PermissionQuestion};
 use crate::redaction::redact_notice;
 use crate::sandbox::stopped::StoppedTools;
-use crate::stream::lines::{Line, Lines, MAX_VALUES};
+use crate::stream::lines::{Line, LineSplitter, MAX_VALUES};
 use crate::stream::{Sink, TurnPhase, is_unconnected, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::{Lease, Limits, Permissions};
@@ -46,7 +46,7 @@ const UNREAD_BYTES: usize = 64 << 20;
 /// The time limit for a process to exit after the turn.
 const LINGER: Duration = Duration::from_secs(10);
 /// The longest wait before a retry. If a server asks for more, the turn fails.
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
+const MAX_WAIT: Duration = Duration::from_mins(5);
 /// The time limit for a guardian to kill everything; longer than its own limit.
 const END_LIMIT: Duration = Duration::from_secs(45);
 /// The time limit for remaining output after all processes have ended.
@@ -154,8 +154,8 @@ async fn read(pipe: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> usize {
 
 /// Returns the instant after a duration, far in the future if it overflows.
 fn in_time(time: Duration) -> Instant {
-    const LONGEST: Duration = Duration::from_hours(24 * 365);
-    Instant::now() + time.min(LONGEST)
+    const MAX_TIMEOUT: Duration = Duration::from_hours(24 * 365);
+    Instant::now() + time.min(MAX_TIMEOUT)
 }
 
 /// The steps of stopping an agent: ask, interrupt, kill. An agent that stays after its turn is terminated, then
@@ -186,8 +186,8 @@ struct Supervisor<'d> {
     withdrawn: Vec<String>,
     /// The questions that wait for a person.
     questions: Vec<OpenQuestion>,
-    lines: Lines,
-    error_lines: Lines,
+    lines: LineSplitter,
+    error_lines: LineSplitter,
     tools: OpenTools,
     stopped: StoppedTools,
     stopped_by: Option<Permissions>,
@@ -220,7 +220,8 @@ impl<'d> Supervisor<'d> {
         // A separate task, so that a child that does not read cannot block reading its output.
         tokio::spawn(feed(stdin, inputs, unread.clone()));
         let turn_end = in_time(limits.turn);
-        let lines = if dialogue.reader().is_text() { Lines::text } else { Lines::json };
+        let lines =
+            if dialogue.reader().is_text() { LineSplitter::text } else { LineSplitter::json };
         let lines = lines(limits.line_bytes);
         Self {
             held,
@@ -234,7 +235,7 @@ impl<'d> Supervisor<'d> {
             withdrawn: Vec::new(),
             questions: Vec::new(),
             lines,
-            error_lines: Lines::json(ERROR_LINE),
+            error_lines: LineSplitter::json(ERROR_LINE),
             tools: OpenTools::default(),
             stopped: StoppedTools::default(),
             stopped_by: None,
@@ -274,7 +275,7 @@ impl<'d> Supervisor<'d> {
         if self.count(chunk.len()).await && !chunk.is_empty() {
             return;
         }
-        let mut lines = std::mem::replace(&mut self.lines, Lines::text(0));
+        let mut lines = std::mem::replace(&mut self.lines, LineSplitter::text(0));
         if chunk.is_empty() {
             lines.finish(|line| self.line(line));
         } else {
@@ -328,7 +329,7 @@ impl<'d> Supervisor<'d> {
                 EventKind::PermissionAnswered { id, .. } => self.withdrawn.push(id.clone()),
                 _ => {}
             }
-            let cause = hopeless_retry(&event.kind, retries, left.min(LONGEST_WAIT));
+            let cause = hopeless_retry(&event.kind, retries, left.min(MAX_WAIT));
             self.stop = self.stop.or(cause);
             if let Some(event) = self.events.admit(event) {
                 self.waiting.push_back(redact_notice(event.into_owned(), self.redactor));
@@ -403,7 +404,7 @@ impl<'d> Supervisor<'d> {
     }
 
     async fn error_output(&mut self, chunk: &[u8]) {
-        let mut lines = std::mem::replace(&mut self.error_lines, Lines::text(0));
+        let mut lines = std::mem::replace(&mut self.error_lines, LineSplitter::text(0));
         lines.push(chunk, |line| {
             let line = String::from_utf8_lossy(line.bytes);
             self.read(|dialogue, sink| dialogue.error_line(&line, sink));
@@ -612,7 +613,7 @@ mod tests {
         let retry = |attempt, status, wait| {
             let reason = "the server is busy".into();
             let event = EventKind::Retry { attempt, max: None, status, wait, reason };
-            hopeless_retry(&event, 3, LONGEST_WAIT)
+            hopeless_retry(&event, 3, MAX_WAIT)
         };
         assert_eq!(retry(1, Some(429), Some(Duration::from_secs(1))), None);
         let hour = retry(1, Some(429), Some(Duration::from_hours(1)));

@@ -96,7 +96,7 @@ pub enum CannotRelay {
     #[error("{0}")]
     Unsupported(String),
     /// A file that counts more than any argument names another address.
-    #[error("{} sets `{key}`, which counts more than the address of a relay", path.display())]
+    #[error("{} sets `{key}`, which takes precedence over the address of a relay", path.display())]
     Managed {
         /// The file.
         path: PathBuf,
@@ -125,7 +125,7 @@ impl From<SettingsError> for CannotRelay {
     }
 }
 
-/// How Codex is signed in.
+/// The sign-in of Codex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CodexSignIn {

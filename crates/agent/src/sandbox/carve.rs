@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 /// The maximum number of directories to list, because the ruleset is built before every turn.
-const MOST_DIRECTORIES: usize = 256;
+const MAX_DIRECTORIES: usize = 256;
 
 /// A part of the cover of a root.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub fn carve(root: &Path, except: &[PathBuf]) -> Vec<Covered> {
     while let Some(directory) = open.pop() {
         looked_into += 1;
         // A directory that cannot be listed, or is beyond the limit, stays closed.
-        if looked_into > MOST_DIRECTORIES {
+        if looked_into > MAX_DIRECTORIES {
             break;
         }
         let Ok(listing) = std::fs::read_dir(&directory) else { continue };

@@ -297,8 +297,8 @@ impl Sandbox<'_> {
         let open: Vec<Gap> = gaps.iter().copied().filter(|gap| !gap.is_everywhere()).collect();
         if self.settings.required && !open.is_empty() {
             return Err(format!(
-                "the team file has `require-sandbox = true`, and `{permissions}` is not enforced \
-                 whole here: {}",
+                "the team file has `require-sandbox = true`, and `{permissions}` is not fully \
+                 enforced here: {}",
                 list(&open)
             ));
         }

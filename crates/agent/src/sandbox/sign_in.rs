@@ -22,7 +22,7 @@ const FILE: &str = ".credentials.json";
 /// The directory of the link, in the program's directory.
 const DIRECTORY: &str = "convoke-sign-in";
 /// The maximum size of a sign-in.
-const LONGEST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// A sign-in: its file and its link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +99,7 @@ fn is_renewal(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
 fn read(path: &Path) -> io::Result<Map<String, Value>> {
     let mut text = Vec::new();
     #[expect(clippy::disallowed_methods, reason = "the size is limited")]
-    File::open(path)?.take(LONGEST).read_to_end(&mut text)?;
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut text)?;
     // A file that is not JSON is not a sign-in.
     Ok(serde_json::from_slice(&text).unwrap_or_default())
 }

@@ -31,7 +31,7 @@ const CLAUDE_SESSIONS: &[&str] = &["file-history", "session-env", "tasks"];
 /// Claude Code's directory with one subdirectory per project, named by its path.
 const CLAUDE_PROJECTS: &str = "projects";
 /// The length above which Claude Code shortens the names of projects.
-const LONGEST_PROJECT: usize = 200;
+const MAX_PROJECT_CHARACTERS: usize = 200;
 
 const CODEX: State = State {
     directories: &["archived_sessions", "log", "sessions", SQLITE_DIRECTORY, "thread-writer-locks"],
@@ -90,7 +90,7 @@ fn claude_project(cwd: &Path) -> Option<String> {
         ascii.ok().filter(char::is_ascii_alphanumeric).unwrap_or('-')
     };
     let name: String = units.map(character).collect();
-    (name.len() <= LONGEST_PROJECT).then_some(name)
+    (name.len() <= MAX_PROJECT_CHARACTERS).then_some(name)
 }
 
 /// Creates missing directories, for this user only.

@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use self::tool::Tools;
 use super::words::plain_words;
-use super::{Reader, Sink, TurnProgress, explain_ending, reason_in_words};
+use super::{EventReader, Sink, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, TextPart, TodoItem, TodoState};
 use crate::turn::TurnResult;
 use crate::usage::Usage;
 use crate::verdict::{Ending, Failure, FailureReason, Verdict};
 
-pub(crate) use self::tool::Call;
+pub(crate) use self::tool::ToolCall;
 
 /// Updates without an event of their own.
 const QUIET: &[&str] = &[
@@ -84,7 +84,7 @@ impl Message {
 }
 
 /// Parses the messages of one turn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Acp {
     progress: TurnProgress,
     /// The text since the last tool call or message, which was not reported whole yet.
@@ -105,18 +105,8 @@ pub struct Acp {
 impl Acp {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self {
-            progress: TurnProgress::new(reply_limit),
-            text: String::new(),
-            thought: String::new(),
-            message: None,
-            limit: reply_limit,
-            tools: Tools::default(),
-            is_active: false,
-            reports_errors_as_text: false,
-            counts_cost: false,
-            model: None,
-        }
+        let progress = TurnProgress::new(reply_limit);
+        Self { progress, limit: reply_limit, ..Self::default() }
     }
 
     /// Treats a text without counted tokens as a failure.
@@ -149,7 +139,7 @@ impl Acp {
     }
 
     /// Returns what is known about a tool call, including the description in a question.
-    pub(crate) fn call(&mut self, described: &Value, sink: &mut Sink<'_>) -> Call {
+    pub(crate) fn call(&mut self, described: &Value, sink: &mut Sink<'_>) -> ToolCall {
         self.end_texts(sink);
         self.is_active = true;
         self.progress.pause();
@@ -157,10 +147,10 @@ impl Acp {
     }
 
     /// Reports that a tool call was refused without a question.
-    pub(crate) fn refuse(&mut self, call: &Call, why: &str, sink: &mut Sink<'_>) {
+    pub(crate) fn refuse(&mut self, call: &ToolCall, why: &str, sink: &mut Sink<'_>) {
         let message = format!("refused {}: {why}", call.summary());
         self.progress.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
-        self.end_refused(call.id(), sink);
+        self.end_refused(&call.id, sink);
     }
 
     /// Ends a tool call that was refused.
@@ -344,7 +334,7 @@ impl Acp {
     }
 }
 
-impl Reader for Acp {
+impl EventReader for Acp {
     /// Reads a line of a session whose prompt was sent.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         let line = self.progress.json(line);

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use self::process_phase::ProcessPhase;
 use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use super::lenient::{Object, Text};
-use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
+use super::{EventReader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
 use crate::turn::TurnResult;
@@ -125,7 +125,7 @@ const QUIET_RAW: &[&str] = &[
 const QUIET_DELTA: &[&str] = &["input_json_delta", "signature_delta", "citations_delta"];
 
 /// Parses the events of one turn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Claude {
     progress: TurnProgress,
     /// Tool calls that write a file, until their result arrives.
@@ -143,15 +143,7 @@ pub struct Claude {
 impl Claude {
     /// Creates a reader with a limit on the reply, in bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self {
-            progress: TurnProgress::new(reply_limit),
-            edits: HashMap::new(),
-            error: None,
-            synthetic: false,
-            phase: ProcessPhase::default(),
-            counted: None,
-            counts_parts: false,
-        }
+        Self { progress: TurnProgress::new(reply_limit), ..Self::default() }
     }
 
     /// Returns whether the input can be closed.
@@ -495,7 +487,7 @@ impl Claude {
     }
 }
 
-impl Reader for Claude {
+impl EventReader for Claude {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         let line = self.progress.json(line);
         if line.starts_with('[') {

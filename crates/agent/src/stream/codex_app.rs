@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::codex_error::{PendingError, Retry, failure, report_logged_wait};
 use super::codex_item::{self, Counts, Item, Phase};
 use super::lenient::{Flag, List, Number, Object, Text};
-use super::{Reader, Sink, TurnProgress};
+use super::{EventReader, Sink, TurnProgress};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, TextPart, TodoItem, TodoState};
 use crate::turn::TurnResult;
@@ -235,7 +235,7 @@ impl CodexApp {
     }
 }
 
-impl Reader for CodexApp {
+impl EventReader for CodexApp {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         self.message(line, sink);
     }

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_response_that_failed_is_told_from_a_connection_that_broke() {
+    fn a_response_that_failed_is_distinguished_from_a_connection_that_broke() {
         for (words, expected) in [
             ("the model crashed", FailureReason::Server),
             ("Rate limit reached for gpt-5", FailureReason::RateLimit),

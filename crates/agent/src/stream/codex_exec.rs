@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::codex_error::{PendingError, Retry, failure, report_logged_wait};
 use super::codex_item::{self, Counts, Item, Message, Phase};
 use super::lenient::{Object, Text};
-use super::{Reader, Sink, TurnProgress};
+use super::{EventReader, Sink, TurnProgress};
 use crate::event::{Event, EventKind};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Verdict};
@@ -82,7 +82,7 @@ impl CodexExec {
     }
 }
 
-impl Reader for CodexExec {
+impl EventReader for CodexExec {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         let line = self.progress.json(line);
         match serde_json::from_str::<Line<'_>>(&line) {

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::words::{plain_words, status_in_words};
-use super::{Reader, Sink, TurnProgress, explain_ending, reason_in_words};
+use super::{EventReader, Sink, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
 use crate::turn::TurnResult;
@@ -21,7 +21,7 @@ use crate::usage::Usage;
 use crate::verdict::{Ending, Exit, Failure, FailureReason, Verdict};
 
 /// Parses the events of one turn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Gemini {
     progress: TurnProgress,
     /// The text since the last tool call.
@@ -36,14 +36,8 @@ pub struct Gemini {
 impl Gemini {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self {
-            progress: TurnProgress::new(reply_limit),
-            text: String::new(),
-            text_limit: reply_limit,
-            edits: HashMap::new(),
-            last_error: None,
-            document: None,
-        }
+        let progress = TurnProgress::new(reply_limit);
+        Self { progress, text_limit: reply_limit, ..Self::default() }
     }
 
     fn read(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
@@ -191,7 +185,7 @@ impl Gemini {
     }
 }
 
-impl Reader for Gemini {
+impl EventReader for Gemini {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         if let Some(document) = &mut self.document {
             // Every character of the reply may be escaped, and the document contains other data.
@@ -439,7 +433,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_retry_is_told_in_the_error_output() {
+    fn a_retry_is_reported_in_the_error_output() {
         for (line, expected) in [
             (
                 "Attempt 2 failed with status 429. Retrying with backoff... _ApiError: {",

@@ -12,7 +12,7 @@ pub(crate) const MAX_VALUES: usize = 100_000;
 
 /// Splits chunks into lines.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineSplitter {
     torn: Vec<u8>,
     limit: usize,
     /// The size up to which a line certainly is within every limit.
@@ -31,7 +31,7 @@ pub struct Line<'l> {
     pub left_out: u64,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Creates a splitter for lines of JSON, of at most `limit` bytes and a fixed number of values.
     pub fn json(limit: usize) -> Self {
         let plain_limit = limit.min(MAX_VALUES);
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn cut(chunks: &[&[u8]], limit: usize) -> (Vec<String>, u64) {
-        let mut lines = Lines::json(limit);
+        let mut lines = LineSplitter::json(limit);
         let mut out = Vec::new();
         let mut keep = |line: Line<'_>| out.push(String::from_utf8_lossy(line.bytes).into_owned());
         for chunk in chunks {
@@ -121,18 +121,18 @@ mod tests {
     #[test]
     fn a_line_of_json_keeps_a_bounded_number_of_values_and_text_keeps_them_all() {
         let list = format!("{{\"type\":\"x\",\"list\":[{}0]}}\nnext", "0,".repeat(MAX_VALUES));
-        let lines = |mut lines: Lines| {
+        let lines = |mut lines: LineSplitter| {
             let mut sizes = Vec::new();
             let mut keep = |line: Line<'_>| sizes.push((line.bytes.len(), line.left_out > 0));
             list.as_bytes().chunks(4096).for_each(|chunk| lines.push(chunk, &mut keep));
             lines.finish(&mut keep);
             (sizes, lines.too_long())
         };
-        let (sizes, too_long) = lines(Lines::json(1 << 20));
+        let (sizes, too_long) = lines(LineSplitter::json(1 << 20));
         assert!(sizes[0].0 < 2 * MAX_VALUES + 20 && sizes[0].1, "{sizes:?}");
         assert_eq!((sizes[1], too_long), ((4, false), 1));
         let whole = list.len() - "\nnext".len();
-        assert_eq!(lines(Lines::text(1 << 20)), (vec![(whole, false), (4, false)], 0));
+        assert_eq!(lines(LineSplitter::text(1 << 20)), (vec![(whole, false), (4, false)], 0));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub enum TurnPhase {
 }
 
 /// Parses one agent's output.
-pub trait Reader: Send {
+pub trait EventReader: Send {
     /// Reads a line, without its newline.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>);
 
@@ -89,7 +89,7 @@ pub trait Reader: Send {
 }
 
 /// The result of a turn while its output is read; shared by all readers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TurnProgress {
     pub(crate) session: Option<String>,
     pub(crate) model: Option<String>,
@@ -117,25 +117,7 @@ pub struct TurnProgress {
 
 impl TurnProgress {
     pub(crate) fn new(reply_limit: usize) -> Self {
-        Self {
-            session: None,
-            model: None,
-            usage: None,
-            cost_usd: None,
-            closing: None,
-            reply: String::new(),
-            reply_limit,
-            reply_cut: 0,
-            line_lacks: 0,
-            reply_over: false,
-            preview: String::new(),
-            attempts: 0,
-            requests_per_notice: 1,
-            unknown: BTreeSet::new(),
-            noise: 0,
-            damaged: 0,
-            diagnostics: Vec::new(),
-        }
+        Self { reply_limit, requests_per_notice: 1, ..Self::default() }
     }
 
     /// Returns the phase of a turn that ends with its closing event.

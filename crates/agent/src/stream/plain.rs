@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending};
+use super::{EventReader, Sink, TurnPhase, TurnProgress, explain_ending};
 use crate::event::{Event, EventKind, TextPart};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Exit, Verdict};
@@ -34,7 +34,7 @@ impl Plain {
     }
 }
 
-impl Reader for Plain {
+impl EventReader for Plain {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         let line = self.progress.text(line);
         self.add(&line, sink);

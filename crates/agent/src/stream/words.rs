@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_in_json_is_told_in_its_own_words() {
+    fn a_message_in_json_is_reported_in_its_own_words() {
         for (message, words) in [
             (r#"{"error": {"message": "bad request", "code": null}}"#, "bad request"),
             (r#"[API Error: {"error":{"code":400,"message":"no key"}}]"#, "no key"),

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use super::{TeamAnswer, TeamTools};
 
 /// The maximum size of a call and of an answer.
-pub const LONGEST_LINE: u64 = 4 << 20;
+pub const MAX_LINE_BYTES: u64 = 4 << 20;
 /// The maximum number of simultaneous calls.
 const OPEN_CALLS: usize = 32;
 /// The time limit for sending a call, because other users of this machine can connect too.
@@ -93,7 +93,7 @@ async fn accept(listener: TcpListener, secret: String, tools: TeamTools) {
 async fn serve(stream: tokio::net::TcpStream, secret: &str, tools: &TeamTools) -> io::Result<()> {
     let (input, mut output) = stream.into_split();
     let mut line = Vec::new();
-    let mut input = tokio::io::BufReader::new(input.take(LONGEST_LINE));
+    let mut input = tokio::io::BufReader::new(input.take(MAX_LINE_BYTES));
     tokio::time::timeout(CALL_LIMIT, input.read_until(b'\n', &mut line)).await??;
     let answer = match serde_json::from_slice::<Request>(&line) {
         Ok(call) if is_equal(&call.secret, secret) => {
@@ -120,13 +120,13 @@ fn is_equal(given: &str, secret: &str) -> bool {
 
 /// A call of a tool over a socket, which waits for its answer.
 #[derive(Debug)]
-pub struct Call(TcpStream);
+pub struct PendingCall(TcpStream);
 
 /// Withdraws a call from another thread.
 #[derive(Debug)]
 pub struct Withdrawal(TcpStream);
 
-impl Call {
+impl PendingCall {
     /// Sends a call.
     pub fn send(
         socket: &str,
@@ -137,8 +137,8 @@ impl Call {
         let request = Request { secret: secret.to_owned(), tool: tool.to_owned(), arguments };
         let mut line = serde_json::to_vec(&request)?;
         line.push(b'\n');
-        if line.len() as u64 > LONGEST_LINE {
-            return Err(io::Error::other(format!("the call has more than {LONGEST_LINE} bytes")));
+        if line.len() as u64 > MAX_LINE_BYTES {
+            return Err(io::Error::other(format!("the call has more than {MAX_LINE_BYTES} bytes")));
         }
         let mut stream = TcpStream::connect(socket)?;
         stream.write_all(&line)?;
@@ -153,7 +153,7 @@ impl Call {
     /// Waits for the answer.
     pub fn answer(self) -> io::Result<TeamAnswer> {
         let mut answer = Vec::new();
-        BufReader::new(self.0.take(LONGEST_LINE)).read_until(b'\n', &mut answer)?;
+        BufReader::new(self.0.take(MAX_LINE_BYTES)).read_until(b'\n', &mut answer)?;
         Ok(serde_json::from_slice(&answer)?)
     }
 }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     async fn called(address: String, secret: String, tool: &'static str) -> io::Result<TeamAnswer> {
-        let call = move || Call::send(&address, &secret, tool, Map::new())?.answer();
+        let call = move || PendingCall::send(&address, &secret, tool, Map::new())?.answer();
         tokio::task::spawn_blocking(call).await.unwrap()
     }
 
@@ -211,7 +211,7 @@ mod tests {
         let socket = TeamSocket::open(tools).unwrap();
         let path = socket.address().to_string();
         for withdraws in [false, true] {
-            let sent = Call::send(&path, socket.secret(), "ask", Map::new()).unwrap();
+            let sent = PendingCall::send(&path, socket.secret(), "ask", Map::new()).unwrap();
             let withdrawal = sent.withdrawal().unwrap();
             let mut call = calls.recv().await.unwrap();
             if withdraws {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The maximum number of messages that `read_context` returns.
-pub const MOST_READ: usize = 50;
+pub const MAX_READ: usize = 50;
 
 /// A tool.
 ///
@@ -83,7 +83,7 @@ impl TeamTool {
             ),
             Self::ReadContext => {
                 let about = "The number of messages.";
-                let window = json!({ "type": "integer", "minimum": 1, "maximum": MOST_READ, "description": about });
+                let window = json!({ "type": "integer", "minimum": 1, "maximum": MAX_READ, "description": about });
                 (
                     json!({ "window": window, "search": text("Words to search for; case is ignored.") }),
                     &[],

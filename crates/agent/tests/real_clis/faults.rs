@@ -147,7 +147,7 @@ process.exit(0);
     assert_eq!(turn.reply.len(), (8 << 20) + " undefined".len());
 }
 
-/// How a raw server responds.
+/// The response of a raw server.
 #[derive(Debug, Clone, Copy)]
 enum Raw {
     /// Bytes that are not events.

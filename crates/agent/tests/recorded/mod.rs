@@ -4,9 +4,9 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use convoke_agent::TurnResult;
-use convoke_agent::stream::lines::Lines;
+use convoke_agent::stream::lines::LineSplitter;
 use convoke_agent::stream::{
-    Reader, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
+    EventReader, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
     plain::Plain,
 };
 use convoke_agent::verdict::{Ending, Exit, TerminationCause};
@@ -139,7 +139,7 @@ impl Recording {
     }
 
     /// Returns a reader for the recording.
-    pub fn reader(&self) -> Option<Box<dyn Reader>> {
+    pub fn reader(&self) -> Option<Box<dyn EventReader>> {
         let limit = 1 << 20;
         Some(match self.format()? {
             Format::Plain => Box::new(Plain::new(limit)),
@@ -182,7 +182,7 @@ impl Recording {
     /// Reads other bytes in place of the recorded ones.
     pub fn read_bytes(&self, output: &[u8], chunk: usize) -> Option<ReadTurn> {
         let mut reader = self.reader()?;
-        let mut lines = Lines::json(64 << 20);
+        let mut lines = LineSplitter::json(64 << 20);
         for bytes in output.chunks(chunk) {
             lines.push(bytes, |line| reader.line(line.bytes, &mut |_| {}));
         }

@@ -64,7 +64,7 @@ async fn a_turn_over_acp_sends_the_prompt_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_not_spoken_is_told() {
+async fn an_unsupported_version_is_reported() {
     let test = TestHost::new();
     let words = "get; answer 1 '{\"protocolVersion\":2}'; get";
     let result = run(&test, words, test.turn_input("x")).await;
@@ -316,7 +316,7 @@ async fn a_program_that_stays_after_its_turn_is_ended_and_that_is_no_disagreemen
 }
 
 #[tokio::test]
-async fn an_agent_that_closes_its_output_in_a_turn_is_told_so() {
+async fn an_agent_that_closes_its_output_in_a_turn_is_reported() {
     let test = TestHost::new();
     let words = "begin; exec >&-; while :; do sleep 0.05; done";
     let mut turn_input = test.turn_input("x");

@@ -25,7 +25,7 @@ async fn the_stand_in_answers_from_its_script_and_then_with_an_account() {
 }
 
 #[tokio::test]
-async fn the_stand_in_is_cancelled_hundreds_of_times_and_never_goes_on() {
+async fn the_stand_in_is_cancelled_hundreds_of_times_and_never_continues() {
     let test = TestHost::new();
     let children = || {
         let text = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();

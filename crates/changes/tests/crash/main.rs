@@ -22,13 +22,13 @@ const STEP: &str = "CONVOKE_CRASH_STEP";
 const NTH: &str = "CONVOKE_CRASH_NTH";
 const ROOT: &str = "CONVOKE_CRASH_ROOT";
 /// No step has this many writes.
-const MOST_WRITES: u64 = 2_000;
+const MAX_WRITES: u64 = 2_000;
 
 /// Kills a recording at every write; the turn is recorded all the same, once.
 #[test]
 fn a_recording_killed_at_any_write_records_the_turn_once() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let is_complete = run(root.path(), "record", nth);
@@ -66,7 +66,7 @@ fn a_recording_killed_at_any_write_records_the_turn_once() {
 #[test]
 fn a_first_turn_killed_at_any_write_loses_nothing_that_is_committed() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         let project = root.path().join("project");
         prepare_repository(&project);
@@ -111,7 +111,7 @@ fn an_undo_across_file_systems_killed_at_any_write_is_done_or_not() {
 /// Kills an undo at every write, with Convoke's data in a directory of its own below one that is named.
 fn kill_undos(data: Option<&Path>) {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let data = data.map(|data| tempfile::tempdir_in(data).unwrap());
@@ -168,7 +168,7 @@ fn kill_undos(data: Option<&Path>) {
 #[test]
 fn a_workspace_whose_creation_is_killed_is_created_again() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let is_complete = run(root.path(), "workspace", nth);
@@ -194,7 +194,7 @@ fn a_workspace_whose_creation_is_killed_is_created_again() {
 #[test]
 fn a_commit_killed_at_any_write_is_made_up_for_by_the_next() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let all = changes(root.path(), Failpoint::default());
@@ -223,7 +223,7 @@ fn a_commit_killed_at_any_write_is_made_up_for_by_the_next() {
 #[test]
 fn an_apply_killed_at_any_write_is_done_or_not() {
     let mut writes = 0;
-    for nth in 1..MOST_WRITES {
+    for nth in 1..MAX_WRITES {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
         let project = root.path().join("project");

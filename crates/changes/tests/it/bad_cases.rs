@@ -1,4 +1,4 @@
-//! What goes wrong around a recording.
+//! Failures around a recording.
 
 use std::fs;
 use std::path::Path;

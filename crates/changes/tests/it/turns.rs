@@ -1,4 +1,4 @@
-//! What turns and people changed.
+//! Changes of turns and of people.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -37,7 +37,7 @@ fn a_turn_is_recorded_shown_and_taken_back() {
 }
 
 #[test]
-fn a_person_between_two_turns_is_told_apart() {
+fn a_person_between_two_turns_is_distinguished() {
     let tree = Tree::plain();
     tree.write("a", "1");
     assert!(tree.begin(1).person.is_none(), "what was there before the session is nobody's");

@@ -111,7 +111,7 @@ impl Chat {
                     self.transcript.note(Tone::Quiet, &received.to_string());
                 }
                 if matches!(state, TurnState::Failed | TurnState::Cancelled) {
-                    self.undone = Some(turn);
+                    self.unfinished = Some(turn);
                     self.give_up(&member, &result.verdict, work.as_ref());
                 }
             }

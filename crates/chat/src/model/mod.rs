@@ -183,7 +183,7 @@ pub struct Chat {
     /// Whether the next Ctrl-C quits.
     is_interrupted: bool,
     /// The last turn that failed or was cancelled.
-    undone: Option<TurnId>,
+    unfinished: Option<TurnId>,
     /// The last turn of each member that got a prompt, the newest last.
     sent: Vec<(MemberName, TurnId)>,
 }
@@ -204,7 +204,7 @@ pub(crate) enum Activity {
 impl Chat {
     /// Creates a chat from the stored state of a session.
     pub(crate) fn new(setup: Setup, past: StoredState, size: Size) -> Self {
-        let StoredState { messages, left_out, sent, undone, queue, task } = past;
+        let StoredState { messages, left_out, sent, unfinished, queue, task } = past;
         let mut chat = Self {
             speaker: setup.speaker.clone(),
             to: setup.to.clone(),
@@ -228,7 +228,7 @@ impl Chat {
             cost_usd: None,
             rings: false,
             is_interrupted: false,
-            undone,
+            unfinished,
             sent,
             setup,
         };
@@ -418,7 +418,7 @@ impl Chat {
             UserAction::Retry | UserAction::Undo { .. } if self.activity != Activity::Waiting => {
                 self.remark("agents are running; /cancel cancels the turn")
             }
-            UserAction::Retry => match self.undone.take() {
+            UserAction::Retry => match self.unfinished.take() {
                 Some(turn) => Some(self.work(Effect::Retry(turn))),
                 None => self.remark("no turn to retry"),
             },

@@ -356,7 +356,7 @@ fn a_resumed_session_shows_its_last_messages() {
         messages: vec![said(201, "you", "And the tests?"), said(202, "ada", "They pass.")],
         left_out: 200,
         sent: vec![("ada".into(), TurnId(8))],
-        undone: Some(TurnId(7)),
+        unfinished: Some(TurnId(7)),
         queue: vec![waiting],
         task: None,
     });

@@ -5,7 +5,7 @@ use super::wrap::wrap_onto;
 /// The size to which a text is cut when it is twice as long.
 const KEPT_BYTES: usize = 64 << 10;
 /// The maximum size of a row, which bounds the cost of zero-width characters.
-const LONGEST_ROW: usize = 4 << 10;
+const MAX_ROW_BYTES: usize = 4 << 10;
 
 /// A growing text in lines of a width.
 #[derive(Debug, Clone, Default)]
@@ -46,7 +46,7 @@ impl Flow {
         self.lines.truncate(row);
         let last = wrap_onto(&self.text[from..], self.width, &mut self.lines);
         self.open = (from + last, self.lines.len() - 1);
-        if self.text.len() - self.open.0 > LONGEST_ROW {
+        if self.text.len() - self.open.0 > MAX_ROW_BYTES {
             self.open = (self.text.len(), self.lines.len());
         }
     }

@@ -9,7 +9,7 @@ use super::styled::{Face, StyledText, Tint};
 
 /// The maximum number of prefixes of a line, which bounds its cost: deeper quotations and lists look like those at
 /// this depth.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Renders a text in lines of a width. O(text).
 pub(crate) fn render(text: &str, width: usize) -> Vec<StyledText> {
@@ -193,7 +193,7 @@ impl Writer {
 
     fn nest(&mut self, first: String, rest: String) {
         let taken: usize = self.prefixes.iter().map(|prefix| prefix.rest.width()).sum();
-        if self.prefixes.len() >= DEEPEST || taken + first.width() > self.width / 2 {
+        if self.prefixes.len() >= MAX_DEPTH || taken + first.width() > self.width / 2 {
             self.deeper += 1;
             return;
         }

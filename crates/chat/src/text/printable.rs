@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// The maximum size of a grapheme that is shown: enough for emoji families, not for piles of accents.
-const MOST_BYTES: usize = 64;
+const MAX_BYTES: usize = 64;
 
 /// Returns a text with line breaks and printable characters only. Control and invisible characters are
 /// replaced by marks.
@@ -33,7 +33,7 @@ pub(crate) fn printable_line(text: &str) -> String {
 
 /// Returns the printable form of a grapheme.
 pub(crate) fn shown(grapheme: &str) -> Cow<'_, str> {
-    if grapheme.len() > MOST_BYTES {
+    if grapheme.len() > MAX_BYTES {
         return Cow::Borrowed("\u{FFFD}");
     }
     if !grapheme.chars().any(is_dangerous) {
@@ -67,7 +67,7 @@ pub fn is_dangerous(c: char) -> bool {
 /// Returns whether a text has a grapheme that is longer than a letter with its accents.
 pub(super) fn has_piles(text: &str) -> bool {
     // ASCII has no combining characters.
-    !text.is_ascii() && text.graphemes(true).any(|grapheme| grapheme.len() > MOST_BYTES)
+    !text.is_ascii() && text.graphemes(true).any(|grapheme| grapheme.len() > MAX_BYTES)
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
 fn entry_lines<'a>(entry: &'a Entry, width: u16, lines: &mut Vec<Line<'a>>) {
     lines.push(Line::default());
     match &entry.kind {
-        EntryKind::Said(head) => {
+        EntryKind::Message(head) => {
             lines.extend(entry.lines.iter().rev().map(styled));
             lines.push(head_line(head, width));
         }

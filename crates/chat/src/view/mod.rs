@@ -64,9 +64,9 @@ fn input(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
 
 /// Draws the completions above the input line.
 fn completion(chat: &Chat, areas: &Areas, frame: &mut Frame<'_>) {
-    const MOST: usize = 8;
+    const MAX_ROWS: usize = 8;
     let Some(completion) = &chat.completion else { return };
-    let room = usize::from(areas.rule.y.saturating_sub(2)).min(MOST);
+    let room = usize::from(areas.rule.y.saturating_sub(2)).min(MAX_ROWS);
     let count = completion.candidates.len().min(room);
     if count == 0 {
         return;

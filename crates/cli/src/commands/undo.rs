@@ -82,7 +82,7 @@ fn undo(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if plan.is_refused() {
         write!(stderr(), "{text}")?;
         let hint = if plan.conflicts.is_empty() && plan.is_refused_as_shared() {
-            "; `--shared` takes these changes back too"
+            "; `--shared` undoes these changes too"
         } else {
             ""
         };

@@ -20,7 +20,7 @@ use crate::figures::number;
 /// The maximum number of files of one message.
 const MAX_FILES: usize = 20;
 /// The maximum number of bytes of one message's files.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// Punctuation that may follow a path in a sentence.
 const PUNCTUATION: [char; 14] =
     ['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '\'', '"', '，', '。'];
@@ -193,8 +193,8 @@ impl Attachments for ProjectAttachments {
             }
             let attachment = self.read(named, &real)?;
             bytes += attachment.text.len();
-            if bytes > MOST_BYTES {
-                let (bytes, most) = (number(bytes as u64), number(MOST_BYTES as u64));
+            if bytes > MAX_BYTES {
+                let (bytes, most) = (number(bytes as u64), number(MAX_BYTES as u64));
                 return Err(format!(
                     "@{named}: the attached files have {bytes} bytes; the limit is {most}"
                 ));

@@ -41,20 +41,20 @@ pub fn changes_of(host_environment: &HostEnvironment) -> Changes {
 pub(super) struct Recorder {
     changes: Changes,
     /// Whether the missing `git` was reported.
-    told_no_git: Arc<AtomicBool>,
+    has_reported_no_git: Arc<AtomicBool>,
 }
 
 impl Recorder {
     pub(super) fn new(changes: Changes) -> Self {
-        Self { changes, told_no_git: Arc::default() }
+        Self { changes, has_reported_no_git: Arc::default() }
     }
 }
 
 impl ChangeRecorder for Recorder {
     fn begin(&self, turn: TurnDirectory) -> RecorderFuture<RecordingBegun> {
-        let (changes, told) = (self.changes.clone(), self.told_no_git.clone());
+        let (changes, reported) = (self.changes.clone(), self.has_reported_no_git.clone());
         Box::pin(async move {
-            let work = move || begin(&changes, &turn, &told);
+            let work = move || begin(&changes, &turn, &reported);
             tokio::task::spawn_blocking(work).await.unwrap_or_default()
         })
     }
@@ -114,7 +114,11 @@ impl Recording for RecordedTurn {
     }
 }
 
-fn begin(changes: &Changes, turn: &TurnDirectory, told_no_git: &AtomicBool) -> RecordingBegun {
+fn begin(
+    changes: &Changes,
+    turn: &TurnDirectory,
+    has_reported_no_git: &AtomicBool,
+) -> RecordingBegun {
     let key = TurnKey {
         session: turn.attempt.session.to_string(),
         turn: turn.attempt.turn.0,
@@ -128,7 +132,7 @@ fn begin(changes: &Changes, turn: &TurnDirectory, told_no_git: &AtomicBool) -> R
             diagnostics: completed.iter().map(completion).collect(),
         },
         // It is the same for every turn.
-        Err(ChangesError::NoGit) if told_no_git.swap(true, Ordering::Relaxed) => {
+        Err(ChangesError::NoGit) if has_reported_no_git.swap(true, Ordering::Relaxed) => {
             RecordingBegun::default()
         }
         Err(error) => {
@@ -306,7 +310,7 @@ fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, String> {
         if !plan.conflicts.is_empty() || plan.is_busy {
             text.push_str("nothing was undone");
         } else if plan.is_refused_as_shared() {
-            text.push_str("/undo shared takes these back too");
+            text.push_str("/undo shared undoes these too");
         } else if plan.changes.is_empty() {
             text.push_str(nothing_done(&plan));
         } else {

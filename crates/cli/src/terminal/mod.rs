@@ -147,10 +147,14 @@ const DEFAULT_WIDTH: usize = 100;
 
 /// Returns the columns of a stream: those of its terminal, else of `COLUMNS`, never fewer than 40.
 pub fn width(stream: &Screen) -> usize {
+    columns(stream).unwrap_or(DEFAULT_WIDTH).max(40)
+}
+
+/// Returns the columns of a stream, if they are known.
+pub fn columns(stream: &Screen) -> Option<usize> {
     let terminal = stream.is_terminal().then(|| terminal_size::terminal_size_of(stream)).flatten();
     let terminal = terminal.map(|(width, _)| usize::from(width.0));
-    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
-    terminal.or_else(told).unwrap_or(DEFAULT_WIDTH).max(40)
+    terminal.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok())
 }
 
 /// Returns a text without control characters, on one line.

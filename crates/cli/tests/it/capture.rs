@@ -163,7 +163,7 @@ fn the_version_is_asked_for_as_cut_off_as_the_run() {
 }
 
 #[test]
-fn a_program_that_fails_or_calls_no_model_is_told() {
+fn a_program_that_fails_or_calls_no_model_is_reported() {
     let silent = context().file("silent", "").run(&capture(&[]));
     let slow = context().file("slow", "").run(&capture(&["--timeout", "1"]));
     let garbled = context().file("body.json", "{").run(&capture(&[]));
@@ -231,7 +231,7 @@ fn a_saved_capture_is_not_overwritten_unless_told_to() {
 }
 
 #[test]
-fn a_program_alone_is_given_a_prompt_and_this_is_said() {
+fn a_program_without_a_prompt_is_given_one_and_this_is_reported() {
     let context = context().file("body.json", body("Hello.", &["shell"]));
     let shown = context.run(&["capture", "--", "codex"]);
     assert!(shown.contains("your standard input 6"), "{shown}");
@@ -239,7 +239,7 @@ fn a_program_alone_is_given_a_prompt_and_this_is_said() {
 }
 
 #[test]
-fn a_file_that_the_program_cuts_is_said_and_counted() {
+fn a_file_that_the_program_cuts_is_reported_and_counted() {
     let text = "Use tabs, never spaces.\n".repeat(2000);
     let sent = serde_json::to_string(&text[..32 << 10]).expect("JSON");
     let sent = body("Explain this project to me.", &[])

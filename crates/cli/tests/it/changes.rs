@@ -83,7 +83,7 @@ fn files_of_another_directory_are_changed_only_by_the_id_of_its_session() {
 }
 
 #[test]
-fn json_tells_agents_from_people() {
+fn json_distinguishes_agents_from_people() {
     let project = project("echo x >> log; echo done");
     project.run(&["run", "Go"]);
     fs::write(project.path().join("mine"), "mine\n").unwrap();
@@ -332,7 +332,7 @@ fn a_turn_that_may_only_read_is_not_recorded() {
 }
 
 #[test]
-fn json_tells_what_an_undo_does_and_whether_it_was_done() {
+fn json_has_what_an_undo_does_and_whether_it_was_done() {
     let project = project("echo x > new; echo done");
     project.run(&["run", "Go"]);
     let shown = json(&project, &["undo", "--json"]);

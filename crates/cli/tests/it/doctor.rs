@@ -214,7 +214,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"Hello.","s
 "#;
 
 #[test]
-fn a_version_that_nobody_knows_is_tried_and_what_changed_is_named() {
+fn an_unknown_version_is_tried_and_its_changes_are_named() {
     let context =
         machine().own_program("claude", UNKNOWN_CLAUDE).env("ANTHROPIC_API_KEY", "hunter2");
     let shown = examine(&context, &["--agent", "claude"]);
@@ -244,7 +244,7 @@ fn flags_that_only_some_turns_need_are_tried_too() {
         let script = UNKNOWN_CLAUDE.replace("--include-partial-messages", flag);
         let context = machine().own_program("claude", &script).env("ANTHROPIC_API_KEY", "x");
         let shown = examine(&context, &["--agent", "claude"]);
-        assert!(shown.contains(&format!("does not take `{flag}` any more")), "{shown}");
+        assert!(shown.contains(&format!("no longer accepts `{flag}`")), "{shown}");
     }
 }
 

@@ -55,7 +55,7 @@ fn front_matter_of_each_version() {
 }
 
 #[test]
-fn what_is_wrong_with_front_matter_is_said() {
+fn what_is_wrong_with_front_matter_is_reported() {
     let name = "n".repeat(65);
     let long = "d".repeat(1025);
     let refused = [

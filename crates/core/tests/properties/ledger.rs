@@ -21,7 +21,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_left_out_is_said_and_whatever_is_said_was_left_out(
+    fn every_omission_is_reported_and_every_report_is_an_omission(
         (input, format) in hostile::tight(),
     ) {
         let Ok(output) = assemble(&format, &input) else { return Ok(()) };

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_a_bracket_or_quotation_mark_is_a_near_miss() {
+    fn text_behind_a_bracket_or_quotation_mark_is_a_near_miss() {
         let found = scan("see (@docs/a.md) and \"@b.md\" but not `(@c.md)` or x(@)");
         let paths: Vec<_> = found.near_misses.iter().map(|it| &*it.path).collect();
         assert_eq!(paths, ["docs/a.md", "b.md"]);

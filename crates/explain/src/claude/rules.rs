@@ -91,7 +91,7 @@ fn report_front_matter(loader: &mut Loader<'_>, path: &Path, front: &FrontMatter
     let report = &mut loader.report;
     if let FrontMatter::Refused(why) = front {
         let message = format!(
-            "{} is taken as always loaded: its front matter is not read: {why}",
+            "{} is treated as always loaded: its front matter is not read: {why}",
             path.display()
         );
         report.warn(diagnostics::RULES_FRONT_MATTER, path, message);
@@ -103,7 +103,7 @@ fn report_front_matter(loader: &mut Loader<'_>, path: &Path, front: &FrontMatter
     }
     if ["globs", "alwaysApply"].iter().any(|key| front.field(key).is_some()) {
         let message = format!(
-            "{} is always loaded: globs: and alwaysApply: mean nothing here",
+            "{} is always loaded: globs: and alwaysApply: have no effect here",
             path.display()
         );
         report.warn(diagnostics::RULES_CURSOR_KEYS, path, message);
@@ -152,8 +152,8 @@ pub(super) fn report(loader: &mut Loader<'_>) {
     }
     if let (true, Some(first)) = (loader.braces.is_used_up(), loader.waiting.first()) {
         let path = first.path.clone();
-        let message = "the braces of some paths: were not written out, because there are too many; \
-                       Claude Code writes all out";
+        let message = "not all braces of paths: were expanded, because there are too many; \
+                       Claude Code expands all";
         loader.report.warn(diagnostics::RULES_UNSEARCHED, &path, message);
     }
     if let Some(first) = loader.waiting.first() {

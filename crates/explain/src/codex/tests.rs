@@ -89,7 +89,7 @@ fn arguments_beat_the_configuration_and_move_the_working_directory() {
 }
 
 #[test]
-fn configured_markers_and_fallback_paths_tell_the_versions_apart() {
+fn configured_markers_and_fallback_paths_distinguish_the_versions() {
     let mut markers = place("project_root_markers = [\"pom.xml\"]\n");
     markers.tree.write("/w/repo/sub/pom.xml", "");
     assert_eq!(markers.loaded(Edition::Codex098), CHAIN);
@@ -180,7 +180,7 @@ fn a_value_of_the_wrong_kind_under_any_key_keeps_codex_from_starting() {
 
 /// Every case was tried on both real programs.
 #[test]
-fn what_codex_does_not_know_or_admits_in_one_version_only_is_told_apart() {
+fn what_codex_does_not_know_or_admits_in_one_version_only_is_distinguished() {
     let both: &[Edition] = &BOTH;
     let old: &[Edition] = &[Edition::Codex098];
     let new: &[Edition] = &[Edition::Codex0166];

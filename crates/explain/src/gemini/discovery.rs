@@ -18,7 +18,7 @@ const MANIFEST: &str = "gemini-extension.json";
 
 /// A file that was found, before it is read.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundFile {
     pub path: PathBuf,
     pub why: LoadReason,
     group: Group,
@@ -35,7 +35,7 @@ enum Group {
     Project,
 }
 
-impl Found {
+impl FoundFile {
     /// Compares by arrival: groups first, then the path as JavaScript sorts strings.
     pub(super) fn arrival(&self, other: &Self) -> Ordering {
         self.group.cmp(&other.group).then_with(|| match self.group {
@@ -56,7 +56,7 @@ pub(super) fn at_start(
     session: &Session,
     settings: &Settings,
     report: &mut AgentReport,
-) -> Vec<Found> {
+) -> Vec<FoundFile> {
     let mut found = Vec::new();
     let user = |name: &String| absolute(&settings.directory, Path::new(name));
     push_all(
@@ -98,7 +98,7 @@ pub(super) fn on_read(
     settings: &Settings,
     file: &Path,
     report: &mut AgentReport,
-) -> Vec<Found> {
+) -> Vec<FoundFile> {
     let mut roots = workspace(session, settings);
     roots.retain(|root| file.starts_with(root));
     let Some(root) = roots.into_iter().max_by_key(|root| root.components().count()) else {
@@ -145,12 +145,12 @@ fn push_all(
     group: Group,
     why: &LoadReason,
     report: &mut AgentReport,
-    found: &mut Vec<Found>,
+    found: &mut Vec<FoundFile>,
 ) {
     for path in paths {
         match files.kind(&path) {
             Ok(EntryKind::File) => {
-                found.push(Found { place: found.len(), path, why: why.clone(), group });
+                found.push(FoundFile { place: found.len(), path, why: why.clone(), group });
             }
             Ok(EntryKind::Directory) => report.ignore(&path, Rule::Directory),
             Ok(EntryKind::Special | EntryKind::Symlink) => report.ignore(&path, Rule::NotRegular),

@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::text::looks_like_utf16;
 
 use crate::diagnostics;
-use discovery::Found;
+use discovery::FoundFile;
 use imports::Imports;
 use settings::{ImportFormat, Settings};
 
@@ -81,8 +81,8 @@ impl Loader<'_> {
     }
 
     /// Drops what leads to the same file as something before it; then sorts as it will arrive.
-    fn without_duplicates(&mut self, found: Vec<Found>) -> Vec<Found> {
-        let mut kept: Vec<Found> = Vec::new();
+    fn without_duplicates(&mut self, found: Vec<FoundFile>) -> Vec<FoundFile> {
+        let mut kept: Vec<FoundFile> = Vec::new();
         for found in found {
             let real = self.files.canonicalize(&found.path);
             let real = real.unwrap_or_else(|_| found.path.clone());
@@ -98,12 +98,12 @@ impl Loader<'_> {
                 }
             }
         }
-        kept.sort_by(Found::arrival);
+        kept.sort_by(FoundFile::arrival);
         kept
     }
 
-    fn load(&mut self, found: Found) {
-        let Found { path, why, .. } = found;
+    fn load(&mut self, found: FoundFile) {
+        let FoundFile { path, why, .. } = found;
         let head = match self.files.read_head(&path, size::MORE_THAN_ANY_REQUEST as u64) {
             Ok(head) => head,
             Err(error) => {
@@ -200,7 +200,7 @@ impl Loader<'_> {
         let added_first = added_first.cloned();
         if let Some((nested, above)) = overruled {
             let message = format!(
-                "{} comes before {}, although the nested file should have the last word",
+                "{} comes before {}, although the nested file should come last",
                 nested.display(),
                 above.display()
             );

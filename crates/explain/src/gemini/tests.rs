@@ -281,7 +281,7 @@ fn a_mention_is_replaced_by_its_file_or_by_the_reason_why_not() {
 }
 
 #[test]
-fn failures_are_told_apart_as_prose_missing_and_outside() {
+fn failures_are_distinguished_as_prose_missing_and_outside() {
     let place = repository(&[
         ("/w/repo/sub/GEMINI.md", "@alice\n@docs/a.md\n@../../x.md\n\n    @b.md\n<!-- @b.md -->\n"),
         ("/w/repo/sub/b.md", "b"),

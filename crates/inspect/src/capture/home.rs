@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::host_environment::HostEnvironment;
 
 /// The maximum number of files in a configuration.
-const MOST_FILES: usize = 2000;
-const MOST_BYTES: u64 = 32 << 20;
+const MAX_FILES: usize = 2000;
+const MAX_BYTES: u64 = 32 << 20;
 
 /// The location of a user's configuration of a CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) fn copy_configuration(
 ) -> Result<Vec<PathBuf>, HomeError> {
     let facts = vendor.facts();
     let directory = to.join(facts.directory);
-    let mut budget = Budget { files: MOST_FILES, bytes: MOST_BYTES };
+    let mut budget = Budget { files: MAX_FILES, bytes: MAX_BYTES };
     for name in facts.configuration {
         let (source, target) = (from.directory.join(name), directory.join(name));
         match vendor {
@@ -253,7 +253,7 @@ pub enum HomeError {
         source: io::Error,
     },
     /// The configuration is too large.
-    #[error("the configuration at {} is more than {MOST_FILES} files or {} MiB", path.display(), MOST_BYTES >> 20)]
+    #[error("the configuration at {} is more than {MAX_FILES} files or {} MiB", path.display(), MAX_BYTES >> 20)]
     TooMuch {
         /// The last file.
         path: PathBuf,

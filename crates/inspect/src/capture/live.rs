@@ -14,7 +14,7 @@ use convoke_rehearsal::{Answered, Recorded, Sent};
 use convoke_wire::{Exchange, ReceivedAnswer, RequestKind, SentRequest};
 
 use super::{
-    Capture, CaptureError, CaptureOptions, CapturedAgent, Found, UserHome, as_text, child,
+    Capture, CaptureError, CaptureOptions, CapturedAgent, FoundProgram, UserHome, as_text, child,
     ownership, split_prompt,
 };
 use crate::diagnostics;
@@ -28,9 +28,9 @@ pub async fn capture_live(
     options: CaptureOptions,
     host_environment: &HostEnvironment,
 ) -> Result<Capture, CaptureError> {
-    let found = Found::find(&options.command, options.agent, host_environment)?;
+    let found = FoundProgram::find(&options.command, options.agent, host_environment)?;
     let users_words = found.words()?;
-    let Found { name, arguments, path, agent } = found;
+    let FoundProgram { name, arguments, path, agent } = found;
     let Some(vendor) = agent.vendor() else {
         let why = format!("{agent} cannot be pointed to a relay");
         return Err(CaptureError::Relay(why));

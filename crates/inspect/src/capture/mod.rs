@@ -73,14 +73,14 @@ pub struct CaptureOptions {
 }
 
 /// The program of a command.
-struct Found<'o> {
+struct FoundProgram<'o> {
     name: &'o OsString,
     arguments: &'o [OsString],
     path: PathBuf,
     agent: CapturedAgent,
 }
 
-impl<'o> Found<'o> {
+impl<'o> FoundProgram<'o> {
     fn find(
         command: &'o [OsString],
         agent: Option<CapturedAgent>,
@@ -151,9 +151,9 @@ pub async fn capture(
     options: CaptureOptions,
     host_environment: &HostEnvironment,
 ) -> Result<Capture, CaptureError> {
-    let found = Found::find(&options.command, options.agent, host_environment)?;
+    let found = FoundProgram::find(&options.command, options.agent, host_environment)?;
     let users_words = found.words()?;
-    let Found { name, arguments: users_arguments, path, agent } = found;
+    let FoundProgram { name, arguments: users_arguments, path, agent } = found;
     let vendor = agent.vendor();
     let home = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
     let mut notes = Vec::new();

@@ -11,8 +11,7 @@ use crate::host_environment::HostEnvironment;
 
 /// Reports a part of the user's configuration that was not copied.
 pub(super) fn left_out(path: &Path) -> Diagnostic {
-    let message =
-        format!("{} was not copied: what it adds to a request is missing", path.display());
+    let message = format!("{} was not copied, so the request lacks what it adds", path.display());
     Diagnostic::new(diagnostics::CAPTURE_LEFT_OUT, message).at_path(path.display().to_string())
 }
 

@@ -204,7 +204,7 @@ fn codex_settings(given: &Given<'_>, yours: &mut Vec<UserText>, files: &mut Vec<
 }
 
 /// The maximum number of skills, and their maximum depth below a directory of skills.
-const MOST_SKILLS: usize = 1000;
+const MAX_SKILLS: usize = 1000;
 const SKILL_DEPTH: usize = 6;
 
 /// Returns the skills and commands of the user and of the project.
@@ -230,7 +230,7 @@ fn find_skills(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let Ok(entries) = Disk.entries(directory) else { return };
     for (name, kind) in entries {
         let path = directory.join(&name);
-        if found.len() >= MOST_SKILLS {
+        if found.len() >= MAX_SKILLS {
             return;
         }
         match kind {
@@ -442,14 +442,14 @@ fn mention(text: &str, path: &Path) -> Option<usize> {
 }
 
 /// Finds pieces of a file that arrived cut or without some lines, in order. Searches a part for at most
-/// [`MOST_MISSES`] lines.
+/// [`MAX_MISSES`] lines.
 fn find_pieces(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
     let text = text.trim();
     for (part, found) in parts.iter().zip(found) {
         let (mut from, mut after, mut misses) = (0, 0, 0);
-        while part.kind != PartKind::Tool && misses < MOST_MISSES {
+        while part.kind != PartKind::Tool && misses < MAX_MISSES {
             let (start, length) = stretch(&text[from..], &part.text, after).unwrap_or_default();
-            if length >= SHORTEST {
+            if length >= MIN_PIECE_BYTES {
                 add(found, start..start + length, index);
                 (from, after, misses) = (from + length, start + length, 0);
             } else {
@@ -464,8 +464,8 @@ fn find_pieces(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]
 }
 
 /// The minimum length of a piece.
-const SHORTEST: usize = 24;
-const MOST_MISSES: usize = 200;
+const MIN_PIECE_BYTES: usize = 24;
+const MAX_MISSES: usize = 200;
 
 /// Returns the position of the first line of `text` in `part`, and the length of the common text from there.
 fn stretch(text: &str, part: &str, after: usize) -> Option<(usize, usize)> {

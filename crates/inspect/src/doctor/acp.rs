@@ -30,7 +30,7 @@ pub struct AcpReport {
     pub agent: String,
     /// The program that runs; `None` if it is missing.
     pub program: Option<PathBuf>,
-    /// How to sign in.
+    /// The instructions for signing in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sign_in: Option<&'static str>,
     /// The findings about it.

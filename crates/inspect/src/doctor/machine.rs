@@ -20,10 +20,10 @@ pub struct Limit {
     pub meaning: &'static str,
 }
 
-/// The minimum number of open files for a team: an agent needs some dozens.
-const FEW_FILES: u64 = 1024;
+/// The minimum number of open files for a team: an agent needs several dozen.
+const MIN_FILES: u64 = 1024;
 /// The minimum number of processes for a team: node alone starts a dozen threads.
-const FEW_PROCESSES: u64 = 512;
+const MIN_PROCESSES: u64 = 512;
 
 pub(super) fn limits(
     host_environment: &HostEnvironment,
@@ -43,28 +43,28 @@ pub(super) fn limits(
         Limit {
             what: "open files",
             most: resource(Resource::RLIMIT_NOFILE),
-            meaning: "each agent needs some dozens",
+            meaning: "each agent needs several dozen",
         },
         Limit {
             what: "processes",
             most: resource(Resource::RLIMIT_NPROC),
-            meaning: "includes threads; each agent needs some dozens",
+            meaning: "includes threads; each agent needs several dozen",
         },
     ];
     let is_few = |what, few| {
         let limit = limits.iter().find(|limit| limit.what == what);
         limit.and_then(|limit| limit.most).filter(|most| *most < few)
     };
-    if let Some(most) = is_few("open files", FEW_FILES) {
+    if let Some(most) = is_few("open files", MIN_FILES) {
         let message = format!("only {most} files can be open at a time");
-        let fix = format!("Run `ulimit -n {FEW_FILES}`.");
+        let fix = format!("Run `ulimit -n {MIN_FILES}`.");
         findings.push(
             Finding::new(Level::Warning, diagnostics::DOCTOR_LIMIT_LOW, message).with_fix(fix),
         );
     }
-    if let Some(most) = is_few("processes", FEW_PROCESSES) {
+    if let Some(most) = is_few("processes", MIN_PROCESSES) {
         let message = format!("only {most} processes and threads can run at a time");
-        let fix = format!("Run `ulimit -u {FEW_PROCESSES}`.");
+        let fix = format!("Run `ulimit -u {MIN_PROCESSES}`.");
         findings.push(
             Finding::new(Level::Warning, diagnostics::DOCTOR_LIMIT_LOW, message).with_fix(fix),
         );

@@ -27,7 +27,7 @@ use crate::host_environment::HostEnvironment;
 const TIME_LIMIT: Duration = Duration::from_secs(90);
 const SILENCE: Duration = Duration::from_secs(30);
 /// The maximum number of refused flags that are searched for.
-const MOST_FLAGS: usize = 8;
+const MAX_FLAGS: usize = 8;
 
 /// Runs the turns and returns the changes as findings.
 pub async fn try_turn(
@@ -57,9 +57,9 @@ async fn run(
             _ => None,
         };
         if let Some(flag) = refused
-            && gone.len() < MOST_FLAGS
+            && gone.len() < MAX_FLAGS
         {
-            let message = format!("{vendor} does not take `{flag}` any more");
+            let message = format!("{vendor} no longer accepts `{flag}`");
             findings.push(Finding::new(Level::Problem, diagnostics::DOCTOR_FLAG_GONE, message));
             let is_subcommand = !flag.starts_with('-');
             gone.push(flag);
@@ -80,7 +80,7 @@ async fn run(
             _ if is_explained => {}
             Verdict::Failed(failure) => findings.push(failed(vendor, &failure.message)),
             Verdict::TimedOut | Verdict::Cancelled | Verdict::Withdrawn => {
-                findings.push(failed(vendor, "it wrote nothing more and did not end"));
+                findings.push(failed(vendor, "it stopped writing and did not exit"));
             }
         }
         return Ok(findings);
@@ -187,12 +187,12 @@ fn changed_events(vendor: Vendor, seen: &Trial) -> Vec<Finding> {
     match (&missing[..], &unknown[..]) {
         ([], []) => Vec::new(),
         ([old], [new]) => vec![finding(format!(
-            "{vendor} writes no event `{old}`, but `{new}`, which Convoke does not know"
+            "{vendor} writes the event `{new}`, which Convoke does not know, instead of `{old}`"
         ))],
         (missing, unknown) => {
             let missing = missing
                 .iter()
-                .map(|name| finding(format!("{vendor} writes no event `{name}` any more")));
+                .map(|name| finding(format!("{vendor} no longer writes the event `{name}`")));
             // New events alone lose nothing.
             let unknown = unknown.iter().map(|name| {
                 let message =

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_prefix_and_a_missed_one_are_told_apart() {
+    fn a_changed_prefix_and_a_missed_one_are_distinguished() {
         let long = "Be careful. ".repeat(400);
         let (one, two) = (body(&long, &["hi"]), body(&long, &["hi", "more"]));
         let program = || Source::Program { what: "p".into() };

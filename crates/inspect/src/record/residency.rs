@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const TIMEOUT: Duration = Duration::from_secs(45);
 
 /// The maximum size of an answer.
-const LONGEST: u64 = 4 << 20;
+const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
 /// The first version that has workspaces bound to a region.
 const SINCE: (u64, u64) = (0, 156);
@@ -107,7 +107,7 @@ fn converse(
     let output = child.stdout.take()?;
     let (sender, answers) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
-        for line in BufReader::new(output.take(LONGEST)).lines().map_while(Result::ok) {
+        for line in BufReader::new(output.take(MAX_ANSWER_BYTES)).lines().map_while(Result::ok) {
             if let Ok(value) = serde_json::from_str::<Value>(&line)
                 && sender.send(value).is_err()
             {

@@ -25,8 +25,8 @@ use crate::capture::account::MCP_SERVER;
 use crate::diagnostics;
 
 /// The maximum number of requests and bytes of bodies that are stored for one turn.
-const MOST_REQUESTS: u64 = 256;
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_REQUESTS: u64 = 256;
+const MAX_BYTES: u64 = 64 << 20;
 
 pub(super) struct TurnRecord {
     recording: Arc<Recording>,
@@ -141,8 +141,8 @@ impl TurnRecord {
         self.open.insert(number, OpenRequest { bytes, model, is_aside, stored: None });
         let body = request.body.take();
         let size = body.as_ref().map_or(u64::MAX, |body| body.len() as u64);
-        let has_room = self.stored < MOST_REQUESTS
-            && size.saturating_add(self.stored_bytes) <= MOST_BYTES
+        let has_room = self.stored < MAX_REQUESTS
+            && size.saturating_add(self.stored_bytes) <= MAX_BYTES
             && self.failure.is_none();
         let Some(body) = body.filter(|_| has_room) else {
             self.unstored += 1;
@@ -310,9 +310,9 @@ impl TurnRecord {
             found.push(Diagnostic::new(diagnostics::RECORD_FAILED, message));
         } else if self.unstored > 0 {
             let message = format!(
-                "{} requests of this turn were not stored: a turn has room for {MOST_REQUESTS} requests and {} MiB",
+                "{} requests of this turn were not stored: a turn has room for {MAX_REQUESTS} requests and {} MiB",
                 self.unstored,
-                MOST_BYTES >> 20
+                MAX_BYTES >> 20
             );
             let limit = Diagnostic::new(diagnostics::RECORD_LIMIT, message);
             found.push(limit.with_count(self.unstored).with_bytes(self.unstored_bytes));

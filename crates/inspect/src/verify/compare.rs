@@ -152,7 +152,7 @@ impl fmt::Display for Difference {
 }
 
 /// The minimum length of a text; shorter ones occur in many places by accident.
-const SHORTEST: usize = 12;
+const MIN_TEXT_BYTES: usize = 12;
 
 /// Compares a request with an explanation.
 pub(super) fn differences(
@@ -170,7 +170,7 @@ pub(super) fn differences(
         let Some(place) = request.claim(&file.text) else {
             let arrived = request.longest_beginning(&file.text);
             let (explained, arrived) = (file.text.len() as u64, arrived as u64);
-            differences.push(if arrived < SHORTEST as u64 {
+            differences.push(if arrived < MIN_TEXT_BYTES as u64 {
                 Difference::Missing { path, bytes: explained }
             } else {
                 Difference::Bytes { path, explained, arrived }
@@ -201,7 +201,7 @@ pub(super) fn differences(
         }
         let text = text(files, &file.path);
         let text = text.trim();
-        if text.len() >= SHORTEST && request.claim(text).is_some() {
+        if text.len() >= MIN_TEXT_BYTES && request.claim(text).is_some() {
             let (path, bytes) = (file.path.clone(), text.len() as u64);
             let rule = file.rule.to_string();
             differences.push(Difference::Unexplained { path, bytes, rule });
@@ -209,7 +209,7 @@ pub(super) fn differences(
     }
     for file in report.loaded.iter().filter(|file| !file.is_pasted) {
         let text = file.text.trim();
-        if text.len() >= SHORTEST && request.claim(text).is_some() {
+        if text.len() >= MIN_TEXT_BYTES && request.claim(text).is_some() {
             differences.push(Difference::Twice { path: file.path.clone() });
         }
     }

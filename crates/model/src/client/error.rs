@@ -5,7 +5,7 @@ use std::time::Duration;
 use convoke_agent::verdict::{Failure, FailureReason};
 use serde_json::Value;
 
-use super::retry::LONGEST_ASKED;
+use super::retry::MAX_ASKED_WAIT;
 use crate::wire::dialect::CHAT;
 
 /// The maximum length of a server's message.
@@ -147,7 +147,7 @@ impl CallError {
     /// Returns whether a retry can succeed.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Status { after: Some(after), .. } if *after > LONGEST_ASKED => false,
+            Self::Status { after: Some(after), .. } if *after > MAX_ASKED_WAIT => false,
             // The status decides; the server's message can only make a failure final.
             Self::Status { status, reason, .. } => match status {
                 408 | 409 | 425 => true,
@@ -299,10 +299,10 @@ const OF_THE_REQUEST: [FailureReason; 4] =
 fn asked(after: Option<Duration>) -> String {
     match after {
         None | Some(Duration::ZERO) => String::new(),
-        Some(after) if after > LONGEST_ASKED => format!(
+        Some(after) if after > MAX_ASKED_WAIT => format!(
             "; it asks to wait {} s, but the longest wait is {} s",
             after.as_secs_f32(),
-            LONGEST_ASKED.as_secs()
+            MAX_ASKED_WAIT.as_secs()
         ),
         Some(after) => format!("; it asks to wait {} s", after.as_secs_f32()),
     }
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_apart_by_their_status_and_then_by_their_words() {
+    fn errors_are_distinguished_by_their_status_and_then_by_their_words() {
         let too_many =
             r#"{"error":{"message":"Too many tokens, please wait before trying again."}}"#;
         let cases = [

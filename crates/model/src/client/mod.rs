@@ -1,6 +1,6 @@
 //! The HTTP client: sends a request and streams the response.
 //!
-//! A [`Call`] reads data from the socket on demand, so a slow reader slows the server down instead of filling
+//! A [`RunningRequest`] reads data from the socket on demand, so a slow reader slows the server down instead of filling
 //! memory. Dropping a call ends it immediately.
 
 mod body;
@@ -11,9 +11,10 @@ mod stream;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
+use convoke_files::clock::since_1970;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
 };
@@ -24,7 +25,7 @@ pub use self::error::{CallError, may_speak_chat};
 use self::stream::{Advance, Stream};
 use crate::endpoint::{Endpoint, EndpointError, Proxies};
 use crate::secret::Key;
-use crate::wire::Answer;
+use crate::wire::ParsedResponse;
 
 /// The maximum size of an error body.
 const ERROR_BYTES: usize = 64 << 10;
@@ -84,7 +85,7 @@ pub enum CallEvent {
         error: CallError,
     },
     /// The response is complete; the last event.
-    Answered(Answer),
+    Answered(ParsedResponse),
     /// The call failed; the last event.
     Failed(CallError),
 }
@@ -142,7 +143,7 @@ impl Client {
         path: &str,
         body: impl Into<Bytes>,
         headers: &[(&'static str, &str)],
-    ) -> Call<'_> {
+    ) -> RunningRequest<'_> {
         let mut given = HeaderMap::new();
         for (name, value) in headers {
             if let Ok(value) = HeaderValue::from_str(value) {
@@ -150,7 +151,7 @@ impl Client {
             }
         }
         let started = Instant::now();
-        Call {
+        RunningRequest {
             client: self,
             url: self.endpoint.url(path),
             body: body.into(),
@@ -197,7 +198,7 @@ impl Client {
 
 /// A running call. Dropping it ends the call.
 #[derive(Debug)]
-pub struct Call<'c> {
+pub struct RunningRequest<'c> {
     client: &'c Client,
     url: reqwest::Url,
     body: Bytes,
@@ -217,7 +218,7 @@ enum State {
     Over,
 }
 
-impl Call<'_> {
+impl RunningRequest<'_> {
     /// Returns a flag that is set once a connection takes the body.
     pub fn leaving(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.leaving)
@@ -259,7 +260,7 @@ impl Call<'_> {
 
     fn answered(&mut self) {
         if let State::Streaming(stream) = std::mem::replace(&mut self.state, State::Over) {
-            self.events.push_back(CallEvent::Answered(stream.into_answer()));
+            self.events.push_back(CallEvent::Answered(stream.into_response()));
         }
     }
 
@@ -323,7 +324,7 @@ async fn refusal(mut response: reqwest::Response, idle: Duration) -> CallError {
         return CallError::Status { status, reason, message, after: None };
     }
     let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let after = after.and_then(|value| retry::retry_after(value, SystemTime::now()));
+    let after = after.and_then(|value| retry::retry_after(value, since_1970()));
     let mut body = Vec::new();
     while body.len() < ERROR_BYTES {
         match tokio::time::timeout(idle, response.chunk()).await {

@@ -9,7 +9,7 @@ use convoke_thread::config::Wire;
 
 use super::{CallError, CallEvent, CallLimits};
 use crate::wire::dialect::{format_of, mismatch};
-use crate::wire::{Answer, Reader, ResponseDelta};
+use crate::wire::{ParsedResponse, ResponseDelta, ResponseReader};
 use convoke_wire::sse::{Data, SseEvent, SseReader};
 
 /// A streamed response.
@@ -17,7 +17,7 @@ use convoke_wire::sse::{Data, SseEvent, SseReader};
 pub(super) struct Stream {
     response: reqwest::Response,
     sse: SseReader,
-    reader: Reader,
+    reader: ResponseReader,
     idle: Duration,
     bytes_left: u64,
     answer_bytes: u64,
@@ -67,7 +67,7 @@ impl Stream {
         Self {
             response,
             sse: SseReader::new(limits.event_bytes),
-            reader: Reader::new(wire, limits.reply_bytes),
+            reader: ResponseReader::new(wire, limits.reply_bytes),
             idle: limits.idle,
             bytes_left: limits.answer_bytes,
             answer_bytes: limits.answer_bytes,
@@ -97,8 +97,8 @@ impl Stream {
         }
     }
 
-    pub fn into_answer(self) -> Answer {
-        self.reader.into_answer()
+    pub fn into_response(self) -> ParsedResponse {
+        self.reader.into_response()
     }
 
     fn piece(

@@ -15,7 +15,7 @@ use convoke_agent::sandbox::Secrets;
 use convoke_files::limit::collect_entries;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 
-use super::Refusal;
+use super::ToolError;
 
 /// The maximum size of a readable file.
 pub(super) const FILE_BYTES: u64 = 4 << 20;
@@ -32,7 +32,7 @@ pub(super) struct Root {
 }
 
 /// The target of a path.
-pub(super) enum Place {
+pub(super) enum Target {
     Directory(OpenDirectory),
     /// Anything else, by its name in its directory.
     File(OpenDirectory, OsString),
@@ -56,30 +56,30 @@ impl Root {
     }
 
     /// Opens the directory at a path, or the directory of the file at it.
-    pub fn find(&self, given: &str) -> Result<Place, Refusal> {
+    pub fn find(&self, given: &str) -> Result<Target, ToolError> {
         let below = self.resolve(given)?;
-        let failed = |error: io::Error| Refusal::io(given, &error);
+        let failed = |error: io::Error| ToolError::io(given, &error);
         let mut directory = OpenDirectory::whole(self).map_err(failed)?;
         let mut names = below.iter().peekable();
         while let Some(name) = names.next() {
             if names.peek().is_none()
                 && directory.kind(name).map_err(failed)? != FileType::Directory
             {
-                return Ok(Place::File(directory, name.to_owned()));
+                return Ok(Target::File(directory, name.to_owned()));
             }
             directory = directory.directory(name).map_err(failed)?;
         }
-        Ok(Place::Directory(directory))
+        Ok(Target::Directory(directory))
     }
 
     /// Resolves a path to one without links, relative to the root; fails if it is outside.
-    fn resolve(&self, given: &str) -> Result<PathBuf, Refusal> {
+    fn resolve(&self, given: &str) -> Result<PathBuf, ToolError> {
         if given.contains('\0') {
-            return Err(Refusal::new("a path cannot contain NUL"));
+            return Err(ToolError::new("a path cannot contain NUL"));
         }
         let given_path = if given.trim().is_empty() { "." } else { given };
         let outside = || {
-            Refusal::new(format!(
+            ToolError::new(format!(
                 "`{given}` is not below the working directory; use a relative path"
             ))
         };
@@ -87,11 +87,11 @@ impl Root {
             Ok(real) => real,
             // Do not reveal whether a file outside exists.
             Err(_) if self.is_spelt_outside(given_path) => return Err(outside()),
-            Err(error) => return Err(Refusal::io(given, &error)),
+            Err(error) => return Err(ToolError::io(given, &error)),
         };
         let below = real.strip_prefix(&self.path).map_err(|_| outside())?;
         if self.hidden.iter().any(|hidden| below.starts_with(hidden)) {
-            return Err(Refusal::new(format!("`{given}` holds the user's secrets")));
+            return Err(ToolError::new(format!("`{given}` holds the user's secrets")));
         }
         Ok(below.to_owned())
     }
@@ -164,11 +164,11 @@ impl OpenDirectory {
     }
 
     /// Reads a text file of the directory.
-    pub fn read_text(&self, name: &OsStr) -> Result<String, Refusal> {
+    pub fn read_text(&self, name: &OsStr) -> Result<String, ToolError> {
         let shown = self.shown(name);
         let bytes = self.read(name, FILE_BYTES)?;
         let probe = &bytes[..bytes.len().min(BINARY_PROBE)];
-        let binary = || Refusal::NoText(format!("`{shown}` is not text"));
+        let binary = || ToolError::NoText(format!("`{shown}` is not text"));
         if memchr::memchr(0, probe).is_some() {
             return Err(binary());
         }
@@ -176,11 +176,11 @@ impl OpenDirectory {
     }
 
     /// Reads a regular file of the directory with at most `limit` bytes.
-    pub fn read(&self, name: &OsStr, limit: u64) -> Result<Vec<u8>, Refusal> {
+    pub fn read(&self, name: &OsStr, limit: u64) -> Result<Vec<u8>, ToolError> {
         let shown = self.shown(name);
-        let failed = |error: io::Error| Refusal::io(&shown, &error);
+        let failed = |error: io::Error| ToolError::io(&shown, &error);
         let too_large = |bytes: u64| {
-            Refusal::TooLarge(format!("`{shown}` has {bytes} bytes; the limit is {limit} bytes"))
+            ToolError::TooLarge(format!("`{shown}` has {bytes} bytes; the limit is {limit} bytes"))
         };
         // Checked before opening, because opening a device may have effects.
         check_regular(self.kind(name).map_err(failed)?, &shown)?;
@@ -208,13 +208,13 @@ fn directory_flags() -> OFlags {
 }
 
 /// Rejects everything but regular files.
-fn check_regular(kind: FileType, shown: &str) -> Result<(), Refusal> {
+fn check_regular(kind: FileType, shown: &str) -> Result<(), ToolError> {
     match kind {
         FileType::RegularFile => Ok(()),
         FileType::Directory => {
-            Err(Refusal::new(format!("`{shown}` is a directory; list it instead")))
+            Err(ToolError::new(format!("`{shown}` is a directory; list it instead")))
         }
         // Reading a pipe or a device could block.
-        _ => Err(Refusal::new(format!("`{shown}` is not a regular file"))),
+        _ => Err(ToolError::new(format!("`{shown}` is not a regular file"))),
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use convoke_files::{Disk, FileKind, Files};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::Refusal;
+use super::ToolError;
 use super::confine::{OpenDirectory, Root};
 
 /// The names of rule files, in ascending precedence.
@@ -74,7 +74,7 @@ impl IgnoreRules {
         &mut self,
         directory: &Path,
         names: &[&str],
-        read: impl Fn(&str) -> Result<Vec<u8>, Refusal>,
+        read: impl Fn(&str) -> Result<Vec<u8>, ToolError>,
     ) {
         let mut builder = GitignoreBuilder::new("");
         let mut bytes = 0;
@@ -82,7 +82,7 @@ impl IgnoreRules {
             let text = match read(name) {
                 Ok(text) => text,
                 Err(why) => {
-                    self.too_large += usize::from(matches!(why, Refusal::TooLarge(_)));
+                    self.too_large += usize::from(matches!(why, ToolError::TooLarge(_)));
                     continue;
                 }
             };
@@ -105,10 +105,10 @@ impl IgnoreRules {
     }
 }
 
-fn read_outside(directory: &Path, name: &str) -> Result<Vec<u8>, Refusal> {
+fn read_outside(directory: &Path, name: &str) -> Result<Vec<u8>, ToolError> {
     let path = directory.join(name);
     Disk.read(&path, FileKind::Gitignore).map_err(|error| match error.kind() {
-        std::io::ErrorKind::FileTooLarge => Refusal::TooLarge(error.to_string()),
-        _ => Refusal::io(name, &error),
+        std::io::ErrorKind::FileTooLarge => ToolError::TooLarge(error.to_string()),
+        _ => ToolError::io(name, &error),
     })
 }

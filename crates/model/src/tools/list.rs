@@ -5,12 +5,12 @@ use std::io;
 
 use serde::Deserialize;
 
-use super::Refusal;
-use super::confine::{Place, Root};
+use super::ToolError;
+use super::confine::{Root, Target};
 use rustix::fs::FileType;
 
 /// The maximum number of listed entries. Further ones are counted.
-const MOST_ENTRIES: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 #[derive(Deserialize)]
 pub(super) struct Arguments {
@@ -18,9 +18,9 @@ pub(super) struct Arguments {
     path: String,
 }
 
-pub(super) fn run(root: &Root, given: &Arguments, room: usize) -> Result<String, Refusal> {
-    let failed = |error: io::Error| Refusal::io(&given.path, &error);
-    let Place::Directory(directory) = root.find(&given.path)? else {
+pub(super) fn run(root: &Root, given: &Arguments, room: usize) -> Result<String, ToolError> {
+    let failed = |error: io::Error| ToolError::io(&given.path, &error);
+    let Target::Directory(directory) = root.find(&given.path)? else {
         return Err(failed(io::ErrorKind::NotADirectory.into()));
     };
     let mut names = Vec::new();
@@ -42,7 +42,7 @@ pub(super) fn run(root: &Root, given: &Arguments, room: usize) -> Result<String,
         bytes += name.len() + 1;
         bytes <= room
     };
-    let shown = names.iter().take(MOST_ENTRIES).take_while(fits).count();
+    let shown = names.iter().take(MAX_ENTRIES).take_while(fits).count();
     let left_out = names.len() - shown;
     names.truncate(shown);
     let mut text = names.join("\n");

@@ -25,7 +25,7 @@ use self::confine::Root;
 const CALL_TIME: Duration = Duration::from_secs(10);
 
 /// The maximum size of an output.
-const MOST_BYTES: usize = 48 << 10;
+const MAX_BYTES: usize = 48 << 10;
 /// The size reserved for the last line, which reports how much was returned.
 const LAST_LINE_BYTES: usize = 512;
 
@@ -48,7 +48,7 @@ pub struct Toolbox {
 
 /// The reason why a call failed, for the model.
 #[derive(Debug, thiserror::Error)]
-enum Refusal {
+enum ToolError {
     /// A file is too large to be text.
     #[error("{0}")]
     TooLarge(String),
@@ -60,7 +60,7 @@ enum Refusal {
     Other(String),
 }
 
-impl Refusal {
+impl ToolError {
     fn new(why: impl Into<String>) -> Self {
         Self::Other(why.into())
     }
@@ -75,7 +75,7 @@ impl Refusal {
 impl Toolbox {
     /// Opens the tools over a directory.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        Ok(Self { root: Root::open(directory)?, room: MOST_BYTES })
+        Ok(Self { root: Root::open(directory)?, room: MAX_BYTES })
     }
 
     /// Hides the user's secrets in the directory.
@@ -88,7 +88,7 @@ impl Toolbox {
     #[must_use]
     pub fn within(&self, output_bytes: u64) -> Self {
         let output_bytes = usize::try_from(output_bytes).unwrap_or(usize::MAX);
-        let room = output_bytes.saturating_sub(LAST_LINE_BYTES).min(MOST_BYTES);
+        let room = output_bytes.saturating_sub(LAST_LINE_BYTES).min(MAX_BYTES);
         Self { root: self.root.clone(), room }
     }
 
@@ -159,9 +159,9 @@ pub(crate) fn failed() -> ToolOutput {
     ToolOutput { ok: false, text: "the tool failed".to_owned() }
 }
 
-fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, Refusal> {
+fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, ToolError> {
     serde_json::from_str(arguments)
-        .map_err(|error| Refusal::new(format!("invalid arguments: {error}")))
+        .map_err(|error| ToolError::new(format!("invalid arguments: {error}")))
 }
 
 /// Returns the tools that reach the team, in the form of the Responses API.

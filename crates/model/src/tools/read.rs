@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-use super::confine::{Place, Root};
-use super::{Refusal, lenient_number};
+use super::confine::{Root, Target};
+use super::{ToolError, lenient_number};
 
 /// The default number of lines.
 const USUAL_LINES: usize = 500;
@@ -19,12 +19,12 @@ pub(super) struct Arguments {
     line_count: Option<usize>,
 }
 
-pub(super) fn run(root: &Root, given: &Arguments, room: usize) -> Result<String, Refusal> {
+pub(super) fn run(root: &Root, given: &Arguments, room: usize) -> Result<String, ToolError> {
     let text = match root.find(&given.path)? {
-        Place::File(directory, name) => directory.read_text(&name)?,
-        Place::Directory(_) => {
+        Target::File(directory, name) => directory.read_text(&name)?,
+        Target::Directory(_) => {
             let path = &given.path;
-            return Err(Refusal::new(format!("`{path}` is a directory; list it instead")));
+            return Err(ToolError::new(format!("`{path}` is a directory; list it instead")));
         }
     };
     if text.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn run(root: &Root, given: &Arguments, room: usize) -> Result<String,
     let first = given.first_line.unwrap_or(1).max(1);
     let total = text.lines().count();
     if first > total {
-        return Err(Refusal::new(format!("`{}` has {total} lines", given.path)));
+        return Err(ToolError::new(format!("`{}` has {total} lines", given.path)));
     }
     let lines = text.split_inclusive('\n').skip(first - 1);
     let mut shown = String::new();

@@ -7,14 +7,14 @@ use convoke_files::FileKind;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 
-use super::Refusal;
-use super::confine::{self, OpenDirectory, Place, Root};
+use super::ToolError;
+use super::confine::{self, OpenDirectory, Root, Target};
 use super::ignored::IgnoreRules;
 use rustix::fs::FileType;
 
-const MOST_MATCHES: usize = 200;
-const MOST_FILES: usize = 20_000;
-const MOST_DEPTH: usize = 32;
+const MAX_MATCHES: usize = 200;
+const MAX_FILES: usize = 20_000;
+const MAX_DEPTH: usize = 32;
 /// The length above which only the part of a line around the match is shown.
 const LINE_BYTES: usize = 300;
 const MORE_LINES: &str = "there are more lines";
@@ -49,9 +49,9 @@ struct SearchResults<'a> {
     cut_short: Option<&'static str>,
 }
 
-pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<String, Refusal> {
+pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<String, ToolError> {
     if given.text.is_empty() || given.text.contains('\n') {
-        return Err(Refusal::new("`text` must be part of one line"));
+        return Err(ToolError::new("`text` must be part of one line"));
     }
     let place = root.find(&given.path)?;
     let mut found = SearchResults {
@@ -65,12 +65,12 @@ pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<Stri
         cut_short: None,
     };
     match &place {
-        Place::Directory(directory) => {
+        Target::Directory(directory) => {
             let mut rules = IgnoreRules::above(root, directory);
             found.directory(directory, rules.as_mut(), 0);
             found.passed_over.rules = rules.map_or(0, |rules| rules.too_large);
         }
-        Place::File(directory, name) => {
+        Target::File(directory, name) => {
             let text = directory.read_text(name)?;
             found.file(&directory.shown(name), &text);
         }
@@ -100,11 +100,11 @@ struct SkippedFiles {
 }
 
 impl SkippedFiles {
-    fn note(&mut self, why: &Refusal) {
+    fn note(&mut self, why: &ToolError) {
         match why {
-            Refusal::TooLarge(_) => self.large += 1,
-            Refusal::NoText(_) => self.no_text += 1,
-            Refusal::Other(_) => self.unreadable += 1,
+            ToolError::TooLarge(_) => self.large += 1,
+            ToolError::NoText(_) => self.no_text += 1,
+            ToolError::Other(_) => self.unreadable += 1,
         }
     }
 
@@ -128,9 +128,9 @@ impl SkippedFiles {
         match self.deep {
             0 => {}
             1 => parts
-                .push(format!("1 directory more than {MOST_DEPTH} levels deep was not searched")),
+                .push(format!("1 directory more than {MAX_DEPTH} levels deep was not searched")),
             deep => parts.push(format!(
-                "{deep} directories more than {MOST_DEPTH} levels deep were not searched"
+                "{deep} directories more than {MAX_DEPTH} levels deep were not searched"
             )),
         }
         if self.rules > 0 {
@@ -157,7 +157,7 @@ impl SearchResults<'_> {
         mut rules: Option<&mut IgnoreRules>,
         depth: usize,
     ) {
-        if depth == MOST_DEPTH {
+        if depth == MAX_DEPTH {
             self.passed_over.deep += 1;
             return;
         }
@@ -195,9 +195,9 @@ impl SearchResults<'_> {
     }
 
     fn is_over(&mut self) -> bool {
-        if self.matches >= MOST_MATCHES {
+        if self.matches >= MAX_MATCHES {
             self.cut_short = Some(MORE_LINES);
-        } else if self.files >= MOST_FILES {
+        } else if self.files >= MAX_FILES {
             self.cut_short = Some("there are more files");
         } else if Instant::now() >= self.bounds.deadline {
             self.cut_short = Some("the time limit was reached");
@@ -214,7 +214,7 @@ impl SearchResults<'_> {
         for (index, line) in text.lines().enumerate() {
             let Some(at) = self.finder.find(line.as_bytes()) else { continue };
             let shown = format!("{shown}:{}: {}\n", index + 1, around(line, at));
-            if self.matches >= MOST_MATCHES || self.text.len() + shown.len() > self.bounds.room {
+            if self.matches >= MAX_MATCHES || self.text.len() + shown.len() > self.bounds.room {
                 self.cut_short = Some(MORE_LINES);
                 return;
             }

@@ -116,7 +116,7 @@ fn reading_is_bounded_by_lines_and_bytes_and_says_so() {
     let (ok, text) = read(json!({"path": "long"}));
     assert!(ok && text.len() < 50_000 && text.contains("line cut"));
     fs::File::create(work.join("huge")).unwrap().set_len(1 << 40).unwrap();
-    assert!(read(json!({"path": "huge"})).1.contains("are read"));
+    assert!(read(json!({"path": "huge"})).1.contains("the limit is"));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn searching_finds_lines_in_text_and_passes_over_the_rest() {
 }
 
 #[test]
-fn what_was_not_searched_is_told() {
+fn omitted_parts_of_a_search_are_reported() {
     let (folder, toolbox) = lab();
     let work = folder.path().join("work");
     fs::File::create(work.join("huge")).unwrap().set_len(5 << 20).unwrap();
@@ -221,7 +221,7 @@ fn a_call_that_makes_no_sense_is_answered_in_words() {
 }
 
 #[test]
-fn rules_over_the_limit_are_not_followed_and_said() {
+fn rules_over_the_limit_are_not_followed_and_reported() {
     let (folder, toolbox) = lab();
     let work = folder.path().join("work");
     for no_text in ["image.png", "latin.txt"] {

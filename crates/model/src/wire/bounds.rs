@@ -6,12 +6,12 @@ use super::strings::{StringKind, each_string};
 use crate::client::CallError;
 
 /// The maximum number of tool calls in a response.
-pub(super) const MOST_CALLS: usize = 256;
+pub(super) const MAX_CALLS: usize = 256;
 /// The maximum number of items in a response, and of strings in all items together.
-const MOST_ITEMS: usize = 1024;
-const MOST_STRINGS: usize = 1 << 16;
+const MAX_ITEMS: usize = 1024;
+const MAX_STRINGS: usize = 1 << 16;
 /// The maximum length of an id or name.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_LENGTH: usize = 256;
 
 /// The remaining room for the items of a response.
 #[derive(Debug)]
@@ -30,9 +30,9 @@ impl ResponseRoom {
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
-            items: MOST_ITEMS,
-            calls: MOST_CALLS,
-            strings: MOST_STRINGS,
+            items: MAX_ITEMS,
+            calls: MAX_CALLS,
+            strings: MAX_STRINGS,
             messages: limit,
             reasoning: limit,
             others: limit,
@@ -47,9 +47,9 @@ impl ResponseRoom {
     /// Admits an item: cuts its texts to the remaining room, and returns the number of bytes cut. Fails for
     /// calls, ids and names, whose meaning a cut would change.
     pub fn admit(&mut self, item: &mut ResponseItem) -> Result<u64, CallError> {
-        take(&mut self.items, 1).ok_or_else(|| too_many("items", MOST_ITEMS))?;
+        take(&mut self.items, 1).ok_or_else(|| too_many("items", MAX_ITEMS))?;
         if item.is_tool_call() {
-            take(&mut self.calls, 1).ok_or_else(|| too_many("tool calls", MOST_CALLS))?;
+            take(&mut self.calls, 1).ok_or_else(|| too_many("tool calls", MAX_CALLS))?;
         }
         let mut cut = 0;
         let mut failure = None;
@@ -64,7 +64,7 @@ impl ResponseRoom {
                 }
             };
             let strings = take(&mut self.strings, 1);
-            let strings = strings.ok_or_else(|| too_many("strings", MOST_STRINGS));
+            let strings = strings.ok_or_else(|| too_many("strings", MAX_STRINGS));
             match strings.and(admitted) {
                 Ok(bytes) => cut += bytes,
                 Err(error) => failure = failure.take().or(Some(error)),
@@ -81,18 +81,18 @@ impl ResponseRoom {
 
 /// Rejects an id or a name over the limit.
 pub(super) fn expect_short(name: &str) -> Result<(), CallError> {
-    if name.len() <= LONGEST_NAME {
+    if name.len() <= MAX_NAME_LENGTH {
         return Ok(());
     }
     let bytes = name.len();
     Err(CallError::OverLimit(format!(
-        "an id or name has {bytes} bytes; the limit is {LONGEST_NAME}"
+        "an id or name has {bytes} bytes; the limit is {MAX_NAME_LENGTH}"
     )))
 }
 
 /// Returns the name of a model, cut to its limit; `None` if empty.
 pub(super) fn model(name: &str) -> Option<String> {
-    let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
+    let name = &name[..name.floor_char_boundary(MAX_NAME_LENGTH)];
     (!name.is_empty()).then(|| name.to_owned())
 }
 

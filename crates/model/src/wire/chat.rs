@@ -7,14 +7,14 @@ use convoke_thread::item::{ContentItem, FunctionCall, Reasoning, ReasoningConten
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::bounds::{self, MOST_CALLS, ResponseRoom, expect_short};
-use super::{Answer, BoundedText, FinishReason, ResponseDelta, unreadable};
+use super::bounds::{self, MAX_CALLS, ResponseRoom, expect_short};
+use super::{BoundedText, FinishReason, ParsedResponse, ResponseDelta, unreadable};
 use crate::client::CallError;
 use convoke_wire::sse::{Data, SseEvent};
 
 /// Parses a response of Chat Completions.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct ChatReader {
     limit: usize,
     text: BoundedText,
     thoughts: BoundedText,
@@ -71,7 +71,7 @@ struct FunctionDelta {
     arguments: Option<Value>,
 }
 
-impl Reader {
+impl ChatReader {
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -158,8 +158,8 @@ impl Reader {
         let next = self.calls.last_key_value().map_or(0, |(last, _)| last + 1);
         let last = next.saturating_sub(1);
         let index = piece.index.unwrap_or(if piece.id.is_some() { next } else { last });
-        if index >= MOST_CALLS as u64 {
-            let most = MOST_CALLS;
+        if index >= MAX_CALLS as u64 {
+            let most = MAX_CALLS;
             let message = format!("a call has the number {index}, of more than {most} tool calls");
             return Err(CallError::OverLimit(message));
         }
@@ -185,7 +185,7 @@ impl Reader {
         Ok(())
     }
 
-    pub fn into_answer(self) -> Answer {
+    pub fn into_response(self) -> ParsedResponse {
         let mut items = Vec::new();
         if !self.thoughts.text.is_empty() {
             items.push(ResponseItem::Reasoning(Reasoning {
@@ -212,7 +212,7 @@ impl Reader {
                 call_id,
             }));
         }
-        Answer {
+        ParsedResponse {
             items,
             usage: self.usage,
             model: self.model,

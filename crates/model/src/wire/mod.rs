@@ -17,7 +17,7 @@ use crate::client::CallError;
 
 /// A parsed response.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
+pub struct ParsedResponse {
     /// The items, in the order of the stream.
     pub items: Vec<ResponseItem>,
     /// The tokens, if the server counted them.
@@ -52,17 +52,17 @@ pub(crate) enum ResponseDelta {
 
 /// Parses one response.
 #[derive(Debug)]
-pub(crate) enum Reader {
-    Responses(responses::Reader),
-    Chat(chat::Reader),
+pub(crate) enum ResponseReader {
+    Responses(responses::ResponsesReader),
+    Chat(chat::ChatReader),
 }
 
-impl Reader {
+impl ResponseReader {
     /// Creates a reader that keeps at most `limit` bytes of messages, as many of reasoning, and as many of calls.
     pub fn new(wire: Wire, limit: usize) -> Self {
         match wire {
-            Wire::Responses => Self::Responses(responses::Reader::new(limit)),
-            Wire::Chat => Self::Chat(chat::Reader::new(limit)),
+            Wire::Responses => Self::Responses(responses::ResponsesReader::new(limit)),
+            Wire::Chat => Self::Chat(chat::ChatReader::new(limit)),
         }
     }
 
@@ -83,10 +83,10 @@ impl Reader {
     }
 
     /// Returns the response.
-    pub fn into_answer(self) -> Answer {
+    pub fn into_response(self) -> ParsedResponse {
         match self {
-            Self::Responses(reader) => reader.into_answer(),
-            Self::Chat(reader) => reader.into_answer(),
+            Self::Responses(reader) => reader.into_response(),
+            Self::Chat(reader) => reader.into_response(),
         }
     }
 }
@@ -94,12 +94,12 @@ impl Reader {
 /// Reads a whole recorded stream, keeping at most `limit` bytes of each kind of text.
 ///
 /// An error in the stream ends it; the answer is what came before.
-pub fn read_stream(wire: Wire, bytes: &[u8], limit: usize) -> Answer {
+pub fn read_stream(wire: Wire, bytes: &[u8], limit: usize) -> ParsedResponse {
     let mut sse = SseReader::new(bytes.len());
     let mut events = VecDeque::new();
     sse.push(bytes, &mut events);
     events.extend(sse.finish());
-    let mut reader = Reader::new(wire, limit);
+    let mut reader = ResponseReader::new(wire, limit);
     let mut deltas = Vec::new();
     for event in events {
         reader.event(event, &mut deltas);
@@ -111,7 +111,7 @@ pub fn read_stream(wire: Wire, bytes: &[u8], limit: usize) -> Answer {
         }
         deltas.clear();
     }
-    reader.into_answer()
+    reader.into_response()
 }
 
 /// A text that grows up to a limit.

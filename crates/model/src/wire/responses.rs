@@ -8,13 +8,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::bounds::{self, ResponseRoom};
-use super::{Answer, BoundedText, FinishReason, ResponseDelta, unreadable};
+use super::{BoundedText, FinishReason, ParsedResponse, ResponseDelta, unreadable};
 use crate::client::CallError;
 use convoke_wire::sse::{Data, SseEvent};
 
 /// Parses a response of the Responses API.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct ResponsesReader {
     /// The room for items.
     room: ResponseRoom,
     items: Vec<ResponseItem>,
@@ -57,7 +57,7 @@ const EVENTS_READ: [&str; 10] = [
     "error",
 ];
 
-impl Reader {
+impl ResponsesReader {
     pub fn new(limit: usize) -> Self {
         Self {
             room: ResponseRoom::new(limit),
@@ -187,10 +187,10 @@ impl Reader {
         self.model = named.and_then(bounds::model).or(self.model.take());
     }
 
-    pub fn into_answer(mut self) -> Answer {
+    pub fn into_response(mut self) -> ParsedResponse {
         // Fails only in a failed response.
         let _ = self.keep_streamed_text();
-        Answer {
+        ParsedResponse {
             items: self.items,
             usage: self.usage,
             model: self.model,

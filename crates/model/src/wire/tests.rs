@@ -7,8 +7,8 @@ use super::*;
 use crate::client::CallError;
 
 /// Parses events given by their data, and returns the deltas and the answer.
-fn read(wire: Wire, events: &[Value]) -> (Vec<ResponseDelta>, Answer) {
-    let mut reader = Reader::new(wire, 1000);
+fn read(wire: Wire, events: &[Value]) -> (Vec<ResponseDelta>, ParsedResponse) {
+    let mut reader = ResponseReader::new(wire, 1000);
     let mut heard = Vec::new();
     for event in events {
         let data = match event {
@@ -17,14 +17,14 @@ fn read(wire: Wire, events: &[Value]) -> (Vec<ResponseDelta>, Answer) {
         };
         reader.event(SseEvent { name: String::new(), data: Data::Whole(data) }, &mut heard);
     }
-    (heard, reader.into_answer())
+    (heard, reader.into_response())
 }
 
 fn chunk(delta: &Value) -> Value {
     json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
 }
 
-fn calls(answer: &Answer) -> Vec<(&str, &str, &str)> {
+fn calls(answer: &ParsedResponse) -> Vec<(&str, &str, &str)> {
     let calls = answer.items.iter().filter_map(|item| match item {
         ResponseItem::FunctionCall(FunctionCall { name, arguments, call_id, .. }) => {
             Some((call_id.as_str(), name.as_str(), arguments.as_str()))
@@ -96,7 +96,7 @@ fn what_is_null_is_absent_and_arguments_may_be_json_themselves() {
 }
 
 #[test]
-fn json_of_another_form_is_told_from_what_is_no_json() {
+fn json_of_another_form_is_distinguished_from_what_is_no_json() {
     for (wire, event, is_shape) in [
         (Wire::Chat, json!({"choices": 1}), true),
         (Wire::Responses, json!({"type": "response.output_text.delta", "delta": 1}), true),
@@ -142,7 +142,7 @@ fn calls_are_bounded_on_either_wire() {
         assert_eq!((heard.len(), calls(&answer).len()), (0, 256), "{wire:?}");
         let (heard, answer) = read(wire, &(0..300).map(call).collect::<Vec<_>>());
         let error = failure(&heard).to_string();
-        assert!(error.contains("over a limit: "), "{error}");
+        assert!(error.contains("exceeds a limit: "), "{error}");
         assert!(error.contains("more than 256 tool calls"), "{error}");
         assert_eq!(calls(&answer).len(), 256, "{wire:?}");
     }
@@ -233,7 +233,7 @@ fn ids_and_names_are_bounded() {
         (Wire::Responses, vec![item("name")]),
     ] {
         let (heard, _) = read(wire, &events);
-        assert!(failure(&heard).to_string().contains("the most is 256"), "{heard:?}");
+        assert!(failure(&heard).to_string().contains("the limit is 256"), "{heard:?}");
     }
     let model = json!({"type": "response.created", "response": {"model": &long}});
     for (wire, event) in [(Wire::Chat, json!({"model": &long})), (Wire::Responses, model)] {
@@ -258,7 +258,7 @@ fn thoughts_have_several_names_on_the_chat_wire() {
 }
 
 #[test]
-fn an_error_in_the_middle_of_a_stream_is_told_on_either_wire() {
+fn an_error_in_the_middle_of_a_stream_is_reported_on_either_wire() {
     let error = json!({"message": "too long for the context window", "code": 400});
     let chat = [chunk(&json!({"content": "x"})), json!({"error": error})];
     let responses = [json!({"type": "error", "message": "boom", "code": "server_error"})];
@@ -318,7 +318,7 @@ proptest! {
     fn no_stream_of_bytes_makes_a_reader_panic(pieces: Vec<Vec<u8>>, chat: bool) {
         let wire = if chat { Wire::Chat } else { Wire::Responses };
         let mut sse = SseReader::new(64);
-        let mut reader = Reader::new(wire, 16);
+        let mut reader = ResponseReader::new(wire, 16);
         let mut events = VecDeque::new();
         for piece in &pieces {
             sse.push(b"\ndata: ", &mut events);
@@ -329,7 +329,7 @@ proptest! {
         for event in events {
             reader.event(event, &mut heard);
         }
-        reader.into_answer();
+        reader.into_response();
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::FailureReason;
-use convoke_model::wire::{Answer as Answered, FinishReason};
+use convoke_model::wire::{FinishReason, ParsedResponse};
 use convoke_model::{CallError, CallEvent, CallLimits, Client, Endpoint, Key, Proxies};
 use convoke_rehearsal::{
     Answer, End, Limits, Rehearsal, Reply, RequestKind, Script, start, start_with,
@@ -51,7 +51,7 @@ async fn events(client: &Client) -> Vec<CallEvent> {
     events
 }
 
-fn answer(events: &[CallEvent]) -> &Answered {
+fn answer(events: &[CallEvent]) -> &ParsedResponse {
     match events.last() {
         Some(CallEvent::Answered(answer)) => answer,
         other => panic!("no answer but {other:?}"),
@@ -65,7 +65,7 @@ fn failure(events: &[CallEvent]) -> &CallError {
     }
 }
 
-fn said(answer: &Answered) -> String {
+fn said(answer: &ParsedResponse) -> String {
     let texts = answer.items.iter().filter_map(|item| match item {
         ResponseItem::Message(message) => Some(&message.content),
         _ => None,
@@ -227,7 +227,7 @@ async fn a_dropped_call_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_failure_that_the_stream_tells_is_tried_again() {
+async fn a_failure_in_the_stream_is_retried() {
     for wire in WIRES {
         let failed = Reply::default().say("Half").end(End::Failed);
         let server = start(Script::new([failed.into(), Answer::say("Whole.")])).await.unwrap();
@@ -324,7 +324,7 @@ async fn what_cannot_change_is_asked_for_once() {
         ("200 OK", stream, index, "a call has the number 18446744073709551615"),
         ("400 Bad", "", r#"{"error":{"message":"hm","type":"server_error"}}"#, "hm (status 400)"),
         ("404 None", "", "404 page not found", "check `base-url` and `wire`: 404 page not found"),
-        ("307 Moved", moved, "", "leads to https://else.example/v1/responses, and"),
+        ("307 Moved", moved, "", "redirects to https://else.example/v1/responses, and"),
         ("429 Slow", "retry-after: 3600\r\n", "", "it asks to wait 3600 s"),
     ];
     for (status, headers, body, words) in cases {
@@ -383,7 +383,7 @@ async fn proxies_come_from_the_environment_and_never_stand_before_this_machine()
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_and_one_without_tls_are_told_apart_from_answers() {
+async fn a_server_that_is_not_there_and_one_without_tls_are_distinguished_from_answers() {
     // Bound, so that no other process gets the port, but not listening.
     let held = tokio::net::TcpSocket::new_v4().unwrap();
     held.bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -118,7 +118,7 @@ async fn a_thread_that_fills_up_in_the_middle_of_a_turn_is_compacted_there() {
 }
 
 #[tokio::test]
-async fn a_compaction_that_fails_is_told_and_the_turn_goes_on() {
+async fn a_failed_compaction_is_reported_and_the_turn_continues() {
     let script = Script::new([filling("One."), Answer::error(400), small("Two.")]);
     let lab = Lab::new(ApiWire::Responses, script).await.with_window(WINDOW);
     let first = lab.say("First question", None).await;
@@ -145,7 +145,7 @@ async fn a_compaction_that_fails_again_in_the_same_turn_ends_it() {
 }
 
 #[tokio::test]
-async fn a_compaction_that_does_not_help_is_told_and_never_repeated_in_a_loop() {
+async fn a_compaction_that_does_not_help_is_reported_and_never_repeated_in_a_loop() {
     let call = || {
         let reply = Reply::default().call("list_files", json!({"path": "."}));
         Answer::from(reply.with_usage(usage(5_000)))
@@ -253,7 +253,7 @@ async fn a_text_that_fills_a_thread_by_itself_is_not_helped_by_a_compaction() {
 }
 
 #[tokio::test]
-async fn what_is_no_whole_summary_stands_for_nothing() {
+async fn an_incomplete_summary_replaces_nothing() {
     let cut = || Reply::default().say("What was sai").end(convoke_rehearsal::End::MaxTokens);
     let refused = || Reply::default().say("I cannot").end(convoke_rehearsal::End::Refused);
     let calls = || Reply::default().call("list_files", json!({"path": "."}));

@@ -86,12 +86,12 @@ fn added(world: &World, change: impl FnOnce(&mut Config)) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_told_again() {
+fn nothing_is_sent_again() {
     assert_eq!(added(&World::new(), |_| {}), ["Two"]);
 }
 
 #[test]
-fn other_permissions_are_told() {
+fn other_permissions_are_sent() {
     let texts = added(&World::new(), |config| {
         config.sandbox_policy = SandboxPolicy::DangerFullAccess;
     });
@@ -100,7 +100,7 @@ fn other_permissions_are_told() {
 }
 
 #[test]
-fn another_personality_is_told() {
+fn another_personality_is_sent() {
     let texts = added(&World::new(), |config| config.personality = Some(Personality::Friendly));
     assert_eq!(texts.len(), 2);
     assert!(texts[0].starts_with("<personality_spec>"), "{}", texts[0]);
@@ -117,7 +117,7 @@ fn another_directory_brings_its_own_instructions() {
 }
 
 #[test]
-fn a_thread_that_went_on_often_is_not_told_what_it_knows() {
+fn a_thread_that_continued_often_is_not_sent_what_it_has() {
     let world = World::new();
     let (mut record, mut told, before) = world.begun();
     for round in 0..5 {

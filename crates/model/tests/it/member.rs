@@ -30,7 +30,7 @@ fn reason(verdict: &Verdict) -> Option<FailureReason> {
 }
 
 #[tokio::test]
-async fn a_turn_is_told_as_events_and_comes_to_an_outcome() {
+async fn a_turn_is_reported_as_events_and_comes_to_an_outcome() {
     for wire in WIRES {
         let usage = convoke_rehearsal::Usage { input: 900, output: 5, cached: 800 };
         let reply =
@@ -81,7 +81,7 @@ async fn a_thread_goes_on_after_a_restart_and_what_was_sent_stays_as_it_was() {
 }
 
 #[tokio::test]
-async fn only_what_has_changed_is_told_and_only_after_what_was_said() {
+async fn only_changes_are_sent_and_only_after_the_earlier_messages() {
     let lab = Lab::new(ApiWire::Responses, Script::default()).await;
     let mut turn_input = lab.turn_input("One", None);
     turn_input.system = Some("You are Max.".to_owned());
@@ -238,7 +238,7 @@ async fn a_turn_that_takes_too_long_ends_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_that_stops_early_is_kept_and_told() {
+async fn an_answer_that_stops_early_is_kept_and_reported() {
     for (end, expected) in
         [(End::MaxTokens, FailureReason::OutputFull), (End::Refused, FailureReason::Refused)]
     {
@@ -280,7 +280,7 @@ async fn an_answer_without_text_is_reported() {
 }
 
 #[tokio::test]
-async fn a_thread_that_is_gone_is_begun_anew_and_said_so() {
+async fn a_missing_thread_is_replaced_with_a_diagnostic() {
     let lab = Lab::new(ApiWire::Chat, Script::default()).await;
     let first = lab.say("One", None).await;
     let agent = lab.agent_with(Arc::<MemoryThreadStore>::default());
@@ -304,7 +304,7 @@ async fn a_member_of_a_session_keeps_to_its_own_thread() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_work_are_told_before_anything_is_sent() {
+async fn settings_that_cannot_work_are_reported_before_anything_is_sent() {
     let lab = Lab::new(ApiWire::Chat, Script::default()).await;
     let cases: [(Change, FailureReason, &str); 4] = [
         (|api| api.base_url = None, FailureReason::Usage, "`base-url` is not set"),
@@ -356,7 +356,7 @@ async fn a_project_that_is_not_trusted_cannot_have_other_files_read() {
     let told: Vec<_> = taken.outcome.diagnostics.iter().map(|it| it.message.as_str()).collect();
     let document: Vec<_> = told.iter().filter(|it| it.contains("work/AGENTS.md")).collect();
     assert!(
-        matches!(document[..], [one] if one.contains("AGENTS.md leads out")),
+        matches!(document[..], [one] if one.contains("AGENTS.md is a link out of")),
         "it is told once, and truly: {told:?}"
     );
     assert!(taken.story().contains(&"warning project-file.outside".to_owned()));

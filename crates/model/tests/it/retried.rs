@@ -218,7 +218,10 @@ async fn lines_that_no_thread_has_are_refused() {
         (refused(&|lines| lines.truncate(1)), "0: announces more lines than follow".into()),
         (refused(&|lines| lines[1] = lines[2].clone()), "0: the file does not begin like".into()),
         (refused(&push("nonsense")), format!("{last}: not a line of a thread: expected")),
-        (refused(&push("{\"later\":1}")), format!("{last}: not a line of a thread: `later`")),
+        (
+            refused(&push("{\"later\":1}")),
+            format!("{last}: not a line of a thread: unknown kind `later`"),
+        ),
         (refused(&push("{\"payload\":{}}")), format!("{last}: not a line of a thread")),
         (refused(&push("{\"undone\":2}")), format!("{last}: undoes line 2 of the thread")),
         (refused(&push("{\"undone\":-2}")), format!("{last}: cannot be parsed: invalid value")),

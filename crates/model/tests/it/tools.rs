@@ -95,7 +95,7 @@ async fn the_key_is_in_no_event_no_request_and_no_line_of_the_store() {
 }
 
 #[tokio::test]
-async fn a_key_in_an_instruction_file_is_never_sent_and_nothing_is_told_twice() {
+async fn a_key_in_an_instruction_file_is_never_sent_and_nothing_is_sent_twice() {
     for wire in WIRES {
         let script = ["One.", "Two.", "Three."].map(Answer::say);
         let lab = Lab::new(wire, Script::new(script)).await;

@@ -48,13 +48,13 @@ pub struct Server {
 }
 
 /// An error response.
-struct Refusal {
+struct ErrorResponse {
     code: i64,
     message: String,
     data: Option<Value>,
 }
 
-impl Refusal {
+impl ErrorResponse {
     fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
@@ -86,7 +86,7 @@ impl Server {
         let id = &request["id"];
         match answered {
             Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-            Err(Refusal { code, message, data }) => {
+            Err(ErrorResponse { code, message, data }) => {
                 let mut error = json!({ "code": code, "message": message });
                 if let Some(data) = data {
                     error["data"] = data;
@@ -101,7 +101,7 @@ impl Server {
         method: &str,
         params: &Value,
         cancellation: &Cancellation,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, ErrorResponse> {
         match method {
             "initialize" => {
                 let asked = params["protocolVersion"].as_str().unwrap_or_default();
@@ -125,7 +125,7 @@ impl Server {
         method: &str,
         params: &Value,
         cancellation: &Cancellation,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, ErrorResponse> {
         check_meta(&params["_meta"])?;
         let mut result = match method {
             "server/discover" => json!({
@@ -160,18 +160,18 @@ impl Server {
         json!({ "tools": listed.collect::<Vec<Value>>() })
     }
 
-    fn call(&self, params: &Value, cancellation: &Cancellation) -> Result<Value, Refusal> {
+    fn call(&self, params: &Value, cancellation: &Cancellation) -> Result<Value, ErrorResponse> {
         let Some(name) = params["name"].as_str() else {
-            return Err(Refusal::new(INVALID_PARAMS, "`name` must be the name of a tool"));
+            return Err(ErrorResponse::new(INVALID_PARAMS, "`name` must be the name of a tool"));
         };
         let arguments = match &params["arguments"] {
             Value::Null => Map::new(),
             Value::Object(arguments) => arguments.clone(),
-            _ => return Err(Refusal::new(INVALID_PARAMS, "`arguments` must be an object")),
+            _ => return Err(ErrorResponse::new(INVALID_PARAMS, "`arguments` must be an object")),
         };
         let called = self.tools.call(name, arguments, cancellation);
         let Some(ToolResult { text, is_error }) = called else {
-            return Err(Refusal::new(INVALID_PARAMS, format!("unknown tool `{name}`")));
+            return Err(ErrorResponse::new(INVALID_PARAMS, format!("unknown tool `{name}`")));
         };
         Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
     }
@@ -181,21 +181,24 @@ fn abilities() -> Value {
     json!({ "tools": {} })
 }
 
-fn not_found(method: &str) -> Refusal {
-    Refusal::new(METHOD_NOT_FOUND, format!("unknown method `{method}`"))
+fn not_found(method: &str) -> ErrorResponse {
+    ErrorResponse::new(METHOD_NOT_FOUND, format!("unknown method `{method}`"))
 }
 
 /// Checks the client's data in each request.
-fn check_meta(meta: &Value) -> Result<(), Refusal> {
+fn check_meta(meta: &Value) -> Result<(), ErrorResponse> {
     let Some(version) = meta[VERSION].as_str() else {
-        return Err(Refusal::new(INVALID_PARAMS, format!("`_meta` lacks the text `{VERSION}`")));
+        return Err(ErrorResponse::new(
+            INVALID_PARAMS,
+            format!("`_meta` lacks the text `{VERSION}`"),
+        ));
     };
     if !meta[CAPABILITIES].is_object() {
         let message = format!("`_meta` lacks the object `{CAPABILITIES}`");
-        return Err(Refusal::new(INVALID_PARAMS, message));
+        return Err(ErrorResponse::new(INVALID_PARAMS, message));
     }
     if !NAMED.contains(&version) {
-        let mut refusal = Refusal::new(UNSUPPORTED_VERSION, "the version is not supported");
+        let mut refusal = ErrorResponse::new(UNSUPPORTED_VERSION, "the version is not supported");
         refusal.data = Some(json!({ "supported": NAMED, "requested": version }));
         return Err(refusal);
     }

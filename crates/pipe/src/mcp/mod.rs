@@ -10,7 +10,7 @@ mod stdio;
 
 pub use self::answer::{Generation, Server};
 pub use self::cancellation::Cancellation;
-pub use self::stdio::{LARGEST_BATCH, serve};
+pub use self::stdio::{MAX_BATCH, serve};
 
 use serde_json::{Map, Value};
 

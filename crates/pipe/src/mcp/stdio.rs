@@ -13,7 +13,7 @@ use crate::lines::lines;
 /// The maximum number of simultaneous calls.
 const OPEN_CALLS: usize = 32;
 /// The maximum number of messages in a batch.
-pub const LARGEST_BATCH: usize = 100;
+pub const MAX_BATCH: usize = 100;
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
@@ -48,7 +48,7 @@ pub fn serve(
             };
             // Version 2025-03-26 has batches. Each message of a batch is answered separately.
             let messages = match message {
-                Value::Array(messages) if (1..=LARGEST_BATCH).contains(&messages.len()) => messages,
+                Value::Array(messages) if (1..=MAX_BATCH).contains(&messages.len()) => messages,
                 message => vec![message],
             };
             for message in messages {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_call_is_told_so_and_ends_without_an_answer() {
+    fn a_cancelled_call_ends_without_an_answer_and_its_tool_is_notified() {
         let params = json!({ "name": "wait", "arguments": {} });
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
         let cancel = |id: u32| json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::lines::TooLarge;
 
 /// A parsed call.
-pub(super) struct Call {
+pub(super) struct RpcCall {
     /// `None` for a notification.
     pub(super) id: Option<Value>,
     pub(super) method: String,
@@ -14,12 +14,12 @@ pub(super) struct Call {
 }
 
 /// A line that is not a call, with the id for the answer.
-pub(super) struct Failure {
+pub(super) struct InvalidLine {
     pub(super) id: Value,
     pub(super) error: Error,
 }
 
-impl Failure {
+impl InvalidLine {
     /// Creates the answer to a line that was not parsed, so that its id is unknown.
     pub(super) fn too_long(line: &TooLarge) -> Self {
         Self { id: Value::Null, error: Error::new(-32700, line.to_string()) }
@@ -64,12 +64,12 @@ impl Error {
 }
 
 /// Reads a call from a line.
-pub(super) fn read_call(line: &[u8]) -> Result<Call, Failure> {
-    let value: Value = serde_json::from_slice(line).map_err(|error| Failure {
+pub(super) fn read_call(line: &[u8]) -> Result<RpcCall, InvalidLine> {
+    let value: Value = serde_json::from_slice(line).map_err(|error| InvalidLine {
         id: Value::Null,
         error: Error::new(-32700, format!("not JSON: {error}")),
     })?;
-    let refuse = |id: Option<Value>, why: &str| Failure {
+    let refuse = |id: Option<Value>, why: &str| InvalidLine {
         id: id.unwrap_or(Value::Null),
         error: Error::invalid_request(why),
     };
@@ -92,7 +92,7 @@ pub(super) fn read_call(line: &[u8]) -> Result<Call, Failure> {
         return Err(refuse(id, "`method` must be a string"));
     };
     let params = object.shift_remove("params").unwrap_or_else(|| json!([]));
-    Ok(Call { id, method, params })
+    Ok(RpcCall { id, method, params })
 }
 
 /// Writes the answer to a call; `result` is JSON text.

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::envelope::{Error, notification};
 use super::params::{Params, read_agent_context, read_manager_options, read_text};
-use crate::answer::Answer;
+use crate::prompt_json::PromptJson;
 
 /// The maximum number of names in the answer of `scan`. Each takes hundreds of times the memory of its letters.
-const MOST_NAMES: usize = 200_000;
+const MAX_NAMES: usize = 200_000;
 
 /// The methods.
 const METHODS: [&str; 13] = [
@@ -108,8 +108,8 @@ impl Server {
             "scan" => {
                 let text = params.string("text")?;
                 let scan = scan(&text, self.options.context.text);
-                if scan.next.len() + scan.drop.len() > MOST_NAMES {
-                    let why = format!("`text` names more than {MOST_NAMES} members");
+                if scan.next.len() + scan.drop.len() > MAX_NAMES {
+                    let why = format!("`text` names more than {MAX_NAMES} members");
                     return Err(Error::invalid_params(why));
                 }
                 to_json(&json!({
@@ -166,7 +166,7 @@ impl Server {
             input.fencing = self.options.context.fencing;
         }
         let output = self.manager.assemble_prompt(&agent_type, &input)?;
-        to_json(&Answer::new(None, &output))
+        to_json(&PromptJson::new(None, &output))
     }
 }
 

@@ -12,7 +12,7 @@ use std::io::{self, BufRead, Write};
 use convoke_core::Millis;
 use convoke_core::marker::TextPolicy;
 
-use self::envelope::{Call, Failure, read_call};
+use self::envelope::{InvalidLine, RpcCall, read_call};
 use self::methods::Server;
 use crate::lines::lines;
 
@@ -29,16 +29,16 @@ pub fn serve(
     for line in lines(input, max_line_bytes) {
         let call = match line?.bytes {
             Ok(bytes) => read_call(&bytes),
-            Err(too_long) => Err(Failure::too_long(&too_long)),
+            Err(too_long) => Err(InvalidLine::too_long(&too_long)),
         };
         let response = match call {
-            Ok(Call { id, method, params }) => {
+            Ok(RpcCall { id, method, params }) => {
                 let result = server.call(&method, params, &now);
                 server.events().try_for_each(|event| write_line(&mut output, &event))?;
                 // A call without an id is a notification, which gets no answer.
                 id.map(|id| envelope::response(&id, result))
             }
-            Err(Failure { id, error }) => Some(envelope::response(&id, Err(error))),
+            Err(InvalidLine { id, error }) => Some(envelope::response(&id, Err(error))),
         };
         if let Some(response) = response {
             write_line(&mut output, &response)?;

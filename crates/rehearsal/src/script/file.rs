@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Condition, Content, End, HttpError, Reply, ScriptError, Step, Usage};
+use super::{Condition, Content, End, HttpError, Reply, ReplyStep, ScriptError, Usage};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -96,19 +96,19 @@ impl Answer {
     }
 }
 
-fn steps(say: Option<String>, steps: Option<Vec<FileStep>>) -> Result<Vec<Step>, String> {
+fn steps(say: Option<String>, steps: Option<Vec<FileStep>>) -> Result<Vec<ReplyStep>, String> {
     match (say, steps) {
         (Some(_), Some(_)) => Err("`say` and `steps` exclude each other".into()),
-        (Some(text), None) => Ok(vec![Step::Say(text)]),
+        (Some(text), None) => Ok(vec![ReplyStep::Say(text)]),
         (None, steps) => steps
             .unwrap_or_default()
             .into_iter()
             .map(|step| {
                 Ok(match step {
-                    FileStep::Say(text) => Step::Say(text),
-                    FileStep::Think(text) => Step::Think(text),
-                    FileStep::Wait(time) => Step::Wait(duration(&time)?),
-                    FileStep::Call(Call { name, input }) => Step::Call { name, input },
+                    FileStep::Say(text) => ReplyStep::Say(text),
+                    FileStep::Think(text) => ReplyStep::Think(text),
+                    FileStep::Wait(time) => ReplyStep::Wait(duration(&time)?),
+                    FileStep::Call(Call { name, input }) => ReplyStep::Call { name, input },
                 })
             })
             .collect(),
@@ -154,7 +154,7 @@ mod tests {
     use super::super::Script;
 
     #[test]
-    fn what_is_wrong_with_a_script_is_said_with_its_place() {
+    fn what_is_wrong_with_a_script_is_reported_with_its_place() {
         let refused = [
             "[[answer]]\nsay = \"a\"\nsteps = []",
             "[[answer]]\nsay = \"a\"\n[[answer]]\nstatus = 200",

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::moment::{Channel, Moment, moments, object_input};
 use super::{FAILURE, Facts, event};
 use crate::body::SendStep;
-use crate::script::{End, HttpError, Reply, Step};
+use crate::script::{End, HttpError, Reply, ReplyStep};
 
 pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<SendStep> {
     let mut steps = vec![send(&json!({
@@ -127,7 +127,7 @@ pub(super) fn error(error: &HttpError, number: usize) -> Value {
 const SIGNATURE: &str = "rehearsed";
 
 fn stop_reason(reply: &Reply) -> &'static str {
-    let calls = reply.steps.iter().any(|step| matches!(step, Step::Call { .. }));
+    let calls = reply.steps.iter().any(|step| matches!(step, ReplyStep::Call { .. }));
     match reply.end {
         End::MaxTokens => "max_tokens",
         End::Refused => "refusal",

@@ -54,7 +54,7 @@ fn play_whole(wire: Wire, reply: &Reply, facts: &Facts) -> Vec<SendStep> {
     };
     let bytes = Bytes::from(value.to_string());
     let waits = reply.steps.iter().filter_map(|step| match step {
-        crate::Step::Wait(time) => Some(SendStep::Wait(*time)),
+        crate::ReplyStep::Wait(time) => Some(SendStep::Wait(*time)),
         _ => None,
     });
     let mut steps: Vec<SendStep> = waits.collect();

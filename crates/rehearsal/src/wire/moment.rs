@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::script::{End, Reply, Step};
+use crate::script::{End, Reply, ReplyStep};
 
 /// The kind of a block of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,17 +33,17 @@ pub(crate) fn moments(reply: &Reply) -> Vec<Moment<'_>> {
     let mut open: Option<(Channel, String)> = None;
     for step in &reply.steps {
         let (channel, text) = match step {
-            Step::Wait(time) => {
+            ReplyStep::Wait(time) => {
                 moments.push(Moment::Wait(*time));
                 continue;
             }
-            Step::Call { name, input } => {
+            ReplyStep::Call { name, input } => {
                 close(&mut open, &mut moments);
                 moments.push(Moment::Call { name, input });
                 continue;
             }
-            Step::Say(text) => (Channel::Text, text),
-            Step::Think(text) => (Channel::Thinking, text),
+            ReplyStep::Say(text) => (Channel::Text, text),
+            ReplyStep::Think(text) => (Channel::Thinking, text),
         };
         if open.as_ref().is_none_or(|(current, _)| *current != channel) {
             close(&mut open, &mut moments);
@@ -67,8 +67,8 @@ fn close(open: &mut Option<(Channel, String)>, moments: &mut Vec<Moment<'_>>) {
 /// Returns all the text of one channel.
 pub(crate) fn text(reply: &Reply, wanted: Channel) -> String {
     let pieces = reply.steps.iter().filter_map(|step| match step {
-        Step::Say(text) if wanted == Channel::Text => Some(text.as_str()),
-        Step::Think(text) if wanted == Channel::Thinking => Some(text.as_str()),
+        ReplyStep::Say(text) if wanted == Channel::Text => Some(text.as_str()),
+        ReplyStep::Think(text) if wanted == Channel::Thinking => Some(text.as_str()),
         _ => None,
     });
     pieces.collect()
@@ -77,7 +77,7 @@ pub(crate) fn text(reply: &Reply, wanted: Channel) -> String {
 /// Returns the tool calls, in order.
 pub(crate) fn calls(reply: &Reply) -> impl Iterator<Item = (&str, &Value)> {
     reply.steps.iter().filter_map(|step| match step {
-        Step::Call { name, input } => Some((name.as_str(), input)),
+        ReplyStep::Call { name, input } => Some((name.as_str(), input)),
         _ => None,
     })
 }

@@ -17,7 +17,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::running_sessions::{ActionError, ActionResult};
 
 /// The longest name of a session, in characters.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_LENGTH: usize = 200;
 
 impl From<ActionError> for ApiError {
     fn from(error: ActionError) -> Self {
@@ -165,8 +165,9 @@ pub(super) async fn rename(
     JsonBody(RenameBody { name }): JsonBody<RenameBody>,
 ) -> ApiResult<Json<Value>> {
     let name = name.trim();
-    if name.is_empty() || name.contains(char::is_control) || name.chars().count() > LONGEST_NAME {
-        let problem = format!("a name is one line of 1 to {LONGEST_NAME} characters");
+    if name.is_empty() || name.contains(char::is_control) || name.chars().count() > MAX_NAME_LENGTH
+    {
+        let problem = format!("a name is one line of 1 to {MAX_NAME_LENGTH} characters");
         return Err(ApiError::bad_request(problem));
     }
     app.store.rename(id, name).await?;

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::App;
 use crate::error::{ApiError, ApiResult};
-use crate::query::Form;
+use crate::query::ResponseForm;
 
 /// The session of a path.
 pub(super) struct SessionPath {
@@ -89,7 +89,7 @@ impl FromRequestParts<Arc<App>> for AttemptPath {
     }
 }
 
-impl FromRequestParts<Arc<App>> for Form {
+impl FromRequestParts<Arc<App>> for ResponseForm {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Infallible> {

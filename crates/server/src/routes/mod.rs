@@ -21,7 +21,7 @@ use maud::Markup;
 use serde_json::Value;
 
 use crate::error::{ApiError, ApiResult};
-use crate::query::Form;
+use crate::query::ResponseForm;
 use crate::{App, Scope, assets, guard};
 
 /// The largest body of a request: a message of a person, with room for its JSON.
@@ -97,10 +97,14 @@ impl App {
 }
 
 /// Returns data in the form that the client asks for.
-fn reply(form: Form, json: impl FnOnce() -> Value, html: impl FnOnce() -> Markup) -> Response {
+fn reply(
+    form: ResponseForm,
+    json: impl FnOnce() -> Value,
+    html: impl FnOnce() -> Markup,
+) -> Response {
     match form {
-        Form::Json => Json(json()).into_response(),
-        Form::Html => fragment(&html()),
+        ResponseForm::Json => Json(json()).into_response(),
+        ResponseForm::Html => fragment(&html()),
     }
 }
 

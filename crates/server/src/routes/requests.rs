@@ -17,13 +17,13 @@ use super::extract::{SessionPath, TurnPath, path};
 use super::reply;
 use super::turns::{file, range};
 use crate::error::{ApiError, ApiResult};
-use crate::query::{BytesQuery, Form, TurnQuery};
+use crate::query::{BytesQuery, ResponseForm, TurnQuery};
 use crate::{App, views};
 
 pub(super) async fn list(
     TurnPath { app, id, turn }: TurnPath,
     Query(query): Query<TurnQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     let requests = requests_of(&app.store, id, &turn, query.attempt).await?;
     let json = || {
@@ -71,7 +71,7 @@ impl FromRequestParts<Arc<App>> for RequestPath {
 pub(super) async fn request(
     RequestPath { id, turn, record, texts }: RequestPath,
     Query(query): Query<TurnQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     let ledger = texts.parse_ledger(&record.meta).map_err(|error| {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("its ledger is damaged: {error}"))
@@ -89,7 +89,7 @@ pub(super) async fn body(RequestPath { texts, .. }: RequestPath) -> Response {
 pub(super) async fn bytes(
     RequestPath { id, turn, record, texts }: RequestPath,
     Query(query): Query<BytesQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> Response {
     let path = format!("/api/sessions/{id}/turns/{turn}/requests/{}/bytes", record.number);
     range(&query, &texts.body, &path, form)
@@ -97,7 +97,7 @@ pub(super) async fn bytes(
 
 pub(super) async fn cache(
     SessionPath { app, id, .. }: SessionPath,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     let rows = app.host.cache(id).await.map_err(ApiError::host)?;
     let json = || {

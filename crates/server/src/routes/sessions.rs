@@ -17,9 +17,9 @@ use super::{Shared, reply};
 use crate::error::{ApiError, ApiResult};
 use crate::host::ExportForm;
 use crate::query::{
-    ExplainQuery, ExportQuery, Form, ListQuery, MessagesQuery, StreamQuery, TextQuery,
+    ExplainQuery, ExportQuery, ListQuery, MessagesQuery, ResponseForm, StreamQuery, TextQuery,
 };
-use crate::stored::{self, ListedSession, MOST_ROWS, PAGE, SessionStatus};
+use crate::stored::{self, ListedSession, MAX_ROWS, PAGE, SessionStatus};
 use crate::views::conversation::more;
 use crate::views::sessions::{Directory, FoundMessages, List};
 use crate::views::text::{SHOWN, exact, slice};
@@ -27,20 +27,20 @@ use crate::views::{self, conversation};
 use crate::{App, Scope, stream as events};
 
 /// The maximum number of messages that a search finds.
-const MOST_FOUND: usize = 50;
+const MAX_FOUND: usize = 50;
 
 pub(super) async fn list(
     State(app): Shared,
     Query(query): Query<ListQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     let (summaries, found) = found_sessions(&app, &query.q).await?;
     let total = summaries.len();
     let page = match form {
-        Form::Json => MOST_ROWS,
-        Form::Html => PAGE,
+        ResponseForm::Json => MAX_ROWS,
+        ResponseForm::Html => PAGE,
     };
-    let limit = query.limit.unwrap_or(page).clamp(1, MOST_ROWS);
+    let limit = query.limit.unwrap_or(page).clamp(1, MAX_ROWS);
     let mut rows = Vec::new();
     for summary in summaries.into_iter().skip(query.from).take(limit) {
         rows.push(ListedSession::read(&app.store, summary).await?);
@@ -87,9 +87,9 @@ async fn found_sessions(
     }
     let within: Vec<SessionId> = summaries.iter().map(|summary| summary.id).collect();
     // One more than is shown, to find out whether there are more.
-    let mut messages = app.store.search(&words, Some(&within), MOST_FOUND + 1).await?;
-    let has_more = messages.len() > MOST_FOUND;
-    messages.truncate(MOST_FOUND);
+    let mut messages = app.store.search(&words, Some(&within), MAX_FOUND + 1).await?;
+    let has_more = messages.len() > MAX_FOUND;
+    messages.truncate(MAX_FOUND);
     summaries.retain(|summary| messages.iter().any(|message| message.session == summary.id));
     Ok((summaries, Some(FoundMessages { messages, has_more })))
 }
@@ -110,19 +110,19 @@ fn by_directory<'r>(app: &App, rows: &'r [ListedSession]) -> Vec<Directory<'r>> 
 pub(super) async fn session(
     SessionPath { app, id, session }: SessionPath,
     Query(query): Query<MessagesQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     let page = message_page(&app, &session, &query).await?;
     let is_held = app.store.is_held(id).await?;
     let feed = app.feeds.get(id);
     let known = feed.status().filter(|status| status.head == session.head.0);
-    let has_costs = known.is_some() || form == Form::Json;
+    let has_costs = known.is_some() || form == ResponseForm::Json;
     let mut status = match known {
         Some(status) => status,
         // The feed has not read the last commit yet; its other state, such as a question, is current.
         None => feed.with_events(SessionStatus::read(&app.store, session.clone(), is_held).await?),
     };
-    if form == Form::Json {
+    if form == ResponseForm::Json {
         status.costs = app.store.costs(id).await?;
     }
     let team = stored::team_of(&session);
@@ -150,7 +150,7 @@ pub(super) async fn session(
 
 pub(super) async fn cost(
     SessionPath { app, id, .. }: SessionPath,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     let costs = app.store.costs(id).await?;
     let json = || json!({"session": id, "costs": costs, "costUsd": stored::total_cost(&costs)});
@@ -162,7 +162,7 @@ async fn message_page(
     session: &Session,
     query: &MessagesQuery,
 ) -> Result<stored::MessagePage, StoreError> {
-    let limit = query.limit.unwrap_or(PAGE).clamp(1, MOST_ROWS);
+    let limit = query.limit.unwrap_or(PAGE).clamp(1, MAX_ROWS);
     // A requested message is in the middle of the page.
     let around = query.message.map(|message| message.saturating_add(limit as u64 / 2));
     let before = MessageNumber(query.before.or(around).unwrap_or(u64::MAX));
@@ -172,7 +172,7 @@ async fn message_page(
 pub(super) async fn messages(
     SessionPath { app, id, session }: SessionPath,
     Query(query): Query<MessagesQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     let page = message_page(&app, &session, &query).await?;
     let json = || {
@@ -192,7 +192,7 @@ pub(super) async fn message_text(
     SessionPath { app, id, session }: SessionPath,
     Path(MessageName { number }): Path<MessageName>,
     Query(query): Query<TextQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     let message = app.store.message(id, MessageNumber(number)).await?;
     let text = message.message.text(stored::text_policy(&session));
@@ -208,7 +208,7 @@ pub(super) async fn message_text(
 pub(super) async fn stream(
     SessionPath { app, id, .. }: SessionPath,
     Query(query): Query<StreamQuery>,
-    form: Form,
+    form: ResponseForm,
     headers: HeaderMap,
 ) -> Response {
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());
@@ -220,7 +220,7 @@ pub(super) async fn stream(
 
 pub(super) async fn changes(
     SessionPath { app, id, .. }: SessionPath,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     let changes = app.host.changes(id).await.map_err(ApiError::host)?;
     let json = || json!({"session": id, "turns": changes.turns, "workspaces": changes.workspaces});
@@ -246,7 +246,7 @@ pub(super) async fn export(
 pub(super) async fn explain(
     State(app): Shared,
     Query(query): Query<ExplainQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     if app.scope != Scope::All {
         return Err(ApiError::forbidden("this page shows one conversation"));

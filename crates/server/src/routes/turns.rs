@@ -13,8 +13,8 @@ use super::extract::{AttemptPath, SessionPath, TurnPath, read_sent, read_turn};
 use super::{fragment, reply};
 use crate::difference::Difference;
 use crate::error::{ApiError, ApiResult};
-use crate::query::{BytesQuery, DiffQuery, Form, TurnQuery, TurnsQuery};
-use crate::stored::{MOST_ROWS, PAGE};
+use crate::query::{BytesQuery, DiffQuery, ResponseForm, TurnQuery, TurnsQuery};
+use crate::stored::{MAX_ROWS, PAGE};
 use crate::views::inspector::{self, InspectorData};
 use crate::views::text::{SHOWN, exact, slice};
 use crate::views::{self, events};
@@ -25,9 +25,9 @@ const NEAR: u64 = 40;
 pub(super) async fn list(
     SessionPath { app, id, session }: SessionPath,
     Query(query): Query<TurnsQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
-    let limit = query.limit.unwrap_or(PAGE).clamp(1, MOST_ROWS);
+    let limit = query.limit.unwrap_or(PAGE).clamp(1, MAX_ROWS);
     let turns = app.store.turns_after(id, TurnId(query.after), limit).await?;
     let last = turns.last().map(|turn| turn.id);
     let next = last.filter(|last| *last < session.state.last_turn);
@@ -38,10 +38,10 @@ pub(super) async fn list(
 pub(super) async fn turn(
     AttemptPath { app, id, sent }: AttemptPath,
     Query(query): Query<TurnQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
-    if form == Form::Json {
-        return Ok(reply(Form::Json, || sent.json().unwrap_or_default(), || html! {}));
+    if form == ResponseForm::Json {
+        return Ok(reply(ResponseForm::Json, || sent.json().unwrap_or_default(), || html! {}));
     }
     let requests = requests_of(&app.store, id, &sent.turn, Some(sent.attempt.number)).await?;
     let after = TurnId(sent.turn.id.0.saturating_sub(NEAR / 2));
@@ -75,7 +75,7 @@ pub(super) fn file(text: String, name: &'static str) -> Response {
 pub(super) async fn ledger(
     AttemptPath { sent, .. }: AttemptPath,
     Query(query): Query<TurnQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> Response {
     let json = || serde_json::from_str(&sent.ledger_json).unwrap_or_default();
     reply(form, json, || views::ledger::view(&sent.ledger, query.by))
@@ -84,7 +84,7 @@ pub(super) async fn ledger(
 pub(super) async fn bytes(
     AttemptPath { id, sent, .. }: AttemptPath,
     Query(query): Query<BytesQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> Response {
     let text = match query.target.as_str() {
         "system" => sent.system.unwrap_or_default(),
@@ -95,7 +95,7 @@ pub(super) async fn bytes(
 }
 
 /// Returns a range of a text, with a button for the next one.
-pub(super) fn range(query: &BytesQuery, text: &str, path: &str, form: Form) -> Response {
+pub(super) fn range(query: &BytesQuery, text: &str, path: &str, form: ResponseForm) -> Response {
     let BytesQuery { attempt, target, from, whitespace, .. } = query;
     let to = query.to.unwrap_or(text.len()).min(text.len());
     let part = slice(text, *from, to.min(from.saturating_add(8 * SHOWN)));
@@ -114,17 +114,17 @@ pub(super) fn range(query: &BytesQuery, text: &str, path: &str, form: Form) -> R
 
 pub(super) async fn steps(
     AttemptPath { app, id, sent }: AttemptPath,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     let so_far = sent.read_progress(&app.store, id).await?;
-    if form == Form::Json {
+    if form == ResponseForm::Json {
         let events: Vec<Value> = so_far
             .events
             .lines()
             .map(|line| serde_json::from_str(line).unwrap_or_default())
             .collect();
         let json = || json!({"events": events, "partial": so_far.reply});
-        return Ok(reply(Form::Json, json, || html! {}));
+        return Ok(reply(ResponseForm::Json, json, || html! {}));
     }
     let requests = requests_of(&app.store, id, &sent.turn, Some(sent.attempt.number)).await?;
     Ok(fragment(&events::steps(&sent.attempt, &requests, &so_far)))
@@ -132,7 +132,7 @@ pub(super) async fn steps(
 
 pub(super) async fn changes(
     TurnPath { app, id, turn }: TurnPath,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     let mut changes = app.host.changes(id).await.map_err(ApiError::host)?.turns;
     changes.retain(|change| change.turn == turn.id.0);
@@ -149,7 +149,7 @@ pub(super) async fn diff(
     AttemptPath { app, id, sent: turn }: AttemptPath,
     Path(OtherTurn { other }): Path<OtherTurn>,
     Query(query): Query<DiffQuery>,
-    form: Form,
+    form: ResponseForm,
 ) -> ApiResult<Response> {
     let other = read_turn(&app, id, &other).await?;
     let other = read_sent(&app, id, other, query.other).await?;

@@ -10,7 +10,7 @@ use super::{number, percent};
 use crate::query::Grouping;
 
 /// The maximum number of parts of a picture; the smallest are drawn as one.
-const MOST_PARTS: usize = 400;
+const MAX_PARTS: usize = 400;
 /// The width of a picture, in its own units.
 const WIDTH: f64 = 640.0;
 /// The height of the treemap.
@@ -56,10 +56,10 @@ pub fn parts(ledger: &Ledger<'_>, by: Grouping) -> Vec<Part> {
             bytes: entry.kept_bytes(),
         })
         .collect();
-    if parts.len() > MOST_PARTS {
+    if parts.len() > MAX_PARTS {
         let mut sizes: Vec<u64> = parts.iter().map(|part| part.bytes).collect();
         sizes.sort_unstable_by(|a, b| b.cmp(a));
-        let least = sizes[MOST_PARTS - 1];
+        let least = sizes[MAX_PARTS - 1];
         let (kept, small): (Vec<Part>, Vec<Part>) =
             parts.into_iter().partition(|part| part.bytes > least);
         let label = format!("{} small parts", number(small.len() as u64));
@@ -339,7 +339,7 @@ mod tests {
         let json = format!("{{\"maxBytes\":null,\"entries\":[{}]}}", entries.join(","));
         let ledger: Ledger<'static> = serde_json::from_str(&json).unwrap();
         let parts = parts(&ledger, Grouping::Section);
-        assert!(parts.len() <= MOST_PARTS);
+        assert!(parts.len() <= MAX_PARTS);
         assert_eq!(parts.iter().map(|part| part.bytes).sum::<u64>(), ledger.used_bytes());
     }
 }

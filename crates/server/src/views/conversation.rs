@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::text::{SHOWN, beginning, exact, line};
 use super::{action, confirmed, dollars, download, moment, number, short};
-use crate::feed::Step;
+use crate::feed::ToolStep;
 use crate::stored::{MessagePage, MessageRow, Question, SessionStatus, total_cost};
 
 /// Renders a conversation as a view of the page. Costs that are not known yet are loaded by the page.
@@ -166,7 +166,7 @@ pub fn more(path: &str, from: usize, rest: usize) -> Markup {
 }
 
 /// Renders the steps of a running turn.
-pub(crate) fn steps(steps: &[Step]) -> Markup {
+pub(crate) fn steps(steps: &[ToolStep]) -> Markup {
     html! { @for step in steps { (tool(&step.name, &step.input, step.output.as_ref().map(|(ok, text)| (*ok, &**text)))) } }
 }
 

@@ -13,7 +13,7 @@ use crate::difference::{Difference, FirstDifference};
 /// The lines around a change that are shown.
 const AROUND: usize = 3;
 /// The maximum number of lines of a diff that are shown; the JSON form has all.
-const MOST_LINES: usize = 4_000;
+const MAX_LINES: usize = 4_000;
 
 /// Renders the difference between the texts of two attempts.
 pub fn prompts(id: SessionId, earlier: &SentTurn, later: &SentTurn, found: &Difference) -> Markup {
@@ -129,7 +129,7 @@ fn side_by_side(text: &TextDiff) -> Markup {
         div.scroll tabindex="0" role="region" aria-label="The lines side by side" { table.diff {
             thead { tr { th scope="col" { "Earlier" } th scope="col" { "Later" } } }
             tbody {
-                @for run in rows[..rows.len().min(MOST_LINES)].chunk_by(|a, b| a.1 == b.1) {
+                @for run in rows[..rows.len().min(MAX_LINES)].chunk_by(|a, b| a.1 == b.1) {
                     @match run {
                         [(_, false), ..] => (gap(run.len() as u64)),
                         _ => @for ((before, after), _) in run { tr { (cell(*before, LineChange::Removed)) (cell(*after, LineChange::Added)) } },
@@ -137,7 +137,7 @@ fn side_by_side(text: &TextDiff) -> Markup {
                 }
             }
         } }
-        @if rows.len() > MOST_LINES { p.faint { "The first " (number(MOST_LINES as u64)) " lines; the JSON form has all." } }
+        @if rows.len() > MAX_LINES { p.faint { "The first " (number(MAX_LINES as u64)) " lines; the JSON form has all." } }
     }
 }
 

@@ -14,7 +14,7 @@ use super::{number, seconds};
 use crate::stored::{elapsed, excerpt};
 
 /// The maximum number of events that are listed.
-const MOST_EVENTS: usize = 2_000;
+const MAX_EVENTS: usize = 2_000;
 /// The maximum number of bytes of an unfinished reply that are shown.
 const REPLY_SHOWN: usize = 16 << 10;
 /// The start and the width of the time line's rows, in units of the picture.
@@ -30,12 +30,12 @@ pub fn steps(
     so_far: &AttemptProgress,
 ) -> Markup {
     let events: Vec<StoredEvent> =
-        so_far.events.lines().take(MOST_EVENTS).map(StoredEvent::parse).collect();
-    let is_cut = so_far.events.lines().nth(MOST_EVENTS).is_some();
+        so_far.events.lines().take(MAX_EVENTS).map(StoredEvent::parse).collect();
+    let is_cut = so_far.events.lines().nth(MAX_EVENTS).is_some();
     html! {
         (time_line(attempt, requests, &events))
         ol.events { @for event in &events { (event.render(attempt.began_at)) } }
-        @if is_cut { p.faint { "The first " (number(MOST_EVENTS as u64)) " events; the JSON form has all." } }
+        @if is_cut { p.faint { "The first " (number(MAX_EVENTS as u64)) " events; the JSON form has all." } }
         @if events.is_empty() { p.faint { "No events are stored." } }
         @if !so_far.reply.is_empty() { h3 { "The unfinished reply" } pre.text { (exact(beginning(&so_far.reply, REPLY_SHOWN).0, false)) } }
     }

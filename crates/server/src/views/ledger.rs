@@ -11,7 +11,7 @@ use crate::query::Grouping;
 /// The maximum number of bytes of one part that are shown at once.
 pub const PART_SHOWN: usize = 16 << 10;
 /// The maximum number of entries of a ledger that are listed; the JSON form has all.
-const MOST_ENTRIES: usize = 1_000;
+const MAX_ENTRIES: usize = 1_000;
 
 /// Renders a ledger whose text is shown on the same page: its entries link to their parts.
 pub fn view(ledger: &Ledger<'_>, by: Grouping) -> Markup {
@@ -23,13 +23,13 @@ pub fn table(ledger: &Ledger<'_>, by: Grouping, parts_id: Option<&str>) -> Marku
     let link = |index: usize| parts_id.map(|id| format!("#{id}-{index}"));
     let parts = chart::parts(ledger, by);
     let used = ledger.used_bytes();
-    let entries: Vec<Entry<'_>> = ledger.entries().take(MOST_ENTRIES + 1).collect();
+    let entries: Vec<Entry<'_>> = ledger.entries().take(MAX_ENTRIES + 1).collect();
     html! {
         div.beside {
             (chart::pictures(&parts, "The ledger"))
             div.scroll tabindex="0" role="region" aria-label="The ledger as a table" { table.ledger {
                 thead { tr { th scope="col" { "Section" } th scope="col" { "Source" } th.figure scope="col" { "Bytes" } th.figure scope="col" { "Share" } th scope="col" { "Rule" } } }
-                tbody { @for (index, entry) in entries.iter().take(MOST_ENTRIES).enumerate() {
+                tbody { @for (index, entry) in entries.iter().take(MAX_ENTRIES).enumerate() {
                     tr data-row=(index) {
                         td { a href=[link(index)] { (entry.section) } }
                         td { (line(&source(&entry.source))) }
@@ -41,7 +41,7 @@ pub fn table(ledger: &Ledger<'_>, by: Grouping, parts_id: Option<&str>) -> Marku
                 tfoot { tr { th scope="row" colspan="2" { "Sent" } td.figure.used-bytes { (number(used)) } td.figure { "100.0 %" } td {} } }
             } }
         }
-        @if entries.len() > MOST_ENTRIES { p.faint { "The first " (number(MOST_ENTRIES as u64)) " entries; the JSON form has all." } }
+        @if entries.len() > MAX_ENTRIES { p.faint { "The first " (number(MAX_ENTRIES as u64)) " entries; the JSON form has all." } }
         (left_out(&entries, link))
     }
 }
@@ -82,7 +82,7 @@ pub fn sourced(
     let mut end = 0;
     let entries: Vec<(usize, Entry<'_>)> = ledger
         .entries()
-        .take(MOST_ENTRIES)
+        .take(MAX_ENTRIES)
         .enumerate()
         .filter(|(_, entry)| entry.target == target)
         .collect();

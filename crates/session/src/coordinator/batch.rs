@@ -10,8 +10,7 @@ use convoke_agent::turn::Canceller;
 use convoke_agent::turn_input::{Lease, ThreadWriter};
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{TurnResult, Verdict};
-use convoke_core::ledger::estimate_tokens;
-use convoke_core::{Diagnostic, NewMessage};
+use convoke_core::{Diagnostic, MessageId, NewMessage};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -29,7 +28,7 @@ use crate::id::{AttemptRef, MemberName, Millis, ThreadId, TurnId};
 use crate::progress::{EventLog, Progress};
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
-use crate::store::{SessionHold, Store, StoreError};
+use crate::store::{Commit, SessionHold, Store, StoreError};
 use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// The maximum number of queued reports. Beyond it, turns wait for the coordinator.
@@ -177,21 +176,10 @@ impl<S: Store> Coordinator<S> {
         for ready in prepared {
             let PreparedTurn { turn, attempt, member_agent, output, context, .. } = ready;
             let (recorded, diagnostics) = (ready.recorded, ready.diagnostics);
-            let bytes = attempt.prompt.bytes + attempt.system.map_or(0, |system| system.bytes);
             let at = attempt.began_at;
-            let started = SessionEventKind::TurnStarted {
-                turn: turn.id,
-                member: turn.member.clone(),
-                answers: turn.answers,
-                attempt: attempt.number,
-                prompt: attempt.prompt,
-                system: attempt.system,
-                tokens_estimate: estimate_tokens(bytes),
-                context,
-            };
-            let (member, number) = (&turn.member, attempt.number);
+            let (member, number, bytes) = (&turn.member, attempt.number, attempt.assembled_bytes());
             tracing::info!("turn {} of {member}, attempt {number}: {bytes} bytes", turn.id);
-            self.emit(at, started);
+            self.emit(at, SessionEventKind::turn_started(&turn, &attempt, context));
             for diagnostic in output.diagnostics.into_iter().chain(diagnostics) {
                 self.emit(at, SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic });
             }
@@ -413,7 +401,7 @@ impl<S: Store> Coordinator<S> {
         events: &str,
         thread_append: Option<ThreadAppend>,
     ) -> Result<(Millis, SessionEventKind, StoredEnd), CoordinatorError> {
-        let RunningTurn { mut turn, mut attempt, .. } = running.clone();
+        let RunningTurn { mut turn, attempt, .. } = running.clone();
         let team = self.team_agents.team();
         let routed = route(team, &turn.member, &result.reply);
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
@@ -430,11 +418,7 @@ impl<S: Store> Coordinator<S> {
         commit.state = next.state();
         commit.threads.extend(thread_append);
         let result = AttemptResult::new(at, result.clone(), events, &mut commit.contents);
-        let ended =
-            SessionEventKind::turn_ended(&turn, attempt.began_at, Some(reply), result.clone());
-        attempt.ended = Some(result);
-        commit.turns.push(turn.clone());
-        commit.attempts.push(attempt);
+        let ended = add_end(&mut commit, &turn, attempt, Some(reply), result);
         self.commit_message(next, commit, &routed, effects).await?;
         let repeated = self.guard.count_message(&turn.member, &routed.text);
         let person = self.asker();
@@ -452,7 +436,7 @@ impl<S: Store> Coordinator<S> {
         events: &str,
         thread_append: Option<ThreadAppend>,
     ) -> Result<(Millis, SessionEventKind, StoredEnd), CoordinatorError> {
-        let RunningTurn { mut turn, mut attempt, .. } = running.clone();
+        let RunningTurn { mut turn, attempt, .. } = running.clone();
         let mut commit = self.commit_of(&self.conversation);
         let at = commit.at;
         commit.threads.extend(thread_append);
@@ -464,14 +448,26 @@ impl<S: Store> Coordinator<S> {
         };
         turn.problem = Some(outcome.to_string());
         turn.ended_at = Some(at);
-        let ended = SessionEventKind::turn_ended(&turn, attempt.began_at, None, result.clone());
-        attempt.ended = Some(result);
-        commit.turns.push(turn.clone());
-        commit.attempts.push(attempt);
+        let ended = add_end(&mut commit, &turn, attempt, None, result);
         self.commit(commit).await?;
         let Turn { id: turn, member, asker, .. } = turn;
         Ok((at, ended, StoredEnd::Failed(FailedTurn { turn, member, asker, outcome })))
     }
+}
+
+/// Adds the end of a turn to a commit, and returns its event.
+fn add_end(
+    commit: &mut Commit,
+    turn: &Turn,
+    mut attempt: Attempt,
+    reply: Option<MessageId>,
+    result: AttemptResult,
+) -> SessionEventKind {
+    let ended = SessionEventKind::turn_ended(turn, attempt.began_at, reply, result.clone());
+    attempt.ended = Some(result);
+    commit.turns.push(turn.clone());
+    commit.attempts.push(attempt);
+    ended
 }
 
 /// Returns the name of a turn in its member's thread. A session forked at an earlier message reuses turn ids,

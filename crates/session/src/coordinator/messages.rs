@@ -13,7 +13,7 @@ use crate::diagnostics;
 use crate::event::{SessionEventKind, ShownMessage, StopReason};
 use crate::id::{MemberName, MessageNumber, Millis, SessionId};
 use crate::routing::conversation::{Conversation, MessageEffects};
-use crate::routing::{Call, Routed, route};
+use crate::routing::{CalledMember, Routed, route};
 use crate::shared::{InboxNumber, SEND_KEY};
 use crate::store::{Commit, Store, StoreError};
 use crate::turn::{Turn, TurnState};
@@ -284,7 +284,9 @@ fn call_instead(routed: &mut Routed, to: &[String], team: &Team) {
         match team.resolve(name) {
             Some(member) if routed.calls.iter().any(|call| call.member == *member) => {}
             Some(member) => {
-                routed.calls.push(Call { member: member.clone(), intent: Intent::default() });
+                routed
+                    .calls
+                    .push(CalledMember { member: member.clone(), intent: Intent::default() });
             }
             None => {
                 let message = format!("no member has the name `{name}`; {}", team.hint(name));

@@ -105,7 +105,7 @@ pub struct Coordinator<S: Store> {
     sharing: Option<SharedSession>,
 }
 
-/// What a person asks of a conversation: to run its turns, and what comes before that.
+/// A person's request to a conversation: an optional action, after which its turns run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionRequest {
     /// Store and route a message.
@@ -180,13 +180,9 @@ impl<S: Store> Coordinator<S> {
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let id = session.id;
-        if store.shared().is_some() {
-            store.create(session).await?;
-            return Self::reopen(store, id, None, team_agents, observer).await;
-        }
-        let hold = store.hold(id, Holder::this_process(team_agents.now())).await?;
+        let hold = hold_at_once(&store, id, &team_agents).await?;
         store.create(session).await?;
-        Self::reopen(store, id, Some(hold), team_agents, observer).await
+        Self::reopen(store, id, hold, team_agents, observer).await
     }
 
     /// Opens a session and requeues turns interrupted by a crash. In a shared store, both happen only when this
@@ -197,11 +193,8 @@ impl<S: Store> Coordinator<S> {
         team_agents: TeamAgents,
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
-        if store.shared().is_some() {
-            return Self::reopen(store, session, None, team_agents, observer).await;
-        }
-        let hold = store.hold(session, Holder::this_process(team_agents.now())).await?;
-        Self::reopen(store, session, Some(hold), team_agents, observer).await
+        let hold = hold_at_once(&store, session, &team_agents).await?;
+        Self::reopen(store, session, hold, team_agents, observer).await
     }
 
     /// Releases the session, and returns when others can hold it.
@@ -523,6 +516,18 @@ impl<S: Store> Coordinator<S> {
 
     fn emit(&mut self, at: Millis, kind: SessionEventKind) {
         self.observer.observe(SessionEvent { kind, session: self.session, at });
+    }
+}
+
+/// Locks a session for as long as it is open; not in a shared store.
+async fn hold_at_once<S: Store>(
+    store: &S,
+    session: SessionId,
+    team_agents: &TeamAgents,
+) -> Result<Option<S::Hold>, StoreError> {
+    match store.shared() {
+        Some(_) => Ok(None),
+        None => store.hold(session, Holder::this_process(team_agents.now())).await.map(Some),
     }
 }
 

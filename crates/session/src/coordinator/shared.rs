@@ -144,7 +144,7 @@ impl<S: Store> Coordinator<S> {
         error: StoreError,
     ) -> Result<(), CoordinatorError> {
         if since.is_none() {
-            let message = format!("the store cannot be reached, asking again: {error}");
+            let message = format!("the store cannot be reached, retrying: {error}");
             let diagnostic = Diagnostic::new(diagnostics::STORE_UNREACHABLE, message);
             let at = self.team_agents.now();
             self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });

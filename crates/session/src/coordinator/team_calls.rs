@@ -32,7 +32,7 @@ use crate::team_tools::TeamRequest;
 use crate::turn::{Turn, TurnState};
 
 /// The maximum number of turns that wait for each other's answers.
-pub const MOST_DEPTH: usize = 3;
+pub const MAX_DEPTH: usize = 3;
 /// The number of messages that are read at once.
 pub(super) const PAGE: usize = 256;
 /// The maximum number of queued calls. Beyond it, callers wait.
@@ -293,9 +293,9 @@ impl<S: Store> Coordinator<S> {
                 format!("{asked} waits for your answer and cannot be asked; answer first")
             });
         }
-        if batch.calls.depth(turn.id) >= MOST_DEPTH {
+        if batch.calls.depth(turn.id) >= MAX_DEPTH {
             return Err(format!(
-                "{MOST_DEPTH} turns wait for each other already; answer without asking"
+                "{MAX_DEPTH} turns wait for each other already; answer without asking"
             ));
         }
         if self.guard.turns_left(team.limits.turns) == 0 {

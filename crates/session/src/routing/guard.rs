@@ -6,7 +6,7 @@ use crate::content::ContentHash;
 use crate::id::MemberName;
 
 /// The number of equal messages of one member at which a conversation stops.
-pub const MOST_REPEATS: u32 = 3;
+pub const MAX_REPEATS: u32 = 3;
 
 /// Counts turns and repetitions since a person last decided: by a message, or by continuing a stopped
 /// conversation.
@@ -53,7 +53,7 @@ impl Guard {
             self.messages.push(RepeatedMessage { member: member.clone(), text, times: 1 });
             1
         };
-        (times >= MOST_REPEATS).then_some(times)
+        (times >= MAX_REPEATS).then_some(times)
     }
 }
 

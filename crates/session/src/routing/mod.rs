@@ -25,7 +25,7 @@ pub struct Routed {
     /// The queued turns to drop before new ones are queued.
     pub drop: DropTurns,
     /// The members to call, in the order of the text, each once.
-    pub calls: Vec<Call>,
+    pub calls: Vec<CalledMember>,
     /// Whether the text has a `[NEXT: …]` with a name, known or not.
     pub has_recipients: bool,
     /// The team task that the message sets, cut to its limit.
@@ -55,7 +55,7 @@ impl DropTurns {
 
 /// A member to call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct CalledMember {
     /// The member.
     pub member: MemberName,
     /// The priority.
@@ -74,7 +74,7 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
     let mut names = NameResolver::new(team);
     let drop = dropped(&mut names, &drop);
     let has_recipients = !next.is_empty();
-    let mut calls: Vec<Call> = Vec::new();
+    let mut calls: Vec<CalledMember> = Vec::new();
     let mut positions: HashMap<MemberName, usize> = HashMap::new();
     let mut seen: HashMap<NameKey, Intent> = HashMap::new();
     for Route { name, intent } in next {
@@ -88,7 +88,7 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
                 calls[at].intent = calls[at].intent.min(intent);
             } else {
                 positions.insert(member.clone(), calls.len());
-                calls.push(Call { member, intent });
+                calls.push(CalledMember { member, intent });
             }
         }
         seen.insert(key, intent);
@@ -146,7 +146,7 @@ fn called(names: &mut NameResolver<'_>, speaker: &MemberName, name: &str) -> Vec
 }
 
 /// The maximum number of unknown names in a message that are reported one by one.
-const MOST_UNRESOLVED: usize = 20;
+const MAX_UNRESOLVED: usize = 20;
 
 /// Resolves the names in a message, and collects unknown ones.
 struct NameResolver<'t> {
@@ -165,7 +165,7 @@ impl<'t> NameResolver<'t> {
     fn resolve(&mut self, name: &str, marker: &'static str) -> Option<&'t MemberName> {
         let member = self.members.get(&NameKey::new(name)).copied();
         if member.is_none() {
-            if self.unresolved.len() < MOST_UNRESOLVED {
+            if self.unresolved.len() < MAX_UNRESOLVED {
                 self.unresolved.push((name.to_owned(), marker));
             } else {
                 self.others += 1;
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_has_is_reported_with_those_that_there_are() {
+    fn an_unknown_name_is_reported_with_the_existing_ones() {
         let routed = routed("kailai", "[NEXT: sara, max] [DROP: bob]");
         assert_eq!(routed.calls.len(), 1);
         let messages: Vec<_> = routed.diagnostics.iter().map(|d| d.message.as_str()).collect();
@@ -298,7 +298,7 @@ mod tests {
         let text = format!("[NEXT: {}, m7, {}, m7]", names.join(", "), names.join(", "));
         let routed = route(&team, &"m0".into(), &text);
         assert_eq!(routed.calls.len(), 1);
-        assert_eq!(routed.diagnostics.len(), MOST_UNRESOLVED + 1);
+        assert_eq!(routed.diagnostics.len(), MAX_UNRESOLVED + 1);
         let last = routed.diagnostics.last().unwrap();
         assert_eq!(last.message, "no member has any of 980 more names of the message");
         let bytes: usize = routed.diagnostics.iter().map(|it| it.message.len()).sum();

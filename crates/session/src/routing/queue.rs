@@ -11,7 +11,7 @@ use crate::id::{MessageNumber, TurnId};
 use crate::turn::Turn;
 
 /// The maximum number of consecutive turns of one topic while others are queued.
-pub const MOST_IN_A_ROW: u32 = 5;
+pub const MAX_IN_A_ROW: u32 = 5;
 
 /// The queued turns and the state that decides their order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -114,7 +114,7 @@ impl Queue {
         if let Some(at) = find(&|turn| turn.intent == Intent::P1) {
             return Some((at, 0));
         }
-        if self.in_a_row < MOST_IN_A_ROW
+        if self.in_a_row < MAX_IN_A_ROW
             && let Some(last) = self.last_finished
         {
             for intent in [Intent::P2, Intent::P3] {

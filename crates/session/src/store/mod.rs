@@ -14,7 +14,7 @@
 //! | [`ThreadStore::add_request`], [`ThreadStore::set_outcome`] | a request before it is sent, and its outcome |
 //! | [`ThreadStore::append_lines`], [`Store::remove_lone_thread`] | a thread of no session |
 //!
-//! What processes on several machines share beside that, [`PostgresStore`] writes: inboxes, offers, signals, nodes.
+//! [`PostgresStore`] also writes what processes on several machines share: inboxes, offers, signals, nodes.
 
 mod any;
 mod excerpt;
@@ -308,12 +308,12 @@ pub struct Window {
     /// The maximum number of messages.
     pub limit: usize,
     /// The reader.
-    pub reader: Reader,
+    pub reader: ContextReader,
 }
 
 /// The reader of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reader {
+pub enum ContextReader {
     /// A reader that sees everything.
     Everything,
     /// A member, by all its names: it sees messages that it wrote, or that were sent to it or to everyone.

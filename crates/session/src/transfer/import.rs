@@ -51,7 +51,7 @@ pub struct ImportedSession {
 
 /// An archive or a snapshot to import.
 pub struct ArchiveSource<R> {
-    lines: Lines<R>,
+    lines: BoundedLines<R>,
     kind: ArchiveKind,
 }
 
@@ -64,7 +64,7 @@ impl<R: BufRead + Send> ArchiveSource<R> {
     /// Opens a file that [`super::export`] or [`super::export_snapshot`] wrote. Only the first line of an
     /// archive is read.
     pub fn open(reader: R, limits: ImportLimits) -> Result<Self, TransferError> {
-        let mut lines = Lines { reader, limits, number: 0, bytes: 0, buffer: Vec::new() };
+        let mut lines = BoundedLines { reader, limits, number: 0, bytes: 0, buffer: Vec::new() };
         let mut text = lines.next()?.map(|(_, line)| line.to_owned()).unwrap_or_default();
         if !is_header(&text) {
             // A snapshot is one value.
@@ -173,7 +173,7 @@ fn read_header(line: &str) -> Result<Header, ArchiveProblem> {
 }
 
 /// The lines of a file, within limits.
-struct Lines<R> {
+struct BoundedLines<R> {
     reader: R,
     limits: ImportLimits,
     /// The number of the line that was read last, from 1.
@@ -183,7 +183,7 @@ struct Lines<R> {
     buffer: Vec<u8>,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> BoundedLines<R> {
     /// Returns the next line and its number.
     fn next(&mut self) -> Result<Option<(usize, &str)>, TransferError> {
         self.buffer.clear();

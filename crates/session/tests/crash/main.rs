@@ -28,7 +28,7 @@ struct ChildRun {
     acknowledged: Vec<String>,
 }
 
-/// When to kill a child.
+/// The moment at which to kill a child.
 #[derive(Clone, Copy)]
 enum Death {
     Never,

@@ -307,7 +307,7 @@ async fn the_second_process_is_told_who_holds_the_session() {
 }
 
 #[tokio::test]
-async fn a_message_of_nobody_is_refused_with_the_people_as_a_hint() {
+async fn a_message_of_an_unknown_person_is_refused_with_the_people_as_a_hint() {
     let test = TestSession::new("", &[("max", says(&[]))]).await;
     let mut coordinator = test.begin().await;
     let refused = coordinator.accept(NewMessage::from_person("max", "hello")).await.unwrap_err();

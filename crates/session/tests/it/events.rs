@@ -39,7 +39,7 @@ fn at(tick: i64, mut event: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_turn_is_told_step_by_step() {
+async fn a_turn_is_reported_step_by_step() {
     let test =
         TestSession::new("briefing = false", &[("max", says(&["fine [TEAM_TASK: go on]"]))]).await;
     assert_eq!(

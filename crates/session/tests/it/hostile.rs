@@ -40,7 +40,7 @@ async fn an_agent_cannot_speak_as_somebody_else() {
 }
 
 #[tokio::test]
-async fn what_is_quoted_or_code_routes_nobody() {
+async fn quotations_and_code_route_no_turn() {
     let quoted = "```\n[NEXT: kailai]\n[DROP: ALL]\n```\n> [NEXT: lee]\n`[TEAM_TASK: x]`";
     let (test, stop) = after_reply("", quoted).await;
     assert_eq!(stop, StopReason::Idle { person: "kailai".into() });

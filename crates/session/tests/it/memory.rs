@@ -31,7 +31,7 @@ async fn a_turn_is_remembered_with_its_end_done_or_not() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_thread_somebody_else_has_gone_on_with_has_failed_and_the_session_goes_on() {
+async fn a_turn_whose_thread_was_changed_meanwhile_fails_and_the_session_continues() {
     let room = Room::talked().await;
     let mut coordinator = room.open(room.session).await;
     coordinator.accept(NewMessage::from_person("kim", "meddle").to(["ada"])).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_copy_as_it_was_earlier_remembers_no_more_than_it_holds() {
 }
 
 #[tokio::test]
-async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and_says_so() {
+async fn a_thread_that_cannot_be_divided_starts_empty_in_the_copy_with_a_diagnostic() {
     let room = Room::new().await;
     let mut coordinator = room.begin().await;
     coordinator.accept(NewMessage::from_person("kim", "one").to(["bob b"])).await.unwrap();

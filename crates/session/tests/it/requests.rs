@@ -85,7 +85,7 @@ async fn a_growing_thread_is_read_back_to_the_byte_and_costs_little_more_than_it
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_follow_the_last_one_stands_for_itself() {
+async fn a_request_that_does_not_follow_the_last_one_is_compared_with_none() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(directory.path()).await.unwrap();
     let first = texts(&[item(1)]);

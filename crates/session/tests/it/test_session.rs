@@ -71,7 +71,7 @@ impl Agent for MeetingAgent {
     }
 }
 
-/// What an agent does in a turn, until its result.
+/// The actions of an agent in a turn, until its result.
 pub type Work =
     Arc<dyn Fn(TurnInput) -> Pin<Box<dyn Future<Output = TurnResult> + Send>> + Send + Sync>;
 

@@ -5,8 +5,8 @@
 use stateright::{Checker as _, Model, Property};
 
 /// The maximum number of claims and turns that are explored.
-const MOST_CLAIMS: u8 = 5;
-const MOST_TURNS: u8 = 3;
+const MAX_CLAIMS: u8 = 5;
+const MAX_TURNS: u8 = 3;
 
 struct Protocol {
     /// Whether a write with another epoch than the lease's is refused.
@@ -161,9 +161,7 @@ impl Model for Protocol {
             Property::always("a node whose lease is over writes nothing", |_, world: &World| {
                 world.late_writes == 0
             }),
-            Property::sometimes("every turn is done", |_, world: &World| {
-                world.head() == MOST_TURNS
-            }),
+            Property::sometimes("every turn is done", |_, world: &World| world.head() == MAX_TURNS),
             Property::sometimes(
                 "a turn is done after its first node was stopped",
                 |_, world: &World| {
@@ -176,8 +174,8 @@ impl Model for Protocol {
     }
 
     fn within_boundary(&self, world: &World) -> bool {
-        world.epoch <= MOST_CLAIMS
-            && world.head() <= MOST_TURNS
+        world.epoch <= MAX_CLAIMS
+            && world.head() <= MAX_TURNS
             && world.stale_writes + world.late_writes <= 1
     }
 }

@@ -240,7 +240,7 @@ async fn a_claim_waits_for_no_writer_and_takes_the_next_session() {
     }
 }
 
-/// What is committed between the first look and the beginning of listening would be seen two seconds later.
+/// A commit between the first read and the start of listening would be seen two seconds later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_listens_before_it_looks() {
     type Looks = fn(Coordinator<PostgresStore>) -> tokio::task::JoinHandle<()>;

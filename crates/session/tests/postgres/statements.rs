@@ -11,7 +11,7 @@ use super::sharing::{holder, offers, says, session};
 const TURNS: i64 = 8;
 /// The maximum number of statements of a turn that answers a new message, from the claim to the release.
 /// docs/scale.md names it.
-const MOST: i64 = 48;
+const MAX_STATEMENTS: i64 = 48;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_takes_few_statements() {
@@ -44,7 +44,7 @@ async fn a_turn_takes_few_statements() {
     .await
     .unwrap();
     let total: i64 = counted.iter().map(|(_, calls)| calls).sum();
-    assert!(total <= MOST * TURNS, "{total} statements of {TURNS} turns: {counted:#?}");
+    assert!(total <= MAX_STATEMENTS * TURNS, "{total} statements of {TURNS} turns: {counted:#?}");
     let claims = counted.iter().filter(|(query, _)| query.starts_with("WITH next"));
     assert_eq!(claims.map(|(_, calls)| calls).sum::<i64>(), TURNS, "a claim is one statement");
 }

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        what_is_not_utf8_is_replaced_and_said().await;
+        what_is_not_utf8_is_replaced_and_reported().await;
         println!("ok: what is not UTF-8 is replaced and said");
         a_reply_without_a_line_break_is_whole().await;
         println!("ok: a reply without a line break is whole");
@@ -91,7 +91,7 @@ fn nobody() -> Observer {
     Box::new(|_: SessionEvent| {})
 }
 
-async fn what_is_not_utf8_is_replaced_and_said() {
+async fn what_is_not_utf8_is_replaced_and_reported() {
     let directory = tempfile::tempdir().unwrap();
     let script = r"cat >/dev/null; printf 'a\377\376b\n'";
     let (store, id, stop) = talk(directory.path(), script, nobody()).await;

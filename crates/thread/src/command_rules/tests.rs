@@ -36,7 +36,7 @@ fn a_file_that_is_not_understood_is_named_with_its_line() {
         ("\nx = 1\n", "line 2: expected `prefix_rule`, found `x`"),
         ("prefix_rule(decision=\"allow\")", "line 1: a rule has no pattern"),
         ("prefix_rule(pattern=[\"a)", "line 1: unclosed string"),
-        (&format!("prefix_rule({}", "[".repeat(100_000)), "line 1: lists are nested too deep"),
+        (&format!("prefix_rule({}", "[".repeat(100_000)), "line 1: lists are nested too deeply"),
     ];
     for (text, reason) in cases {
         let (prefixes, messages) = approved(text);

@@ -18,7 +18,7 @@ use convoke_core::diagnostic::Diagnostic;
 use convoke_core::ledger::Source;
 use convoke_core::{Fragment, SourcedText};
 
-use crate::history::Section;
+use crate::history::{Section, UserMessages};
 use crate::model::ModelOverrides;
 use crate::pack::Shape;
 use crate::permissions::{ApprovalPolicy, SandboxMode, SandboxPolicy, WorkspaceWrite};
@@ -106,6 +106,8 @@ pub struct Config {
     pub child_agents_md: bool,
     /// Whether a server that supports compaction compacts threads itself.
     pub remote_compaction: bool,
+    /// How a user's messages are told from injected ones; no file of Codex sets it.
+    pub user_messages: UserMessages,
     /// The maximum size of the project documents.
     pub project_doc_max_bytes: u64,
     /// Names of project documents besides AGENTS.md.
@@ -210,6 +212,7 @@ impl Config {
             request_rule: setting.feature("request_rule").unwrap_or(true),
             child_agents_md: setting.feature("child_agents_md").unwrap_or(false),
             remote_compaction: setting.feature("remote_compaction").unwrap_or(true),
+            user_messages: UserMessages::AsCodex,
             project_doc_max_bytes: documents.max_bytes.unwrap_or(DEFAULT_MAX_BYTES),
             project_doc_fallback_names: documents.fallback_names.unwrap_or_default(),
             project_root_markers: documents.root_markers,

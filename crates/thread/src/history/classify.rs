@@ -1,4 +1,4 @@
-//! Which user-role messages a user wrote: by their origins, and where none was recorded by their text, as Codex does.
+//! Which user-role messages a user wrote: by their texts, as Codex decides, or by their origins.
 
 use std::ops::Range;
 
@@ -6,13 +6,28 @@ use super::{Entry, Origin, Section};
 use crate::item::{ContentItem, Message, ResponseItem};
 use crate::user_instructions::is_user_instructions;
 
+/// How compactions and roll-backs tell the messages of a user from injected ones, which have the same role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum UserMessages {
+    /// By the text, as Codex does: a message that begins like an injected one counts as injected.
+    #[default]
+    AsCodex,
+    /// By the recorded origin. Only messages without one are recognised by their text.
+    ByOrigin,
+}
+
 impl Entry {
     /// Returns the ranges of the user's text in a message that a compaction keeps, and the section that it is kept in.
-    pub(crate) fn kept_text(&self, summary_prefix: &str) -> Option<(Section, Vec<Range<usize>>)> {
+    pub(crate) fn kept_text(
+        &self,
+        summary_prefix: &str,
+        users: UserMessages,
+    ) -> Option<(Section, Vec<Range<usize>>)> {
         let message = user_message(&self.item)?;
         let ranges = text_ranges(&message.content);
-        let section = match self.user_section() {
-            Some(Section::User | Section::Kept) => Section::Kept,
+        let section = match self.user_section(users) {
+            Some(section) if is_of_user(section) => Section::Kept,
             Some(Section::TurnAborted) => Section::TurnAborted,
             Some(_) => return None,
             None if is_injected(message) => return None,
@@ -29,24 +44,35 @@ impl Entry {
     }
 
     /// Returns whether a turn begins with this item: a message of the user or a summary, and not a note.
-    pub fn is_turn_start(&self) -> bool {
+    pub(crate) fn is_turn_start(&self, users: UserMessages) -> bool {
         let aborted = |part: &ContentItem| is_aborted(part.text());
-        user_message(&self.item).is_some_and(|message| match self.user_section() {
-            Some(section) => {
-                matches!(section, Section::User | Section::Kept | Section::Summary)
-            }
+        user_message(&self.item).is_some_and(|message| match self.user_section(users) {
+            Some(section) => is_of_user(section) || section == Section::Summary,
             None => !is_injected(message) && !message.content.iter().any(aborted),
         })
     }
 
-    /// Returns the recorded section of a user-role message. `None` if only the text tells it: in a session file of
-    /// Codex, in a record without origins, and in the history that a server returned for a compaction.
-    fn user_section(&self) -> Option<Section> {
-        match self.origin {
-            Origin::Section(Section::Summary) => None,
-            _ => self.origin.section().filter(|section| *section != Section::History),
+    /// Returns the section of a user-role message, if the origin decides about it. It does not if a server returned the
+    /// message for a compaction, or nothing recorded its origin.
+    fn user_section(&self, users: UserMessages) -> Option<Section> {
+        match (users, &self.origin) {
+            (UserMessages::AsCodex, _) | (_, Origin::Section(Section::Summary)) => None,
+            (UserMessages::ByOrigin, origin) => {
+                origin.section().filter(|section| *section != Section::History)
+            }
         }
     }
+
+    /// Returns whether the origin says that a user wrote the item.
+    pub(crate) fn is_of_user(&self) -> bool {
+        self.origin.section().is_some_and(is_of_user)
+    }
+}
+
+/// Returns whether the user-role messages of a section count as the user's. Messages beside the outputs of tools, for
+/// example with an image that the model asked for, do.
+fn is_of_user(section: Section) -> bool {
+    matches!(section, Section::User | Section::Kept | Section::Tool)
 }
 
 fn user_message(item: &ResponseItem) -> Option<&Message> {

@@ -12,6 +12,7 @@ use crate::item::{FunctionOutput, ResponseItem};
 use crate::model::TruncationPolicy;
 use crate::truncate::{truncate_middle, truncate_parts};
 
+pub use classify::UserMessages;
 pub use normalize::{SentItem, normalize};
 pub use origin::{Origin, Section};
 pub(crate) use origin::{Piece, Sources};
@@ -118,13 +119,13 @@ impl History {
         }
     }
 
-    /// Removes the last turns: everything from the `count`-th last real user message on.
-    pub fn roll_back(&mut self, count: usize) {
+    /// Removes the last turns: everything from the `count`-th last message of the user on.
+    pub fn roll_back(&mut self, count: usize, users: UserMessages) {
         let starts: Vec<_> = self
             .entries
             .iter()
             .enumerate()
-            .filter(|(_, entry)| entry.is_turn_start())
+            .filter(|(_, entry)| entry.is_turn_start(users))
             .map(|(index, _)| index)
             .collect();
         if count == 0 || starts.is_empty() {

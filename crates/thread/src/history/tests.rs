@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use convoke_core::ledger::{Rule, Source};
 
-use super::{Entry, History, Origin, Section, SentItem, Sources, normalize};
+use super::{Entry, History, Origin, Section, SentItem, Sources, UserMessages, normalize};
 use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
 
@@ -36,7 +36,7 @@ fn user(text: &str) -> serde_json::Value {
 
 /// Returns whether a compaction takes an item without an origin for a message of the user.
 fn is_users(item: &ResponseItem) -> bool {
-    Entry::from(item.clone()).kept_text("PREFIX").is_some()
+    Entry::from(item.clone()).kept_text("PREFIX", UserMessages::ByOrigin).is_some()
 }
 
 fn sent(history: &History) -> Vec<String> {
@@ -98,14 +98,16 @@ fn a_roll_back_cuts_before_a_real_user_message() {
         (9, &["other"]),
     ];
     for (count, expected) in cases {
-        let mut history = history(&items);
-        history.roll_back(count);
-        assert_eq!(sent(&history), expected, "{count}");
+        for users in [UserMessages::AsCodex, UserMessages::ByOrigin] {
+            let mut history = history(&items);
+            history.roll_back(count, users);
+            assert_eq!(sent(&history), expected, "{count}");
+        }
     }
 }
 
 #[test]
-fn without_an_origin_injected_messages_are_told_from_what_the_user_wrote() {
+fn without_an_origin_injected_messages_are_distinguished_from_what_the_user_wrote() {
     let cases = [
         ("hello", true),
         ("", true),
@@ -118,7 +120,9 @@ fn without_an_origin_injected_messages_are_told_from_what_the_user_wrote() {
     for (text, expected) in cases {
         let item = ResponseItem::user(text);
         assert_eq!(is_users(&item), expected, "{text}");
-        assert_eq!(Entry::from(item).is_turn_start(), expected, "{text}");
+        for users in [UserMessages::AsCodex, UserMessages::ByOrigin] {
+            assert_eq!(Entry::from(item.clone()).is_turn_start(users), expected, "{text}");
+        }
     }
 }
 
@@ -129,14 +133,17 @@ fn an_origin_decides_who_wrote_a_message_whatever_its_text() {
         for (section, is_kept, is_start) in [
             (Section::User, Some(Section::Kept), true),
             (Section::Kept, Some(Section::Kept), true),
+            (Section::Tool, Some(Section::Kept), true),
             (Section::TurnAborted, Some(Section::TurnAborted), false),
             (Section::Skill, None, false),
             (Section::UserInstructions, None, false),
             (Section::Environment, None, false),
         ] {
             let entry = Entry::in_section(section, ResponseItem::user(text));
-            let kept = entry.kept_text("PREFIX").map(|(section, _)| section);
-            assert_eq!((kept, entry.is_turn_start()), (is_kept, is_start), "{section:?}: {text}");
+            let users = UserMessages::ByOrigin;
+            let kept = entry.kept_text("PREFIX", users).map(|(section, _)| section);
+            let is_turn_start = entry.is_turn_start(users);
+            assert_eq!((kept, is_turn_start), (is_kept, is_start), "{section:?}: {text}");
         }
     }
 }

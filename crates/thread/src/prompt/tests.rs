@@ -8,7 +8,7 @@ use crate::fixture::{World, body, say, say_with};
 use crate::history::Origin;
 use crate::item::ResponseItem;
 use crate::record::{self, Event, Record};
-use crate::thread::{LastSituation, Outcome, Step, Thread, TurnOverrides};
+use crate::thread::{LastSituation, Step, Thread, TurnOutcome, TurnOverrides};
 
 /// Returns the request of a turn after a history.
 fn request(world: &World, wire: Wire, tools: Vec<Value>, history: &[Value]) -> Value {
@@ -162,11 +162,11 @@ fn a_schema_is_sent_with_its_turn_and_refused_on_chat() {
     config.provider.wire = Wire::Chat;
     let mut thread = Thread::start(world.setup(), config, "t").unwrap();
     let step = say_with(&mut thread, "go", &schema);
-    assert!(matches!(step, Step::Done(Outcome::Failed(reason)) if reason.contains("Chat")));
+    assert!(matches!(step, Step::Done(TurnOutcome::Failed(reason)) if reason.contains("Chat")));
 }
 
 #[test]
-fn azure_stores_responses_and_is_told_the_ids() {
+fn azure_stores_responses_and_gets_the_ids() {
     let config = "model_provider = \"m\"\n[model_providers.m]\nname = \"m\"\nwire_api = \"responses\"\n\
                   base_url = \"https://x.openai.azure.com/v1\"\n";
     let call = json!({"type": "function_call", "id": "fc", "name": "f", "arguments": "{}", "call_id": "c"});

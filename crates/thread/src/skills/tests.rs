@@ -49,7 +49,7 @@ fn a_mention_that_means_several_skills_is_reported() {
     let skills = [skill("twin", "/a"), skill("twin", "/b")];
     let mut diagnostics = Vec::new();
     mentioned(&skills, &["$twin"], &mut diagnostics);
-    assert_eq!(diagnostics[0].message, "$twin means 2 skills, so none is sent");
+    assert_eq!(diagnostics[0].message, "$twin is the name of 2 skills, so none is sent");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::settings::TurnContext;
-use super::turn::{Answer, Failure, Outcome, RetryCounts, RetryPolicy, State, Step};
+use super::turn::{
+    ModelResponse, ResponseFailure, RetryCounts, RetryPolicy, State, Step, TurnOutcome,
+};
 use super::{Thread, ThreadError};
 use crate::compaction;
 use crate::history::{Entry, History, Section};
@@ -119,7 +121,7 @@ impl Thread<'_> {
     pub(super) fn compacted(
         &mut self,
         mut compacting: Compacting,
-        answer: Answer,
+        answer: ModelResponse,
     ) -> Result<Step, ThreadError> {
         self.reasoning_is_counted |= answer.reasoning_is_counted;
         if compacting.place == CompactionPlace::Local {
@@ -130,13 +132,15 @@ impl Thread<'_> {
         let Some(failure) = answer.failure else {
             self.count(answer.tokens);
             self.finish_compaction(&compacting, answer.items);
-            return self.proceed(compacting.context, compacting.then, Outcome::Finished);
+            return self.proceed(compacting.context, compacting.then, TurnOutcome::Finished);
         };
         let policy = match compacting.place {
             CompactionPlace::Local => RetryPolicy::AllFailures,
             CompactionPlace::Remote => RetryPolicy::ServerErrors,
         };
-        if failure == Failure::ContextWindowExceeded && compacting.place == CompactionPlace::Local {
+        if failure == ResponseFailure::ContextWindowExceeded
+            && compacting.place == CompactionPlace::Local
+        {
             if compacting.history.len_sent() > 1 {
                 let mut history = compacting.history;
                 history.drop_oldest();
@@ -150,7 +154,7 @@ impl Thread<'_> {
             return Ok(Step::Send(request));
         }
         // The turn continues with the unchanged history.
-        let failed = Outcome::Failed(failure.into_reason());
+        let failed = TurnOutcome::Failed(failure.into_reason());
         self.proceed(compacting.context, compacting.then, failed)
     }
 
@@ -185,7 +189,7 @@ impl Thread<'_> {
         &mut self,
         context: TurnContext,
         then: AfterCompaction,
-        outcome: Outcome,
+        outcome: TurnOutcome,
     ) -> Result<Step, ThreadError> {
         match then {
             AfterCompaction::Finish => Ok(Step::Done(outcome)),

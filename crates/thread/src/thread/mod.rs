@@ -34,7 +34,7 @@ use convoke_files::Files;
 
 pub use continuation::LastSituation;
 pub use settings::{CollaborationMode, Settings, TurnOverrides};
-pub use turn::{Answer, Failure, Outcome, Step};
+pub use turn::{ModelResponse, ResponseFailure, Step, TurnOutcome};
 
 use crate::diagnostics;
 use settings::TurnContext;
@@ -247,7 +247,7 @@ impl<'a> Thread<'a> {
 
     /// Rolls back the last turns.
     pub fn roll_back(&mut self, turns: usize) {
-        self.history.roll_back(turns);
+        self.history.roll_back(turns, self.config.user_messages);
         self.recount();
         self.journal.push(Event::RolledBack { turns });
     }
@@ -328,7 +328,9 @@ impl<'a> Thread<'a> {
                     let summary = Entry::of_fragment("user", Section::Summary, text);
                     self.rebuild(&context, restored(&summary));
                 }
-                Event::RolledBack { turns } => self.history.roll_back(*turns),
+                Event::RolledBack { turns } => {
+                    self.history.roll_back(*turns, self.config.user_messages);
+                }
                 Event::Turn { .. } | Event::Usage(_) => {}
             }
         }
@@ -340,8 +342,14 @@ impl<'a> Thread<'a> {
         let mut diagnostics = Vec::new();
         let initial_context = self.build_initial_context(context, &mut diagnostics);
         let prefix = &self.setup.pack.compaction.summary_prefix;
-        let entries =
-            compaction::rebuild(initial_context, &self.history, summary, prefix, &mut diagnostics);
+        let entries = compaction::rebuild(
+            initial_context,
+            &self.history,
+            summary,
+            prefix,
+            self.config.user_messages,
+            &mut diagnostics,
+        );
         self.history.replace(entries);
         self.diagnostics.append(&mut diagnostics);
     }

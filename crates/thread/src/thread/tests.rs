@@ -6,8 +6,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Answer, CollaborationMode, Failure, Outcome, Step, Thread, TurnOverrides};
+use super::{
+    CollaborationMode, ModelResponse, ResponseFailure, Step, Thread, TurnOutcome, TurnOverrides,
+};
+use crate::config::Config;
+use crate::diagnostics;
 use crate::fixture::{World, answer, body, lines, reply, say, say_with};
+use crate::history::UserMessages;
 use crate::item::ResponseItem;
 use crate::pack::SystemSkill;
 use crate::permissions::{ApprovalPolicy, SandboxPolicy};
@@ -48,7 +53,7 @@ fn the_initial_context_has_its_order_whatever_is_present() {
 }
 
 #[test]
-fn every_change_is_told_once_and_in_order() {
+fn every_change_is_reported_once_and_in_order() {
     let world = World::new("model = \"person\"\n");
     let mut thread = world.start();
     say(&mut thread, "one");
@@ -93,7 +98,7 @@ fn a_new_model_is_announced_and_carries_its_personality() {
 }
 
 #[test]
-fn a_personality_that_means_nothing_is_not_told() {
+fn a_personality_without_effect_is_not_sent() {
     let world = World::new("model = \"person\"\n");
     let mut thread = world.start();
     for (personality, count) in [
@@ -111,7 +116,7 @@ fn a_personality_that_means_nothing_is_not_told() {
 }
 
 #[test]
-fn a_resumed_thread_repeats_its_context_and_tells_an_override_twice() {
+fn a_resumed_thread_repeats_its_context_and_sends_an_override_twice() {
     let world = World::new("");
     let mut thread = world.start();
     say(&mut thread, "one");
@@ -203,7 +208,7 @@ fn a_compaction_keeps_user_messages_and_the_summary() {
     assert_eq!(lines(&step).last().unwrap(), "user: summarise\n");
     let sent = body(&step);
     assert_eq!((&sent["tools"], &sent["parallel_tool_calls"]), (&json!([]), &json!(false)));
-    assert!(matches!(reply(&mut thread, "SUMMARY", 1), Step::Done(Outcome::Finished)));
+    assert!(matches!(reply(&mut thread, "SUMMARY", 1), Step::Done(TurnOutcome::Finished)));
     let expected = [READ_ONLY, ENVIRONMENT, "user: one", "user: earlier:\nSUMMARY", "user: two"];
     assert_eq!(lines(&say(&mut thread, "two")), expected);
 
@@ -229,7 +234,8 @@ fn a_message_that_looks_like_an_injected_one_survives_a_compaction_and_begins_a_
     ];
     for text in texts {
         let world = World::new("");
-        let mut thread = world.start();
+        let config = || Config { user_messages: UserMessages::ByOrigin, ..world.config() };
+        let mut thread = Thread::start(world.setup(), config(), "t").unwrap();
         say(&mut thread, text);
         reply(&mut thread, "1", 1);
         thread.begin_compaction().unwrap();
@@ -239,7 +245,7 @@ fn a_message_that_looks_like_an_injected_one_survives_a_compaction_and_begins_a_
         assert_eq!(lines(&say(&mut thread, "two"))[..4], compacted);
         reply(&mut thread, "2", 1);
         let record = record(&mut thread);
-        let mut resumed = Thread::resume(world.setup(), world.config(), &record).unwrap();
+        let mut resumed = Thread::resume(world.setup(), config(), &record).unwrap();
         assert_eq!(lines(&say(&mut resumed, "three"))[..4], compacted);
 
         say(&mut thread, text);
@@ -250,6 +256,35 @@ fn a_message_that_looks_like_an_injected_one_survives_a_compaction_and_begins_a_
             ["user: two", "assistant: 2", "user: four"]
         );
     }
+}
+
+#[test]
+fn a_thread_that_imitates_codex_recognises_messages_by_their_text_and_reports_what_it_drops() {
+    let world = World::new("");
+    let mut thread = world.start();
+    say(&mut thread, "<skill>x");
+    let call = json!({"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"});
+    answer(&mut thread, &[call], 1);
+    let beside = ResponseItem::user("Warning: use the other tool.");
+    thread.tool_results(vec![ResponseItem::function_output("c", "o"), beside]).unwrap();
+    reply(&mut thread, "1", 1);
+    thread.begin_compaction().unwrap();
+    reply(&mut thread, "S", 1);
+    let kept = "user: Warning: use the other tool.";
+    let step = say(&mut thread, "two");
+    assert_eq!(lines(&step)[..4], [READ_ONLY, ENVIRONMENT, kept, "user: earlier:\nS"]);
+    let Step::Send(request) = &step else { panic!("{step:?}") };
+    let dropped: Vec<_> = request
+        .diagnostics
+        .iter()
+        .filter(|it| it.code == diagnostics::COMPACTION_DROPPED)
+        .map(|it| it.bytes)
+        .collect();
+    assert_eq!(dropped, [Some(8)]);
+    reply(&mut thread, "2", 1);
+    // The turn before `two` begins with the message beside the output.
+    thread.roll_back(3);
+    assert_eq!(lines(&say(&mut thread, "three"))[2..], ["user: three"]);
 }
 
 #[test]
@@ -281,7 +316,10 @@ fn a_compaction_that_does_not_fit_drops_the_oldest_from_the_request_only() {
     say(&mut thread, "one");
     reply(&mut thread, "1", 1);
     let first = lines(&thread.begin_compaction().unwrap());
-    let too_long = Answer { failure: Some(Failure::ContextWindowExceeded), ..Answer::default() };
+    let too_long = ModelResponse {
+        failure: Some(ResponseFailure::ContextWindowExceeded),
+        ..ModelResponse::default()
+    };
     let second = lines(&thread.answer(too_long).unwrap());
     assert_eq!(second, first[1..]);
     reply(&mut thread, "S", 1);
@@ -298,7 +336,10 @@ fn a_compaction_that_fails_lets_the_turn_go_on() {
     let mut thread = world.start();
     say(&mut thread, "one");
     reply(&mut thread, "1", 10);
-    let failed = || Answer { failure: Some(Failure::Fatal("no".to_owned())), ..Answer::default() };
+    let failed = || ModelResponse {
+        failure: Some(ResponseFailure::Fatal("no".to_owned())),
+        ..ModelResponse::default()
+    };
     let first = lines(&say(&mut thread, "two"));
     assert_eq!(lines(&thread.answer(failed()).unwrap()), first);
     let step = thread.answer(failed()).unwrap();
@@ -312,17 +353,19 @@ fn a_failed_answer_repeats_the_same_request_as_often_as_configured() {
         "model_provider = \"m\"\n[model_providers.m]\nname = \"m\"\nstream_max_retries = 2\n",
     );
     let mut thread = world.start();
-    let broken =
-        || Answer { failure: Some(Failure::Stream("broke".to_owned())), ..Answer::default() };
+    let broken = || ModelResponse {
+        failure: Some(ResponseFailure::Stream("broke".to_owned())),
+        ..ModelResponse::default()
+    };
     let first = body(&say(&mut thread, "one"));
     assert_eq!(body(&thread.answer(broken()).unwrap()), first);
     assert_eq!(body(&thread.answer(broken()).unwrap()), first);
     let step = thread.answer(broken()).unwrap();
-    assert!(matches!(step, Step::Done(Outcome::Failed(reason)) if reason == "broke"));
+    assert!(matches!(step, Step::Done(TurnOutcome::Failed(reason)) if reason == "broke"));
 }
 
 #[test]
-fn an_interrupted_turn_is_told_after_what_its_tools_returned() {
+fn an_interrupted_turn_is_reported_after_the_results_of_its_tools() {
     let world = World::new("");
     let mut thread = world.start();
     say(&mut thread, "go");
@@ -351,7 +394,7 @@ fn what_is_sent_during_a_turn_follows_the_answer() {
 }
 
 #[test]
-fn an_approved_prefix_is_told_and_listed_from_then_on() {
+fn an_approved_prefix_is_sent_and_then_listed() {
     let world = World::new("");
     let mut thread = world.start();
     thread.approve_prefix(vec!["git".to_owned(), "log".to_owned()]);
@@ -368,7 +411,7 @@ fn an_approved_prefix_is_told_and_listed_from_then_on() {
 fn a_report_that_nobody_waits_for_is_refused() {
     let world = World::new("");
     let mut thread = world.start();
-    let refused = thread.answer(Answer::default()).unwrap_err();
+    let refused = thread.answer(ModelResponse::default()).unwrap_err();
     assert_eq!(refused.to_string(), "the thread is not waiting for an answer");
     say(&mut thread, "one");
     let refused = thread.begin_compaction().unwrap_err();
@@ -442,7 +485,7 @@ fn nothing_is_read_but_what_counts() {
     }
     let read = RefCell::default();
     let watched = Watched { files: &world.tree, read };
-    let config = crate::config::Config::load(
+    let config = Config::load(
         &watched,
         &world.machine,
         world.pack.shape,
@@ -509,7 +552,7 @@ fn a_real_directory_and_memory_yield_the_same_bytes() {
     let request = |files: &dyn Files| {
         let overrides = crate::config::Overrides::default();
         let shape = world.pack.shape;
-        let config = crate::config::Config::load(files, &world.machine, shape, &overrides);
+        let config = Config::load(files, &world.machine, shape, &overrides);
         let setup = super::Setup { files, ..world.setup() };
         let mut thread = Thread::start(setup, config.unwrap(), "t").unwrap();
         let Step::Send(request) = say(&mut thread, "use $s") else {
@@ -524,7 +567,7 @@ fn a_real_directory_and_memory_yield_the_same_bytes() {
 }
 
 #[test]
-fn a_model_of_which_nothing_is_known_is_reported_once_until_its_window_is_said() {
+fn an_unknown_model_is_reported_once_until_its_window_is_set() {
     let unknown = |thread: &mut Thread<'_>, text: &str| {
         let Step::Send(request) = say(thread, text) else { unreachable!("the turn sends") };
         reply(thread, "ok", 1);

@@ -22,12 +22,12 @@ pub enum Step {
     /// Run these calls and report with [`Thread::tool_results`].
     RunTools(Vec<ResponseItem>),
     /// The turn is over.
-    Done(Outcome),
+    Done(TurnOutcome),
 }
 
 /// The outcome of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TurnOutcome {
     /// The model has answered.
     Finished,
     /// The turn failed, for this reason.
@@ -36,7 +36,7 @@ pub enum Outcome {
 
 /// A response.
 #[derive(Debug, Clone, Default)]
-pub struct Answer {
+pub struct ModelResponse {
     /// The items that arrived.
     pub items: Vec<ResponseItem>,
     /// All tokens of the request and the response.
@@ -44,13 +44,13 @@ pub struct Answer {
     /// Whether the server counts past reasoning.
     pub reasoning_is_counted: bool,
     /// The failure, if there is one.
-    pub failure: Option<Failure>,
+    pub failure: Option<ResponseFailure>,
 }
 
 /// A failure of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum ResponseFailure {
     /// The stream ended early, or has an error event.
     Stream(String),
     /// A server error (HTTP 5xx).
@@ -127,7 +127,7 @@ impl Thread<'_> {
     }
 
     /// Reports the response to the last request.
-    pub fn answer(&mut self, answer: Answer) -> Result<Step, ThreadError> {
+    pub fn answer(&mut self, answer: ModelResponse) -> Result<Step, ThreadError> {
         match std::mem::take(&mut self.state) {
             State::Sampling { context, request, tries } => {
                 self.sampled(context, request, tries, answer)
@@ -239,7 +239,7 @@ impl Thread<'_> {
         let request = match built {
             // Codex detects this only here, and ends the turn.
             Err(error @ RequestError::SchemaOnChat) => {
-                return Ok(Step::Done(Outcome::Failed(error.to_string())));
+                return Ok(Step::Done(TurnOutcome::Failed(error.to_string())));
             }
             other => Arc::new(self.with_diagnostics(other?)),
         };
@@ -256,7 +256,7 @@ impl Thread<'_> {
         context: TurnContext,
         request: Arc<Request>,
         mut tries: RetryCounts,
-        answer: Answer,
+        answer: ModelResponse,
     ) -> Result<Step, ThreadError> {
         let calls: Vec<_> = answer.items.iter().filter(|it| it.is_tool_call()).cloned().collect();
         for item in answer.items {
@@ -265,14 +265,14 @@ impl Thread<'_> {
         self.reasoning_is_counted |= answer.reasoning_is_counted;
         match answer.failure {
             None => {}
-            Some(Failure::ContextWindowExceeded) => {
+            Some(ResponseFailure::ContextWindowExceeded) => {
                 self.fill_usage(&context);
                 let reason = "the thread no longer fits into the model's context window";
-                return Ok(Step::Done(Outcome::Failed(reason.to_owned())));
+                return Ok(Step::Done(TurnOutcome::Failed(reason.to_owned())));
             }
             Some(failure) => {
                 if !self.retries(&failure, RetryPolicy::Transient, &mut tries) {
-                    return Ok(Step::Done(Outcome::Failed(failure.into_reason())));
+                    return Ok(Step::Done(TurnOutcome::Failed(failure.into_reason())));
                 }
                 self.state = State::Sampling { context, request: Arc::clone(&request), tries };
                 return Ok(Step::Send(request));
@@ -280,7 +280,7 @@ impl Thread<'_> {
         }
         self.count(answer.tokens);
         if calls.is_empty() && self.steered.is_empty() {
-            return Ok(Step::Done(Outcome::Finished));
+            return Ok(Step::Done(TurnOutcome::Finished));
         }
         self.state = State::Tools { context };
         if calls.is_empty() {
@@ -316,17 +316,21 @@ impl Thread<'_> {
     /// Returns whether a request is retried, and counts the retry.
     pub(super) fn retries(
         &self,
-        failure: &Failure,
+        failure: &ResponseFailure,
         policy: RetryPolicy,
         tries: &mut RetryCounts,
     ) -> bool {
         let provider = &self.config.provider;
-        if matches!(failure, Failure::Server(_)) && tries.server < provider.request_max_retries {
+        if matches!(failure, ResponseFailure::Server(_))
+            && tries.server < provider.request_max_retries
+        {
             tries.server += 1;
             return true;
         }
         let may_succeed = match policy {
-            RetryPolicy::Transient => matches!(failure, Failure::Server(_) | Failure::Stream(_)),
+            RetryPolicy::Transient => {
+                matches!(failure, ResponseFailure::Server(_) | ResponseFailure::Stream(_))
+            }
             RetryPolicy::AllFailures => true,
             RetryPolicy::ServerErrors => false,
         };
@@ -377,7 +381,7 @@ impl Thread<'_> {
     }
 }
 
-impl Failure {
+impl ResponseFailure {
     pub(super) fn into_reason(self) -> String {
         match self {
             Self::Stream(reason) | Self::Server(reason) | Self::Fatal(reason) => reason,

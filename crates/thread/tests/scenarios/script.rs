@@ -1,7 +1,7 @@
 //! The scripted answers of the model.
 
 use convoke_thread::item::ResponseItem;
-use convoke_thread::thread::{Answer, Failure};
+use convoke_thread::thread::{ModelResponse, ResponseFailure};
 use serde_json::{Value, json};
 
 use crate::scenario::list;
@@ -22,7 +22,7 @@ impl<'a> Script<'a> {
     }
 
     /// Returns the answer to a request.
-    pub(crate) fn next(&mut self, path: &str, body: &str) -> Result<Answer, String> {
+    pub(crate) fn next(&mut self, path: &str, body: &str) -> Result<ModelResponse, String> {
         match path {
             "/responses" => {
                 self.responses += 1;
@@ -44,7 +44,7 @@ impl<'a> Script<'a> {
     }
 }
 
-fn response(scripted: &Value, number: usize, body: &str) -> Answer {
+fn response(scripted: &Value, number: usize, body: &str) -> ModelResponse {
     let failure = failure(scripted);
     let default = || {
         let part = json!({"type": "output_text", "text": "ok"});
@@ -64,7 +64,7 @@ fn response(scripted: &Value, number: usize, body: &str) -> Answer {
         Value::Number(total) => total.as_u64(),
         usage => usage["total_tokens"].as_u64(),
     };
-    Answer {
+    ModelResponse {
         items: items.collect(),
         tokens: tokens.filter(|_| !held && failure.is_none()),
         reasoning_is_counted: has_header(scripted, "x-reasoning-included"),
@@ -83,23 +83,23 @@ fn read_item(item: &Value, session: Option<&str>) -> Option<ResponseItem> {
     serde_json::from_str(&text).ok()
 }
 
-fn failure(scripted: &Value) -> Option<Failure> {
+fn failure(scripted: &Value) -> Option<ResponseFailure> {
     if let Some(status) = scripted["status"].as_u64().filter(|status| *status >= 400) {
         let reason = format!("HTTP {status}");
         return Some(match status {
-            500.. => Failure::Server(reason),
-            400 | 429 => Failure::Fatal(reason),
-            _ => Failure::Stream(reason),
+            500.. => ResponseFailure::Server(reason),
+            400 | 429 => ResponseFailure::Fatal(reason),
+            _ => ResponseFailure::Stream(reason),
         });
     }
     let failed = scripted.get("failed").filter(|it| !it.is_null())?;
     let reason = failed["message"].as_str().unwrap_or("").to_owned();
     Some(match failed["code"].as_str() {
-        Some("context_length_exceeded") => Failure::ContextWindowExceeded,
+        Some("context_length_exceeded") => ResponseFailure::ContextWindowExceeded,
         Some("insufficient_quota" | "usage_not_included" | "invalid_prompt") => {
-            Failure::Fatal(reason)
+            ResponseFailure::Fatal(reason)
         }
-        _ => Failure::Stream(reason),
+        _ => ResponseFailure::Stream(reason),
     })
 }
 
@@ -120,20 +120,20 @@ fn last_session(body: &str) -> Option<String> {
     })
 }
 
-fn compacted(scripted: &Value) -> Result<Answer, String> {
+fn compacted(scripted: &Value) -> Result<ModelResponse, String> {
     let items = list(&scripted["output"]).iter();
     let items = items.map(|item| ResponseItem::try_from(item.clone()));
     let items: Result<Vec<_>, _> = items.collect();
-    Ok(Answer {
+    Ok(ModelResponse {
         items: items.map_err(|wrong| wrong.to_string())?,
         failure: failure(scripted),
-        ..Answer::default()
+        ..ModelResponse::default()
     })
 }
 
 /// Converts an answer on the Chat wire to items: reasoning, then calls, then text, which is complete only at
 /// the end.
-fn chat(scripted: &Value) -> Result<Answer, String> {
+fn chat(scripted: &Value) -> Result<ModelResponse, String> {
     let mut items = Vec::new();
     if let Some(thought) = scripted["reasoning"].as_str() {
         let part = json!({"type": "reasoning_text", "text": thought});
@@ -167,9 +167,9 @@ fn chat(scripted: &Value) -> Result<Answer, String> {
         items.push(json!({"type": "message", "role": "assistant", "content": [part]}));
     }
     let items: Result<Vec<_>, _> = items.into_iter().map(ResponseItem::try_from).collect();
-    Ok(Answer {
+    Ok(ModelResponse {
         items: items.map_err(|wrong| wrong.to_string())?,
         failure: failure(scripted),
-        ..Answer::default()
+        ..ModelResponse::default()
     })
 }

@@ -31,7 +31,7 @@ use crate::verdict::Exit;
 /// The maximum number of commands that run at once.
 const OPEN_TERMINALS: usize = 16;
 /// The maximum number of terminals of a turn.
-const MOST_TERMINALS: usize = 1 << 10;
+const MAX_TERMINALS: usize = 1 << 10;
 /// The number of bytes kept from the end of an output, unless the agent asks for fewer.
 const KEPT_OUTPUT: usize = 1 << 20;
 
@@ -118,7 +118,7 @@ pub(super) struct Change {
 
 impl Client {
     pub fn new(settings: ClientSettings) -> Self {
-        let (ended, endings) = mpsc::channel(MOST_TERMINALS);
+        let (ended, endings) = mpsc::channel(MAX_TERMINALS);
         Self {
             settings,
             access: None,
@@ -243,7 +243,7 @@ impl Client {
     /// Starts a command.
     pub fn create(&mut self, line: &CommandLine, sink: &mut Sink<'_>) -> Result<Value, Refusal> {
         let running = self.terminals.values().filter(|it| it.terminal.exit().is_none()).count();
-        if running >= OPEN_TERMINALS || self.terminals.len() >= MOST_TERMINALS {
+        if running >= OPEN_TERMINALS || self.terminals.len() >= MAX_TERMINALS {
             let message = format!("{running} commands are already running; end one of them");
             return Err(Refusal::new(FAILED, message));
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::stream::acp::Call;
+use crate::stream::acp::ToolCall;
 use crate::turn_input::Permissions;
 
 /// The permissions that answer the questions of a turn.
@@ -16,7 +16,7 @@ pub struct Permit {
 
 impl Permit {
     /// Returns the reason why a call is refused; `None` if it is allowed.
-    pub(super) fn refusal(&self, call: &Call, cwd: &Path) -> Option<&'static str> {
+    pub(super) fn refusal(&self, call: &ToolCall, cwd: &Path) -> Option<&'static str> {
         let Self { permissions, is_confined } = *self;
         if permissions == Permissions::Full {
             return None;

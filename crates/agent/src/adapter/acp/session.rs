@@ -19,7 +19,7 @@ use super::permit::Permit;
 use crate::diagnostics;
 use crate::process::{Decision, Dialogue, HostAccess, Input};
 use crate::stream::acp::{Acp, Message, failure};
-use crate::stream::{Reader, Sink};
+use crate::stream::{EventReader, Sink};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Failure, FailureReason};
 
@@ -335,11 +335,11 @@ impl Dialogue for Session {
         }
     }
 
-    fn reader(&self) -> &dyn Reader {
+    fn reader(&self) -> &dyn EventReader {
         &self.reader
     }
 
-    fn reader_mut(&mut self) -> &mut dyn Reader {
+    fn reader_mut(&mut self) -> &mut dyn EventReader {
         &mut self.reader
     }
 

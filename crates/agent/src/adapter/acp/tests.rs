@@ -139,7 +139,7 @@ fn files_beneath_the_directory_are_read_and_written_with_a_diff() {
 }
 
 #[test]
-fn what_lies_outside_or_is_secret_is_refused() {
+fn paths_outside_or_secret_are_refused() {
     for permissions in [Permissions::ReadOnly, Permissions::Edit, Permissions::Full] {
         let mut played = SimulatedAgent::new(permissions, ALL);
         let (dir, cwd) = (played.dir.path().to_owned(), played.cwd());

@@ -37,7 +37,7 @@ struct Request {
     description: Option<String>,
 }
 
-/// What a line was.
+/// The role of a line in the dialogue.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::adapter) enum LineRole {
     /// A question, or the withdrawal of one.

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_users_settings_stay_and_ours_stand_on_top() {
+    fn the_users_settings_stay_and_ours_override_them() {
         let users = r#"{
             // signed in with a key
             "security": {"auth": {"selectedType": "gemini-api-key"}}, /* "x" */

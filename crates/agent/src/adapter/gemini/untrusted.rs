@@ -30,7 +30,7 @@ pub const FOLLOWED: &[&str] = &[
 ];
 
 /// The maximum number of names in a `.env` file; a file with more is refused.
-const MOST_NAMES: usize = 1000;
+const MAX_NAMES: usize = 1000;
 
 /// The variables that are withheld from the program.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ pub(super) fn withhold(context: &Context<'_>) -> Result<WithheldVariables, Failu
         }
         // In Cloud Shell, the file's value overrides this variable even if it is set.
         let in_cloud_shell = context.variable("CLOUD_SHELL").is_some_and(|value| value == "true");
-        if found.len() > MOST_NAMES || (in_cloud_shell && found.contains("GOOGLE_CLOUD_PROJECT")) {
+        if found.len() > MAX_NAMES || (in_cloud_shell && found.contains("GOOGLE_CLOUD_PROJECT")) {
             return Err(untrusted(&path));
         }
         let message = format!(

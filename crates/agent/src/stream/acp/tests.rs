@@ -94,7 +94,7 @@ fn cached_tokens_are_counted_once_whether_they_are_part_of_the_input_or_not() {
 }
 
 #[test]
-fn unknown_updates_and_fields_of_other_types_are_tolerated_and_told_once() {
+fn unknown_updates_and_fields_of_other_types_are_tolerated_and_reported_once() {
     let updates = [
         json!({"sessionUpdate": "hologram", "x": 1}),
         json!({"sessionUpdate": "hologram"}),
@@ -175,12 +175,12 @@ fn what_is_known_of_calls_is_bounded_and_goes_when_they_end() {
     for id in 0..100 {
         tell(&mut reader, id, "in_progress");
     }
-    assert!(reader.tools.held() < 40 << 20, "{}", reader.tools.held());
+    assert!(reader.tools.held < 40 << 20, "{}", reader.tools.held);
     for id in 0..100 {
         tell(&mut reader, id, "completed");
         tell(&mut reader, id, "completed");
     }
-    assert_eq!(reader.tools.held(), 0);
+    assert_eq!(reader.tools.held, 0);
     // Each call begins and ends once, even if nothing else of it is kept.
     assert_eq!((steps.iter().filter(|it| **it).count(), steps.len()), (100, 200));
 }

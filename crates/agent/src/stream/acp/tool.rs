@@ -23,17 +23,17 @@ const DIFF: usize = 1 << 16;
 /// The tool calls of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    calls: HashMap<String, Call>,
+    calls: HashMap<String, ToolCall>,
     /// The approximate memory of all calls.
-    held: usize,
+    pub held: usize,
 }
 
 /// A tool call, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Call {
-    id: String,
+pub(crate) struct ToolCall {
+    pub id: String,
     name: Option<String>,
-    title: Option<String>,
+    pub title: Option<String>,
     /// The protocol's kind: `read`, `edit`, `execute` and so on.
     pub kind: Option<String>,
     input: Option<Value>,
@@ -48,11 +48,6 @@ pub(crate) struct Call {
 }
 
 impl Tools {
-    #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
-        self.held
-    }
-
     /// Returns whether an update begins or ends a call.
     pub fn is_step(&self, update: &Value) -> bool {
         let id = update["toolCallId"].as_str().unwrap_or_default();
@@ -75,7 +70,7 @@ impl Tools {
     }
 
     /// Reads a call that a question is about, reports its start, and returns what is known about it.
-    pub fn ask(&mut self, described: &Value, sink: &mut Sink<'_>) -> Call {
+    pub fn ask(&mut self, described: &Value, sink: &mut Sink<'_>) -> ToolCall {
         self.with(described, |call| {
             call.start(sink);
             call.clone()
@@ -91,7 +86,7 @@ impl Tools {
 
     /// Reports the calls that were announced but never described.
     pub fn end(&mut self, sink: &mut Sink<'_>) {
-        let mut calls: Vec<&mut Call> =
+        let mut calls: Vec<&mut ToolCall> =
             self.calls.values_mut().filter(|call| !call.is_started).collect();
         calls.sort_by(|a, b| a.id.cmp(&b.id));
         for call in calls {
@@ -99,11 +94,11 @@ impl Tools {
         }
     }
 
-    fn with<R>(&mut self, described: &Value, act: impl FnOnce(&mut Call) -> R) -> R {
+    fn with<R>(&mut self, described: &Value, act: impl FnOnce(&mut ToolCall) -> R) -> R {
         let id = described["toolCallId"].as_str().unwrap_or_default();
         let known = self.calls.remove(id);
         let is_kept = known.is_some() || self.calls.len() < KEPT;
-        let mut call = known.unwrap_or_else(|| Call::new(id));
+        let mut call = known.unwrap_or_else(|| ToolCall::new(id));
         self.held -= call.held;
         call.held += weight(described);
         call.merge(described);
@@ -130,7 +125,7 @@ fn weight(value: &Value) -> usize {
     inside + size_of::<Value>()
 }
 
-impl Call {
+impl ToolCall {
     fn new(id: &str) -> Self {
         Self { id: id.to_owned(), ..Self::default() }
     }
@@ -207,11 +202,6 @@ impl Call {
         self.content.iter().filter(|content| content["type"] == "diff")
     }
 
-    /// Returns the id of the call.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
     /// Returns the name of the tool, if the agent reports it.
     pub fn tool(&self) -> &str {
         self.name.as_deref().or(self.kind.as_deref()).unwrap_or("tool")
@@ -254,11 +244,6 @@ impl Call {
             }
             _ => None,
         }
-    }
-
-    /// Returns the title.
-    pub fn title(&self) -> Option<&str> {
-        self.title.as_deref()
     }
 
     /// Returns the call in one line.

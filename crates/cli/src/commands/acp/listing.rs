@@ -7,14 +7,14 @@ use convoke_session::{Millis, Store as _, Summary, clock};
 use serde_json::{Value, json};
 
 use super::updates::safe;
-use super::{INVALID_PARAMS, Refusal};
+use super::{ErrorResponse, INVALID_PARAMS};
 use crate::conversation::store::open_store;
 
 /// The number of sessions of one response.
 const PAGE: usize = 100;
 
 /// Lists the stored sessions, the most recently changed first: all, or those of the project that `cwd` is in.
-pub(super) async fn list(host: &HostEnvironment, params: &Value) -> Result<Value, Refusal> {
+pub(super) async fn list(host: &HostEnvironment, params: &Value) -> Result<Value, ErrorResponse> {
     let store = open_store(host).await?;
     let sessions = store.sessions().await.map_err(anyhow::Error::from)?;
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -25,7 +25,8 @@ pub(super) async fn list(host: &HostEnvironment, params: &Value) -> Result<Value
     let mut listed: Vec<&Summary> = sessions.iter().filter(is_meant).collect();
     if let Some(cursor) = params["cursor"].as_str() {
         let last = listed.iter().position(|it| it.id.to_string() == cursor);
-        let last = last.ok_or_else(|| Refusal::new(INVALID_PARAMS, "`cursor` names no session"))?;
+        let last =
+            last.ok_or_else(|| ErrorResponse::new(INVALID_PARAMS, "`cursor` names no session"))?;
         listed.drain(..=last);
     }
     let page = &listed[..listed.len().min(PAGE)];

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use clap::Args;
 use convoke_agent::stream::acp::Message;
-use convoke_agent::stream::lines::Lines;
+use convoke_agent::stream::lines::LineSplitter;
 use convoke_inspect::HostEnvironment;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -49,7 +49,7 @@ pub struct Arguments {
 }
 
 /// The maximum size of a message of the editor.
-const LONGEST_MESSAGE: usize = 64 << 20;
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// The number of messages that are read ahead.
 const READ_AHEAD: usize = 64;
 /// The time for agents to end after the editor has disconnected.
@@ -88,18 +88,18 @@ struct Server {
 }
 
 /// An error response.
-struct Refusal {
+struct ErrorResponse {
     code: i64,
     message: String,
 }
 
-impl Refusal {
+impl ErrorResponse {
     fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 }
 
-impl From<anyhow::Error> for Refusal {
+impl From<anyhow::Error> for ErrorResponse {
     fn from(error: anyhow::Error) -> Self {
         Self::new(INTERNAL_ERROR, format!("{error:#}"))
     }
@@ -139,7 +139,7 @@ impl Server {
                 match self.request(&id, &method, &params).await {
                     Ok(Some(result)) => self.output.respond(&id, Ok(result)),
                     Ok(None) => {}
-                    Err(Refusal { code, message }) => {
+                    Err(ErrorResponse { code, message }) => {
                         self.output.respond(&id, Err((code, message)));
                     }
                 }
@@ -181,7 +181,7 @@ impl Server {
         id: &Value,
         method: &str,
         params: &Value,
-    ) -> Result<Option<Value>, Refusal> {
+    ) -> Result<Option<Value>, ErrorResponse> {
         match method {
             "initialize" => Ok(Some(abilities())),
             // There is nothing to sign in to.
@@ -192,9 +192,10 @@ impl Server {
             "session/list" => listing::list(&self.host_environment, params).await.map(Some),
             "session/close" => self.close(params).await.map(Some),
             "session/prompt" => self.prompt(id, params).map(|()| None),
-            method => {
-                Err(Refusal::new(UNKNOWN_METHOD, format!("method `{method}` is not supported")))
-            }
+            method => Err(ErrorResponse::new(
+                UNKNOWN_METHOD,
+                format!("method `{method}` is not supported"),
+            )),
         }
     }
 
@@ -204,18 +205,21 @@ impl Server {
         id: &Value,
         params: &Value,
         stored: Option<History>,
-    ) -> Result<Option<Value>, Refusal> {
+    ) -> Result<Option<Value>, ErrorResponse> {
         let cwd = PathBuf::from(text(params, "cwd"));
         if !cwd.is_absolute() {
-            return Err(Refusal::new(INVALID_PARAMS, "`cwd` must be an absolute path"));
+            return Err(ErrorResponse::new(INVALID_PARAMS, "`cwd` must be an absolute path"));
         }
         if !cwd.is_dir() {
             let message = format!("`cwd` is not a directory: {}", cwd.display());
-            return Err(Refusal::new(INVALID_PARAMS, message));
+            return Err(ErrorResponse::new(INVALID_PARAMS, message));
         }
         let named = text(params, "sessionId");
         if stored.is_some() && named.len() < SESSION_ID {
-            return Err(Refusal::new(INVALID_PARAMS, "`sessionId` must be the id of a session"));
+            return Err(ErrorResponse::new(
+                INVALID_PARAMS,
+                "`sessionId` must be the id of a session",
+            ));
         }
         if let Some(open) = self.sessions.remove(&named) {
             open.end().await;
@@ -235,7 +239,7 @@ impl Server {
         if stored == Some(History::Repeat) {
             session.repeat(&self.output);
         }
-        let name = session.id().to_owned();
+        let name = session.id.clone();
         let result = if stored.is_none() { json!({ "sessionId": name }) } else { json!({}) };
         // Editors reject updates of a session before its response.
         self.output.respond(id, Ok(result));
@@ -245,22 +249,25 @@ impl Server {
     }
 
     /// Cancels the running prompt of a session and closes it. The session stays in the store.
-    async fn close(&mut self, params: &Value) -> Result<Value, Refusal> {
+    async fn close(&mut self, params: &Value) -> Result<Value, ErrorResponse> {
         let name = text(params, "sessionId");
         let Some(session) = self.sessions.remove(&name) else {
-            return Err(Refusal::new(INVALID_PARAMS, format!("no session `{name}` is open")));
+            return Err(ErrorResponse::new(INVALID_PARAMS, format!("no session `{name}` is open")));
         };
         session.end().await;
         Ok(json!({}))
     }
 
-    fn prompt(&mut self, id: &Value, params: &Value) -> Result<(), Refusal> {
+    fn prompt(&mut self, id: &Value, params: &Value) -> Result<(), ErrorResponse> {
         let name = text(params, "sessionId");
         let Some(session) = self.sessions.get_mut(&name) else {
-            return Err(Refusal::new(INVALID_PARAMS, format!("no session `{name}` is open")));
+            return Err(ErrorResponse::new(INVALID_PARAMS, format!("no session `{name}` is open")));
         };
         let Some(blocks) = params["prompt"].as_array() else {
-            return Err(Refusal::new(INVALID_PARAMS, "`prompt` must be a list of content blocks"));
+            return Err(ErrorResponse::new(
+                INVALID_PARAMS,
+                "`prompt` must be a list of content blocks",
+            ));
         };
         let prompt = prompt::Prompt::from_blocks(blocks);
         if prompt.text.trim().is_empty() {
@@ -269,7 +276,7 @@ impl Server {
                 "" => "the prompt has no text".to_owned(),
                 _ => format!("the prompt has no text, and members read only text: {left_out}"),
             };
-            return Err(Refusal::new(INVALID_PARAMS, message));
+            return Err(ErrorResponse::new(INVALID_PARAMS, message));
         }
         if session.is_busy() {
             if prompt.text.trim() == "/cancel" {
@@ -278,7 +285,7 @@ impl Server {
                 return Ok(());
             }
             let message = "a prompt of this session is running; cancel it first";
-            return Err(Refusal::new(INVALID_REQUEST, message));
+            return Err(ErrorResponse::new(INVALID_REQUEST, message));
         }
         session.prompt(id.clone(), prompt);
         Ok(())
@@ -324,7 +331,7 @@ fn read_messages() -> Receiver<String> {
     let (sender, messages) = channel(READ_AHEAD);
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();
-        let mut lines = Lines::json(LONGEST_MESSAGE);
+        let mut lines = LineSplitter::json(MAX_MESSAGE_BYTES);
         let mut buffer = vec![0; 64 << 10];
         let mut is_read = true;
         while is_read {

@@ -52,7 +52,7 @@ pub(super) fn commands() -> Value {
 
 /// A session of an editor.
 pub(super) struct EditorSession {
-    id: String,
+    pub(super) id: String,
     controls: Controls,
     prompts: Sender<(Value, Prompt)>,
     state: Rc<State>,
@@ -120,10 +120,6 @@ impl EditorSession {
         };
         let task = tokio::task::spawn_local(replies.answer(asked));
         Ok(Self { id, controls, prompts, state, past, people, task })
-    }
-
-    pub(super) fn id(&self) -> &str {
-        &self.id
     }
 
     /// Sends the stored messages of the session.

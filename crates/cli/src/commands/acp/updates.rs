@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Default)]
 pub(super) struct Updates {
     /// The turn that wrote last.
-    speaks: Option<TurnId>,
+    last_writer: Option<TurnId>,
     /// Whether the current text of each turn arrived in pieces.
     pieces: HashMap<(TurnId, &'static str), bool>,
 }
@@ -48,7 +48,7 @@ impl Updates {
                 self.text(turn, member, "agent_thought_chunk", text, *part)
             }
             EventKind::ToolStarted { id, name, input } => {
-                self.speaks = None;
+                self.last_writer = None;
                 vec![tool_started(turn, member, id, name, input)]
             }
             EventKind::ToolFinished { id, ok, output } => {
@@ -118,8 +118,8 @@ impl Updates {
     /// Returns chunks, with the name of the member if another one wrote before.
     fn words(&mut self, turn: TurnId, member: &MemberName, kind: &str, text: &str) -> Vec<Value> {
         let mut chunks = Vec::new();
-        if self.speaks != Some(turn) && kind == "agent_message_chunk" {
-            self.speaks = Some(turn);
+        if self.last_writer != Some(turn) && kind == "agent_message_chunk" {
+            self.last_writer = Some(turn);
             chunks.push(chunk(kind, &format!("\n\n**{member}:** "), Some((turn, member))));
         }
         chunks.push(chunk(kind, &safe(text), Some((turn, member))));

@@ -148,7 +148,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             }
             (kind @ EventKind::Retry { .. }, _) => {
                 self.show_held()?;
-                self.shown.begin_again();
+                self.shown.start_attempt();
                 retry(kind).map_or(Ok(()), |note| self.note(&note))
             }
             (EventKind::ToolStarted { name, input, .. }, _) => {
@@ -181,7 +181,7 @@ impl<O: Write, E: Write> Printer<O, E> {
     fn print(&mut self, (fresh, is_begun): (NewText<'_>, bool)) -> io::Result<()> {
         let (text, continues) = match &fresh {
             NewText::More(text) => (*text, is_begun),
-            NewText::Anew(text) => (text.as_str(), false),
+            NewText::Separate(text) => (text.as_str(), false),
         };
         if text.is_empty() {
             return Ok(());

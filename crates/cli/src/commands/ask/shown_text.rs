@@ -2,7 +2,7 @@
 
 /// The number of bytes of a message that are kept for comparison. Beyond it, a repeated message is assumed
 /// to be the same.
-const MOST_KEPT: usize = 4 << 20;
+const MAX_KEPT_BYTES: usize = 4 << 20;
 
 /// The shown part of the message that is being written.
 #[derive(Debug, Default)]
@@ -20,12 +20,12 @@ pub(super) enum NewText<'t> {
     /// Continues the shown text.
     More(&'t str),
     /// A separate text: the shown text belongs to an attempt that failed.
-    Anew(String),
+    Separate(String),
 }
 
 impl ShownText {
     /// Starts another attempt.
-    pub fn begin_again(&mut self) {
+    pub fn start_attempt(&mut self) {
         self.again = Some(0);
     }
 
@@ -64,7 +64,7 @@ impl ShownText {
         let fresh = if is_shorter {
             self.anew(text.to_owned())
         } else {
-            self.begin_again();
+            self.start_attempt();
             self.piece(text)
         };
         // Text shown beyond it belongs to the next message, or was over the limit.
@@ -77,11 +77,11 @@ impl ShownText {
     fn anew(&mut self, text: String) -> NewText<'static> {
         *self = Self::default();
         self.add(&text);
-        NewText::Anew(text)
+        NewText::Separate(text)
     }
 
     fn add(&mut self, text: &str) {
-        let room = MOST_KEPT.saturating_sub(self.start.len());
+        let room = MAX_KEPT_BYTES.saturating_sub(self.start.len());
         // Only an unbroken beginning can be compared.
         if self.start.len() == self.bytes {
             self.start.push_str(&text[..text.floor_char_boundary(room)]);
@@ -100,12 +100,12 @@ mod tests {
         let mut text = String::new();
         let mut print = |fresh: NewText<'_>| match fresh {
             NewText::More(more) => text.push_str(more),
-            NewText::Anew(anew) => text = format!("{text}\n\n{anew}"),
+            NewText::Separate(separate) => text = format!("{text}\n\n{separate}"),
         };
         for piece in pieces {
             match piece {
                 Some(piece) => print(shown.piece(piece)),
-                None => shown.begin_again(),
+                None => shown.start_attempt(),
             }
         }
         print(shown.whole(whole));
@@ -150,8 +150,8 @@ mod tests {
         for _ in 0..5 {
             assert_eq!(shown.piece(&piece), NewText::More(&piece));
         }
-        assert_eq!(shown.start.len(), MOST_KEPT);
-        shown.begin_again();
+        assert_eq!(shown.start.len(), MAX_KEPT_BYTES);
+        shown.start_attempt();
         for _ in 0..5 {
             assert_eq!(shown.piece(&piece), NewText::More(""));
         }

@@ -10,7 +10,7 @@ use crate::terminal::Paint;
 
 /// The form of differing lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lines {
+pub enum LineDetail {
     /// As counts.
     Counted,
     /// In full.
@@ -18,7 +18,7 @@ pub enum Lines {
 }
 
 /// Returns the comparison as text.
-pub fn show(difference: &Difference, lines: Lines, paint: Paint) -> String {
+pub fn show(difference: &Difference, lines: LineDetail, paint: Paint) -> String {
     let Difference { a, b, .. } = difference;
     let growth = signed(a.body_bytes, b.body_bytes);
     let grown = b.body_bytes.abs_diff(a.body_bytes);
@@ -60,7 +60,7 @@ fn side(name: &str, side: &Side, paint: Paint) -> String {
     )
 }
 
-fn row(change: &Change, lines: Lines, paint: Paint) -> String {
+fn row(change: &Change, lines: LineDetail, paint: Paint) -> String {
     match change {
         Change::Added { part, place, title, bytes } => {
             let mark = paint.good("+");
@@ -91,7 +91,7 @@ fn row(change: &Change, lines: Lines, paint: Paint) -> String {
                 number(*bytes)
             );
             let mut text = format!("{mark} {size:>9}  {name}  {}\n", paint.faint(&counted));
-            if lines == Lines::Shown {
+            if lines == LineDetail::Shown {
                 for line in diff.lines() {
                     let line = match line.as_bytes().first() {
                         Some(b'+') => paint.good(line),

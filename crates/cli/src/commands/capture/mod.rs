@@ -237,8 +237,11 @@ fn show_difference(a: &Path, b: &Path, arguments: &Arguments) -> anyhow::Result<
         serde_json::to_writer(&mut out, &difference)?;
         writeln!(out)?;
     } else {
-        let lines =
-            if arguments.full { difference::Lines::Shown } else { difference::Lines::Counted };
+        let lines = if arguments.full {
+            difference::LineDetail::Shown
+        } else {
+            difference::LineDetail::Counted
+        };
         write!(out, "{}", difference::show(&difference, lines, Paint::for_stream(&stdout())))?;
     }
     Ok(Outcome::Done)

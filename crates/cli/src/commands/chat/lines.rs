@@ -52,7 +52,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
         conversation,
         events,
         reached: Vec::new(),
-        form: if arguments.json { Form::Json } else { Form::Text },
+        form: if arguments.json { OutputFormat::Json } else { OutputFormat::Text },
         stop: None,
         misunderstood: 0,
     };
@@ -63,7 +63,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     let finale = RunEnd { stop, reached, elapsed: began.elapsed() };
     let is_kept = conversation.is_kept().await?;
     let outcome = match listened {
-        Ok(()) if !is_kept && form == Form::Text => {
+        Ok(()) if !is_kept && form == OutputFormat::Text => {
             writeln!(stdout(), "no messages; the session was not saved")?;
             Ok(show.denied(&arguments.deny))
         }
@@ -85,7 +85,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
 
 /// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum OutputFormat {
     Text,
     Json,
 }
@@ -100,7 +100,7 @@ struct LineChat {
     to: Vec<String>,
     attachments: ProjectAttachments,
     reached: Vec<Reached>,
-    form: Form,
+    form: OutputFormat,
     /// The reason of the last stop.
     stop: Option<StopReason>,
     /// The number of invalid lines.
@@ -159,8 +159,10 @@ impl LineChat {
     fn reject(&mut self, line: &str, why: &str) -> anyhow::Result<()> {
         self.misunderstood += 1;
         match self.form {
-            Form::Text => Ok(writeln!(stderr(), "convoke: `{}`: {why}", printable(line))?),
-            Form::Json => write_json(&json!({"type": "misunderstood", "line": line, "why": why})),
+            OutputFormat::Text => Ok(writeln!(stderr(), "convoke: `{}`: {why}", printable(line))?),
+            OutputFormat::Json => {
+                write_json(&json!({"type": "misunderstood", "line": line, "why": why}))
+            }
         }
     }
 
@@ -213,7 +215,7 @@ impl LineChat {
     async fn go_on(&mut self) -> anyhow::Result<()> {
         let Self { conversation, events, show, reached, page, .. } = self;
         // Lines of standard input are messages here, and a message cannot answer a question.
-        let mut answers = Answers::of_nobody(conversation, page.take());
+        let mut answers = Answers::without_input(conversation, page.take());
         let stop = drive(conversation, events, show, reached, &mut answers).await;
         *page = answers.into_page();
         let stop = stop?;
@@ -234,8 +236,8 @@ impl LineChat {
         let done = recorder.undo(UndoRequest { session, turn, consent }).await;
         let text = done.map_err(UsageError)?;
         match self.form {
-            Form::Text => Ok(writeln!(stdout(), "{}", printable(&text))?),
-            Form::Json => write_json(&json!({"type": "undo", "text": text})),
+            OutputFormat::Text => Ok(writeln!(stdout(), "{}", printable(&text))?),
+            OutputFormat::Json => write_json(&json!({"type": "undo", "text": text})),
         }
     }
 
@@ -245,7 +247,9 @@ impl LineChat {
         let (store, session) = (coordinator.store(), coordinator.session());
         let sheet = read_last_prompt(store, session, member.as_ref()).await?;
         let text = match (&sheet, what) {
-            _ if self.form == Form::Json => return write_json(&sheet_event(sheet.as_ref())),
+            _ if self.form == OutputFormat::Json => {
+                return write_json(&sheet_event(sheet.as_ref()));
+            }
             (None, _) => "no prompt was sent yet\n".to_owned(),
             (Some(sheet), PromptView::Ledger) => sheet.table.clone(),
             (Some(sheet), PromptView::Prompt) => sheet.texts() + "\n",
@@ -258,8 +262,8 @@ impl LineChat {
 
     fn help(&self) -> anyhow::Result<()> {
         match self.form {
-            Form::Text => Ok(stdout().write_all(help().as_bytes())?),
-            Form::Json => write_json(&json!({"type": "help", "text": help()})),
+            OutputFormat::Text => Ok(stdout().write_all(help().as_bytes())?),
+            OutputFormat::Json => write_json(&json!({"type": "help", "text": help()})),
         }
     }
 }

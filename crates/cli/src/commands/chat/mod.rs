@@ -80,7 +80,7 @@ fn editor() -> String {
 pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if !arguments.json && has_screen() {
-        return runtime.block_on(hold(&arguments));
+        return runtime.block_on(run_conversation(&arguments));
     }
     let Arguments { conversation, to, page, json, deny, bell: _ } = arguments;
     let arguments = RunArguments { task: None, conversation, to, retry: false, page, json, deny };
@@ -93,7 +93,7 @@ fn has_screen() -> bool {
     stdin().is_terminal() && stdout().is_terminal() && !is_dumb
 }
 
-async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
+async fn run_conversation(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let (observer, updates) = convoke_chat::updates();
     let (observer, page_observer) = page::shared(observer);
@@ -123,7 +123,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     };
     // The rehearsal servers end with the conversation.
     let Conversation { coordinator, rehearsal_servers, is_new, .. } = conversation;
-    let closing = Box::pin(convoke_chat::hold(coordinator, updates, setup, host, remote)).await?;
+    let closing = Box::pin(convoke_chat::run(coordinator, updates, setup, host, remote)).await?;
     drop(rehearsal_servers);
     if is_new && store.session(id).await?.state.last_message == MessageNumber::default() {
         store.remove(id).await?;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use convoke_explain::{DirectoryReport, Edition, Session, VARIABLES};
+use convoke_files::clock::since_1970;
 use convoke_files::{Disk, absolute};
 
 use crate::conversation::home::Home;
@@ -83,7 +84,6 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
         verified::Skipped::new()
     };
 
-    let is_terminal = stdout().is_terminal();
     let mut out = BufWriter::new(stdout());
     if arguments.json {
         serde_json::to_writer_pretty(&mut out, &report).context("cannot write the report")?;
@@ -94,7 +94,7 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
             home: &session.home,
             installed: &installed,
             paint: Paint::for_stream(&stdout()),
-            width: view::width(is_terminal),
+            width: view::width(&stdout()),
         };
         out.write_all(view.render().as_bytes())?;
         let verification = verified::section(&report, &skipped, Paint::for_stream(&stdout()));
@@ -167,8 +167,7 @@ fn session(arguments: &Explain) -> Result<Session, UsageError> {
     });
     session.variables = variables.collect::<BTreeMap<_, _>>();
     session.arguments.clone_from(&arguments.arguments);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    session.now_ms = now.ok().map(|it| it.as_secs_f64() * 1000.0);
+    session.now_ms = Some(since_1970().as_secs_f64() * 1000.0);
     session.reads = arguments.reads.iter().map(|file| absolute(&here, file)).collect();
     Ok(session)
 }

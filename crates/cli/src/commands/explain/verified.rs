@@ -28,7 +28,7 @@ use crate::terminal::Paint;
 /// The time that one program may take.
 const RUN_TIMEOUT: Duration = Duration::from_mins(2);
 /// The maximum number of cached results.
-const MOST_REMEMBERED: usize = 256;
+const MAX_REMEMBERED: usize = 256;
 
 /// A cached result. The name of its file identifies the program, its version and the session.
 #[derive(Debug, Serialize, Deserialize)]
@@ -173,7 +173,7 @@ fn forget_oldest(directory: &Path) -> io::Result<()> {
         files.push((written.unwrap_or(SystemTime::UNIX_EPOCH), entry.path()));
     }
     files.sort();
-    let surplus = (files.len() + 1).saturating_sub(MOST_REMEMBERED);
+    let surplus = (files.len() + 1).saturating_sub(MAX_REMEMBERED);
     for (_, path) in files.into_iter().take(surplus) {
         // Another process may have removed it.
         let _ = fs::remove_file(path);

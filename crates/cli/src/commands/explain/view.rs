@@ -13,7 +13,7 @@ use super::findings::{Finding, Findings};
 use super::installed::Installed;
 use super::table::{self, Cell, Row};
 use crate::figures::{begun, number, padded, shortened};
-use crate::terminal::{Paint, Tone};
+use crate::terminal::{self, Paint, Screen, Tone};
 
 const MIN_WIDTH: usize = 40;
 /// The minimum width of a table with a column for each agent.
@@ -39,13 +39,9 @@ pub struct View<'a> {
     pub width: usize,
 }
 
-/// Returns the width of the output in columns.
-pub fn width(is_terminal: bool) -> usize {
-    let terminal = is_terminal.then(terminal_size::terminal_size).flatten();
-    let terminal = terminal.map(|(width, _)| usize::from(width.0));
-    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
-    let width = terminal.or_else(told).unwrap_or(DEFAULT_WIDTH);
-    width.clamp(MIN_WIDTH, MAX_WIDTH)
+/// Returns the width of the report on a stream.
+pub fn width(stream: &Screen) -> usize {
+    terminal::columns(stream).unwrap_or(DEFAULT_WIDTH).clamp(MIN_WIDTH, MAX_WIDTH)
 }
 
 impl View<'_> {

@@ -23,7 +23,7 @@ fn rendered(width: usize, is_painted: bool) -> String {
         paint: if is_painted { Paint::Coloured } else { Paint::Plain },
         width,
     };
-    crate::terminal::on_terminal(view.render().as_bytes())
+    terminal::on_terminal(view.render().as_bytes())
 }
 
 #[test]

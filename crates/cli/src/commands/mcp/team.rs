@@ -37,7 +37,7 @@ impl Tools for TeamClient {
         cancellation: &Cancellation,
     ) -> Option<ToolResult> {
         TeamTool::ALL.into_iter().find(|tool| tool.name() == name)?;
-        let called = socket::Call::send(&self.socket, &self.secret, name, arguments);
+        let called = socket::PendingCall::send(&self.socket, &self.secret, name, arguments);
         let answer = called.and_then(|call| {
             let withdrawal = call.withdrawal()?;
             cancellation.on_cancel(move || withdrawal.withdraw());

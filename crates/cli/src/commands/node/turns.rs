@@ -25,15 +25,15 @@ use crate::conversation::origin::ProjectDirectories;
 /// The time for which a turn that cannot run here is left to other nodes: at first, and at most, after repeated
 /// checks.
 const EXCLUDED: Duration = Duration::from_mins(1);
-const LONGEST_EXCLUDED: Duration = Duration::from_hours(1);
+const MAX_EXCLUSION: Duration = Duration::from_hours(1);
 /// The maximum number of turns that are left to other nodes.
-const MOST_EXCLUDED: usize = 100_000;
+const MAX_EXCLUDED: usize = 100_000;
 /// The maximum number of sessions whose answers are remembered.
-const MOST_REMEMBERED: usize = 1000;
+const MAX_REMEMBERED: usize = 1000;
 
 /// The maximum number of turns left to other nodes that are reported, and of the characters of a reason.
-const MOST_REPORTED: usize = 64;
-const LONGEST_PROBLEM: usize = 500;
+const MAX_REPORTED: usize = 64;
+const MAX_PROBLEM_CHARACTERS: usize = 500;
 
 /// The turns that are left to other nodes.
 type Excluded = HashMap<(SessionId, Option<TurnId>), Exclusion>;
@@ -80,7 +80,7 @@ impl Turns {
             if is_draining && running.is_empty() {
                 return Ok(());
             }
-            excluded.retain(|_, it| it.since.elapsed() < LONGEST_EXCLUDED);
+            excluded.retain(|_, it| it.since.elapsed() < MAX_EXCLUSION);
             if !is_draining && running.len() < this.most {
                 match this.claim(&excluded).await {
                     Ok(Some((session, lease))) => {
@@ -156,16 +156,16 @@ impl Turns {
             let before = all.clone();
             all.retain(|earlier| earlier.session != session);
             all.extend(left.clone());
-            all.drain(..all.len().saturating_sub(MOST_REPORTED));
+            all.drain(..all.len().saturating_sub(MAX_REPORTED));
             *all != before
         });
         let Some(LeftTurn { turn, problem, .. }) = left else { return Ok(()) };
         let before = excluded.remove(&(session, turn));
-        let time = before.as_ref().map_or(EXCLUDED, |it| (2 * it.time).min(LONGEST_EXCLUDED));
+        let time = before.as_ref().map_or(EXCLUDED, |it| (2 * it.time).min(MAX_EXCLUSION));
         if before.is_none_or(|it| it.problem != problem) {
             self.shown.failed(session, &problem)?;
         }
-        if excluded.len() < MOST_EXCLUDED {
+        if excluded.len() < MAX_EXCLUDED {
             excluded.insert((session, turn), Exclusion { since: Instant::now(), time, problem });
         }
         Ok(())
@@ -195,7 +195,7 @@ impl Turns {
         let offer = self.shared.shared_state(session).await?.offer;
         let is_own =
             offer.as_ref().is_some_and(|it| self.offer.meets(&self.name, &it.requirements));
-        let problem = problem.chars().take(LONGEST_PROBLEM).collect();
+        let problem = problem.chars().take(MAX_PROBLEM_CHARACTERS).collect();
         let left = LeftTurn { session, turn: offer.map(|offer| offer.turn), problem };
         Ok((is_own || is_error).then_some(left))
     }
@@ -241,7 +241,7 @@ impl Turns {
     /// Returns the answers that people gave for a session. Those of too many sessions are forgotten, and asked for again.
     fn answers_of(&self, session: SessionId) -> SessionAnswers {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() >= MOST_REMEMBERED {
+        if answers.len() >= MAX_REMEMBERED {
             answers.clear();
         }
         answers.entry(session).or_default().clone()

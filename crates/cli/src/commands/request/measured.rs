@@ -25,7 +25,7 @@ pub(super) fn run(agent: Vendor, arguments: &Arguments) -> anyhow::Result<Outcom
         host_environment.cwd = directory;
     }
     if arguments.codex_home.is_some() && agent != Vendor::Codex {
-        return Err(UsageError(format!("--codex-home: it means nothing to {agent}")).into());
+        return Err(UsageError(format!("--codex-home has no effect for {agent}")).into());
     }
     let directory = arguments.codex_home.as_deref();
     let directory = directory.map(|given| absolute(&host_environment.cwd, given));

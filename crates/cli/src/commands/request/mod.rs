@@ -14,7 +14,7 @@ use convoke_thread::config::{Config, ConfigError, Machine};
 use convoke_thread::pack::{Pack, Shape};
 use convoke_thread::prompt::{Request, RequestPurpose};
 use convoke_thread::record::Record;
-use convoke_thread::thread::{Outcome as TurnOutcome, Setup, Step, Thread, TurnOverrides};
+use convoke_thread::thread::{Setup, Step, Thread, TurnOutcome, TurnOverrides};
 use convoke_wire::Wire;
 
 pub use self::arguments::Arguments;

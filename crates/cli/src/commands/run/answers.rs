@@ -25,7 +25,7 @@ const LINES_WAITING: usize = 64;
 
 /// Answers questions.
 pub(in crate::commands) struct Answers {
-    form: Form,
+    form: InputFormat,
     lines: Option<Receiver<Line>>,
     /// The open questions, the oldest first, which is the one shown.
     open: VecDeque<String>,
@@ -38,7 +38,7 @@ pub(in crate::commands) struct Answers {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum InputFormat {
     /// A word of a person at a terminal.
     Word,
     /// A JSON object of a program.
@@ -87,7 +87,7 @@ impl Answers {
         // Agents on other machines may ask too.
         let may_ask =
             coordinator.team_agents().has_asking_agents() || coordinator.store().shared().is_some();
-        let form = if json { Form::Json } else { Form::Word };
+        let form = if json { InputFormat::Json } else { InputFormat::Word };
         let can_hear = !is_input_used && (json || stdin().is_terminal());
         let mut lines = None;
         if may_ask {
@@ -101,14 +101,14 @@ impl Answers {
     }
 
     /// Reads nothing: standard input has another reader.
-    pub(in crate::commands) fn of_nobody(
+    pub(in crate::commands) fn without_input(
         conversation: &Conversation,
         page: Option<SessionPage>,
     ) -> Self {
         if page.is_none() {
             conversation.coordinator.controls().set_attended(false);
         }
-        let (form, open) = (Form::Word, VecDeque::new());
+        let (form, open) = (InputFormat::Word, VecDeque::new());
         Self { form, lines: None, open, shown: None, page, has_interjected: false }
     }
 
@@ -134,7 +134,7 @@ impl Answers {
         }
         if self.open.front() != before.as_ref() {
             self.shown = Some(Instant::now());
-            if self.form == Form::Word && self.lines.is_some() {
+            if self.form == InputFormat::Word && self.lines.is_some() {
                 // Discards the beginning of a line that was typed for another question; a line that remains is too early.
                 let _ = tcflush(stdin(), QueueSelector::IFlush);
             }
@@ -172,8 +172,8 @@ impl Answers {
             }
         };
         match self.form {
-            Form::Json if text.trim().is_empty() => LineResult::Done,
-            Form::Json => match serde_json::from_str::<WrittenAnswer>(&text) {
+            InputFormat::Json if text.trim().is_empty() => LineResult::Done,
+            InputFormat::Json => match serde_json::from_str::<WrittenAnswer>(&text) {
                 Ok(written) if written.kind == "permission" => {
                     if !self.open.contains(&written.id) {
                         return LineResult::NotOpen;
@@ -183,7 +183,7 @@ impl Answers {
                 }
                 _ => LineResult::NotUnderstood,
             },
-            Form::Word => {
+            InputFormat::Word => {
                 let Some(id) = self.open.front() else { return LineResult::Done };
                 let answer = match text.trim().to_ascii_lowercase().as_str() {
                     "o" | "once" => PermissionAnswer::Once,

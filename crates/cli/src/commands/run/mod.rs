@@ -77,10 +77,10 @@ pub struct Arguments {
 /// Runs `convoke run`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(hold(arguments))
+    runtime.block_on(run_conversation(arguments))
 }
 
-async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
+async fn run_conversation(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let (observer, events) = EventQueue::new();
     let (observer, page_observer) = page::shared(Box::new(observer));
@@ -163,18 +163,20 @@ pub(in crate::commands) async fn conclude(
     }
     let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
     let arrivals = Arrivals { arrived, calls: reached.len() };
-    let is_undone = match stop {
+    let is_unfinished = match stop {
         // A turn that is running or queued elsewhere needs no retry.
-        StopReason::Cancelled { .. } | StopReason::Left => undone(conversation).await?.is_some(),
+        StopReason::Cancelled { .. } | StopReason::Left => {
+            unfinished(conversation).await?.is_some()
+        }
         // A run without turns, after one that failed, suggests a retry.
-        _ => show.totals.turns() == 0 && undone(conversation).await?.is_some(),
+        _ => show.totals.turns() == 0 && unfinished(conversation).await?.is_some(),
     };
-    show.closing(conversation, &End { stop: &stop, arrivals, elapsed, is_undone })?;
+    show.closing(conversation, &End { stop: &stop, arrivals, elapsed, is_unfinished })?;
     let denied = show.denied(deny);
-    let is_for_nobody = show.totals.is_for_nobody();
+    let has_reached_no_member = show.totals.has_reached_no_member();
     Ok(match (denied, stop) {
         (Outcome::Done, StopReason::Idle { .. } | StopReason::Addressed { .. })
-            if is_for_nobody =>
+            if has_reached_no_member =>
         {
             Outcome::Failed
         }
@@ -186,7 +188,7 @@ pub(in crate::commands) async fn conclude(
 
 /// Queues the last turn that failed or was cancelled.
 pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyhow::Result<()> {
-    if let Some(turn) = undone(conversation).await? {
+    if let Some(turn) = unfinished(conversation).await? {
         return Ok(conversation.coordinator.retry(turn).await?);
     }
     let mut message =
@@ -202,12 +204,12 @@ pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyho
 }
 
 /// Returns the last turn that failed or was cancelled.
-async fn undone(conversation: &Conversation) -> anyhow::Result<Option<TurnId>> {
+async fn unfinished(conversation: &Conversation) -> anyhow::Result<Option<TurnId>> {
     let (store, session) = (conversation.coordinator.store(), conversation.coordinator.session());
     let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
-    let is_undone = |state| matches!(state, TurnState::Failed | TurnState::Cancelled);
-    let undone = turns.iter().rev().find(|turn| is_undone(turn.state) && turn.attempts > 0);
-    Ok(undone.map(|turn| turn.id))
+    let is_unfinished = |state| matches!(state, TurnState::Failed | TurnState::Cancelled);
+    let unfinished = turns.iter().rev().find(|turn| is_unfinished(turn.state) && turn.attempts > 0);
+    Ok(unfinished.map(|turn| turn.id))
 }
 
 /// Runs the conversation until it stops, and shows its events.
@@ -223,8 +225,8 @@ pub(in crate::commands) async fn drive(
     let mut ends = signal(SignalKind::terminate())?;
     let mut clock = tokio::time::interval(Duration::from_millis(100));
     let servers = &mut conversation.rehearsal_servers;
-    let mut reader = Reader { controls: controls.clone(), gone: None };
-    let mut see = |event: &SessionEvent, show: &mut Show, reader: &mut Reader| {
+    let mut reader = OutputState { controls: controls.clone(), gone: None };
+    let mut see = |event: &SessionEvent, show: &mut Show, reader: &mut OutputState| {
         if let SessionEventKind::TurnEnded { turn, member, .. } = &event.kind
             && let Some(received) = servers.received(member)
         {
@@ -271,12 +273,12 @@ pub(in crate::commands) async fn drive(
 }
 
 /// The state of the output. When it is closed, the conversation stops as if a person had quit.
-struct Reader {
+struct OutputState {
     controls: Controls,
     gone: Option<io::Error>,
 }
 
-impl Reader {
+impl OutputState {
     fn write(&mut self, write: impl FnOnce() -> io::Result<()>) {
         if self.gone.is_none()
             && let Err(error) = write()
@@ -337,7 +339,7 @@ impl Show {
             }
             for turn in conversation.coordinator.waiting() {
                 if let Some(author) = conversation.author(turn.answers).await? {
-                    view.knows(turn.answers, author);
+                    view.add_author(turn.answers, author);
                 }
             }
         }
@@ -407,7 +409,7 @@ impl Show {
 
     fn reached(&mut self, reached: &Reached) -> io::Result<()> {
         for diagnostic in reached.diagnostics() {
-            self.diagnostic(Some(reached.turn()), diagnostic)?;
+            self.diagnostic(Some(reached.turn), diagnostic)?;
         }
         match &mut self.form {
             OutputForm::Person(_) => Ok(()),

@@ -10,7 +10,7 @@ use crate::diagnostics::own;
 /// The texts that reached the model in one turn.
 #[derive(Debug)]
 pub(in crate::commands) struct Reached {
-    turn: TurnId,
+    pub(super) turn: TurnId,
     member: MemberName,
     received: Received,
     prompt: Arrival,
@@ -70,11 +70,6 @@ impl Reached {
             self.system = Some(arrival(&system, &self.received.system));
         }
         Ok(())
-    }
-
-    /// Returns the turn.
-    pub(super) fn turn(&self) -> TurnId {
-        self.turn
     }
 
     /// Returns whether everything arrived unchanged.

@@ -71,7 +71,7 @@ pub(super) struct End<'a> {
     pub(super) arrivals: Arrivals,
     pub(super) elapsed: Duration,
     /// Whether there is a turn to retry: this run was stopped, or it ran none after one that failed.
-    pub(super) is_undone: bool,
+    pub(super) is_unfinished: bool,
 }
 
 /// Writes the end of a run: the reason why it stopped, the totals by member, and suggested commands.
@@ -82,12 +82,12 @@ pub(super) fn closing<W: Write>(
     end: &End<'_>,
 ) -> io::Result<()> {
     let paint = view.paint();
-    let End { stop, arrivals, elapsed, is_undone } = *end;
+    let End { stop, arrivals, elapsed, is_unfinished } = *end;
     let (ended, is_good) = match stop {
-        StopReason::Idle { person } if totals.turns() == 0 && totals.is_for_nobody() => {
+        StopReason::Idle { person } if totals.turns() == 0 && totals.has_reached_no_member() => {
             (format!("No member was addressed; waiting for {person}."), false)
         }
-        StopReason::Idle { person } if totals.is_for_nobody() => {
+        StopReason::Idle { person } if totals.has_reached_no_member() => {
             (format!("A marker named no member; waiting for {person}."), false)
         }
         stop => ending(stop),
@@ -122,14 +122,14 @@ pub(super) fn closing<W: Write>(
     let (program, id) = (program::name(), short(conversation.coordinator.session()));
     let again = match stop {
         StopReason::TurnFailed { .. } => " --retry".to_owned(),
-        _ if is_undone => " --retry".to_owned(),
+        _ if is_unfinished => " --retry".to_owned(),
         StopReason::Addressed { .. } => " \"…\"".to_owned(),
         _ => String::new(),
     };
     let go_on = match stop {
         StopReason::Addressed { person, .. } => format!("answer as {person}"),
         StopReason::Cancelled { .. } | StopReason::Left => "continue this session".to_owned(),
-        _ if is_undone => "retry the last turn".to_owned(),
+        _ if is_unfinished => "retry the last turn".to_owned(),
         _ => "continue this session".to_owned(),
     };
     let option = conversation.option;

@@ -126,7 +126,7 @@ impl FlowingText {
 /// The keywords of the inline markers.
 const KEYWORDS: [&str; 4] = ["NEXT:", "FROM:", "DROP:", "TEAM_TASK:"];
 /// The maximum length of a marker.
-const LONGEST_MARKER: usize = 1024;
+const MAX_MARKER_BYTES: usize = 1024;
 
 /// Removes markers from a text that arrives in pieces. Ambiguous text, as in code, is shown.
 #[derive(Debug, Default)]
@@ -158,7 +158,7 @@ impl MarkerFilter {
                 self.show(c, &mut shown);
                 continue;
             }
-            if matches!(c, '[' | '\n') || self.held.len() > LONGEST_MARKER {
+            if matches!(c, '[' | '\n') || self.held.len() > MAX_MARKER_BYTES {
                 self.release(&mut shown);
                 if c == '[' && self.may_mark() {
                     self.held.push(c);

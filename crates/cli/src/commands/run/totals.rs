@@ -19,11 +19,11 @@ pub(super) struct Totals {
     pub(super) diagnostics: BTreeMap<Code, DiagnosticTotal>,
     pub(super) messages: u64,
     /// Whether the newest message calls no member.
-    is_to_nobody: bool,
+    has_no_recipient: bool,
     /// The names in markers of messages that call no member.
-    calls_of_nobody: u64,
+    unknown_calls: u64,
     /// The bytes and estimated tokens sent to running turns.
-    under_way: HashMap<TurnId, (u64, u64)>,
+    running: HashMap<TurnId, (u64, u64)>,
 }
 
 /// The totals of one member.
@@ -119,20 +119,20 @@ impl Totals {
         match event {
             SessionEventKind::Message(message) => {
                 self.messages += 1;
-                self.is_to_nobody = message.to.is_empty();
+                self.has_no_recipient = message.to.is_empty();
             }
             SessionEventKind::TurnStarted {
                 turn, member, prompt, system, tokens_estimate, ..
             } => {
                 let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
-                self.under_way.insert(*turn, (bytes, *tokens_estimate));
+                self.running.insert(*turn, (bytes, *tokens_estimate));
                 let totals = self.member(member);
                 totals.turns += 1;
                 totals.sent_bytes += bytes;
                 totals.sent_tokens_estimate += tokens_estimate;
             }
             SessionEventKind::TurnEnded { turn, member, state, result, elapsed, .. } => {
-                let (bytes, tokens) = self.under_way.remove(turn).unwrap_or_default();
+                let (bytes, tokens) = self.running.remove(turn).unwrap_or_default();
                 let totals = self.member(member);
                 if !result.verdict.is_sent() {
                     totals.sent_bytes -= bytes;
@@ -168,9 +168,9 @@ impl Totals {
         // The diagnostics of a message come right after it.
         if diagnostic.code == MARKER_UNRESOLVED
             && diagnostic.section == Some("NEXT")
-            && self.is_to_nobody
+            && self.has_no_recipient
         {
-            self.calls_of_nobody += 1;
+            self.unknown_calls += 1;
         }
         let first = || DiagnosticTotal { count: 0, first: diagnostic.message.clone() };
         self.diagnostics.entry(diagnostic.code).or_insert_with(first).count += 1;
@@ -187,8 +187,8 @@ impl Totals {
     }
 
     /// Returns whether messages were sent but none called a member.
-    pub(super) fn is_for_nobody(&self) -> bool {
-        (self.turns() == 0 && self.messages > 0) || self.calls_of_nobody > 0
+    pub(super) fn has_reached_no_member(&self) -> bool {
+        (self.turns() == 0 && self.messages > 0) || self.unknown_calls > 0
     }
 
     fn member(&mut self, member: &MemberName) -> &mut MemberTotals {

@@ -116,7 +116,7 @@ impl<W: Write> View<W> {
     }
 
     /// Records the author of an earlier message.
-    pub(super) fn knows(&mut self, message: MessageNumber, author: MemberName) {
+    pub(super) fn add_author(&mut self, message: MessageNumber, author: MemberName) {
         self.speakers.insert(message, author);
     }
 

@@ -46,7 +46,7 @@ impl Machine {
 }
 
 /// Returns an error as one line for a person.
-fn told(error: &anyhow::Error) -> String {
+fn one_line(error: &anyhow::Error) -> String {
     format!("{error:#}")
 }
 
@@ -56,7 +56,7 @@ fn blocking<T: Send + 'static>(
 ) -> HostFuture<T> {
     Box::pin(async move {
         match tokio::task::spawn_blocking(work).await {
-            Ok(done) => done.map_err(|error| told(&error)),
+            Ok(done) => done.map_err(|error| one_line(&error)),
             Err(failed) => Err(failed.to_string()),
         }
     })
@@ -79,7 +79,7 @@ impl Host for Machine {
         };
         Box::pin(async move {
             let opened = conversation::open(&options, &host_environment, observer).await;
-            let conversation = opened.map_err(|error| told(&error))?;
+            let conversation = opened.map_err(|error| one_line(&error))?;
             let compose = compose(&conversation, &host_environment);
             let Conversation { coordinator, rehearsal_servers, diagnostics, .. } = conversation;
             let keep = Box::new(rehearsal_servers);
@@ -144,9 +144,9 @@ impl Host for Machine {
 
     fn cache(&self, session: SessionId) -> HostFuture<Vec<CacheRow>> {
         let store = self.store.clone();
-        Box::pin(
-            async move { cache::page_rows(&store, session).await.map_err(|error| told(&error)) },
-        )
+        Box::pin(async move {
+            cache::page_rows(&store, session).await.map_err(|error| one_line(&error))
+        })
     }
 
     fn export(&self, session: SessionId, form: ExportForm) -> HostFuture<Vec<u8>> {
@@ -154,7 +154,7 @@ impl Host for Machine {
         Box::pin(async move {
             let mut bytes = Vec::new();
             let written = transfer::write(form, &store, session, &mut bytes).await;
-            written.map(|()| bytes).map_err(|error| told(&error))
+            written.map(|()| bytes).map_err(|error| one_line(&error))
         })
     }
 

@@ -33,12 +33,12 @@ impl Drop for SessionPage {
 pub(in crate::commands) struct PageObserver(Arc<Mutex<Option<Box<dyn Observer>>>>);
 
 /// An observer that also passes events to a page, if there is one.
-struct Shared {
+struct SharedObserver {
     own: Box<dyn Observer>,
     page: PageObserver,
 }
 
-impl Observer for Shared {
+impl Observer for SharedObserver {
     fn observe(&mut self, event: SessionEvent) {
         let mut page = self.page.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(page) = page.as_mut() {
@@ -56,7 +56,7 @@ impl Observer for Shared {
 /// Returns an observer for a conversation, and the slot for its page.
 pub(in crate::commands) fn shared(own: Box<dyn Observer>) -> (Box<dyn Observer>, PageObserver) {
     let page = PageObserver::default();
-    (Box::new(Shared { own, page: page.clone() }), page)
+    (Box::new(SharedObserver { own, page: page.clone() }), page)
 }
 
 impl SessionPage {
@@ -111,7 +111,7 @@ impl SessionPage {
 
 /// The refusal to release a session that the terminal holds.
 pub(in crate::commands) fn kept() -> ActionError {
-    ActionError("the terminal holds this session; end it there".to_owned())
+    ActionError("this session is open in the terminal; end it there".to_owned())
 }
 
 /// Waits for a request of a page; forever without a page.

@@ -20,7 +20,7 @@ const DAYS: i64 = 30;
 /// The milliseconds of a day.
 const DAY: i64 = 24 * 60 * 60 * 1000;
 /// The minimum length of an id on the command line.
-const FEWEST: usize = 4;
+const MIN_ID_LENGTH: usize = 4;
 /// The columns of a conversation's beginning.
 const BEGINNING: usize = 48;
 
@@ -82,9 +82,9 @@ async fn find_to_remove(
     store: &AnyStore,
     written: &str,
 ) -> anyhow::Result<SessionId> {
-    if written != "last" && written.chars().count() < FEWEST {
+    if written != "last" && written.chars().count() < MIN_ID_LENGTH {
         return Err(UsageError(format!(
-            "`{written}` is too short to remove a session; write at least {FEWEST} characters of its id"
+            "`{written}` is too short to remove a session; write at least {MIN_ID_LENGTH} characters of its id"
         ))
         .into());
     }

@@ -11,7 +11,7 @@ use crate::outcome::{Outcome, UsageError};
 use crate::terminal::stdout;
 
 /// The maximum number of characters of a name.
-const LONGEST: usize = 200;
+const MAX_NAME_CHARACTERS: usize = 200;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -27,8 +27,11 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let name = arguments.name.trim();
-    if name.is_empty() || name.contains(char::is_control) || name.chars().count() > LONGEST {
-        let problem = format!("a name is one line of 1 to {LONGEST} characters");
+    if name.is_empty()
+        || name.contains(char::is_control)
+        || name.chars().count() > MAX_NAME_CHARACTERS
+    {
+        let problem = format!("a name is one line of 1 to {MAX_NAME_CHARACTERS} characters");
         return Err(UsageError(problem).into());
     }
     let session = arguments.which.find(store).await?;

@@ -45,15 +45,16 @@ pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<O
     let session = arguments.which.find(store).await?;
     let copy = SessionId::generate();
     let after = arguments.after.map(MessageNumber);
-    let mut told = transfer::fork(store, session, after, copy, now()).await.map_err(explain)?;
-    told.extend(fork_changes(store, session, copy).await?);
+    let mut diagnostics =
+        transfer::fork(store, session, after, copy, now()).await.map_err(explain)?;
+    diagnostics.extend(fork_changes(store, session, copy).await?);
     if arguments.json {
-        write_json(&json!({"session": copy, "from": session, "diagnostics": told}))?;
+        write_json(&json!({"session": copy, "from": session, "diagnostics": diagnostics}))?;
     } else {
         writeln!(stdout(), "{copy}")?;
-        diagnostics::show(&told)?;
+        diagnostics::show(&diagnostics)?;
     }
-    Ok(arguments.deny.outcome(told.iter().map(|diagnostic| diagnostic.code)))
+    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
 /// Copies the recorded changes of the copied turns. Returns a diagnostic about workspaces.

@@ -11,16 +11,16 @@ use super::super::{Coordinator, CoordinatorError};
 use super::{Batch, SentMessage};
 use crate::content::ContentHash;
 use crate::id::{MemberName, TurnId};
-use crate::routing::{Call, DropTurns, Routed, route};
+use crate::routing::{CalledMember, DropTurns, Routed, route};
 use crate::rows::each_message;
 use crate::store::{Store, StoreError};
 use crate::team_tools::FIELD;
 use crate::turn::Turn;
 
 /// The maximum number of messages that one turn can send through calls.
-pub const MOST_MESSAGES: u32 = 16;
+pub const MAX_MESSAGES: u32 = 16;
 /// The maximum size of a message, in bytes.
-pub const LONGEST_TEXT: usize = 64 << 10;
+pub const MAX_TEXT_BYTES: usize = 64 << 10;
 
 impl<S: Store> Coordinator<S> {
     /// Sends a message, once.
@@ -106,8 +106,8 @@ impl<S: Store> Coordinator<S> {
 
     /// Checks a text: within the limit, without secrets, and without markers, which would have no effect.
     pub(super) fn checked(&self, mut text: String) -> Result<String, String> {
-        if text.len() > LONGEST_TEXT {
-            return Err(format!("`text` has {} bytes; the limit is {LONGEST_TEXT}", text.len()));
+        if text.len() > MAX_TEXT_BYTES {
+            return Err(format!("`text` has {} bytes; the limit is {MAX_TEXT_BYTES}", text.len()));
         }
         self.team_agents.redactor.redact_in_place(&mut text);
         let scanned = scan(&text, self.team_agents.team().context.text);
@@ -134,8 +134,8 @@ impl<S: Store> Coordinator<S> {
             return Err("the conversation is being stopped".to_owned());
         }
         let of_turn = batch.calls.turns.entry(turn.id).or_default();
-        if of_turn.messages >= MOST_MESSAGES {
-            return Err(format!("a turn sends at most {MOST_MESSAGES} messages"));
+        if of_turn.messages >= MAX_MESSAGES {
+            return Err(format!("a turn sends at most {MAX_MESSAGES} messages"));
         }
         let limit = self.team_agents.team().limits.queue;
         if (self.waiting().len() + recipients) as u64 > limit {
@@ -181,7 +181,8 @@ impl<S: Store> Coordinator<S> {
         tool: &str,
         key: &ContentHash,
     ) -> Result<(MessageId, Option<TurnId>), CoordinatorError> {
-        let calls = recipients.into_iter().map(|member| Call { member, intent: Intent::default() });
+        let calls =
+            recipients.into_iter().map(|member| CalledMember { member, intent: Intent::default() });
         let routed = Routed {
             speaker: turn.member.clone(),
             text,

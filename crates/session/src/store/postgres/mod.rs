@@ -60,7 +60,7 @@ pub struct PostgresStore {
     announcements: Announcements,
 }
 
-/// What every writing transaction needs.
+/// The parts that every writing transaction needs.
 #[derive(Debug, Clone)]
 struct Writer {
     pool: PgPool,

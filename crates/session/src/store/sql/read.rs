@@ -17,7 +17,7 @@ use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 use crate::session::{
     NewSession, NumberedMessage, Rehearsal, RemovedSession, Session, State, Summary,
 };
-use crate::store::{Reader, StoreError, Window};
+use crate::store::{ContextReader, StoreError, Window};
 use crate::turn::{Attempt, Turn, TurnState};
 
 pub(super) async fn session(pool: &Pool, id: SessionId) -> Result<Session, StoreError> {
@@ -150,8 +150,8 @@ pub(super) async fn window(
     let left = window.limit - found.len();
     if left > 0 {
         found.extend(match &window.reader {
-            Reader::Everything => before(pool, session, window.answers, left).await?,
-            Reader::Member(names) => {
+            ContextReader::Everything => before(pool, session, window.answers, left).await?,
+            ContextReader::Member(names) => {
                 visible_before(pool, session, window.answers, left, names).await?
             }
         });
@@ -184,8 +184,8 @@ async fn siblings(
             let sibling = numbered(session, row)?;
             below = sibling.number;
             let is_seen = match &window.reader {
-                Reader::Everything => true,
-                Reader::Member(names) => {
+                ContextReader::Everything => true,
+                ContextReader::Member(names) => {
                     convoke_core::context::is_visible_to(&sibling.message, names)
                 }
             };

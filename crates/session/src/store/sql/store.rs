@@ -87,7 +87,7 @@ impl Store for SqlStore {
         async fn content(hash: ContentHash) -> String = read::content;
         async fn threads(session: SessionId) -> Vec<ThreadId> = threads::of_session;
         async fn thread_owner(thread: &ThreadId) -> Option<ThreadOwner> = threads::owner;
-        async fn lone_threads() -> Vec<LoneThread> = threads::of_nobody;
+        async fn lone_threads() -> Vec<LoneThread> = threads::lone;
     }
 
     async fn window(

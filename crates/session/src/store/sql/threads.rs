@@ -56,7 +56,7 @@ pub(super) async fn owner(
     Ok(Some(ThreadOwner::Session(session)))
 }
 
-pub(super) async fn of_nobody(pool: &Pool) -> Result<Vec<LoneThread>, StoreError> {
+pub(super) async fn lone(pool: &Pool) -> Result<Vec<LoneThread>, StoreError> {
     let rows: Vec<(String, i64)> = sqlx::query_as(
         "SELECT name, \
          (SELECT COALESCE(SUM(OCTET_LENGTH(line)), 0) FROM thread_line WHERE thread = name) + \

@@ -45,7 +45,7 @@ pub struct SqliteStore {
     directory: PathBuf,
 }
 
-/// What every writing transaction needs.
+/// The parts that every writing transaction needs.
 #[derive(Debug, Clone)]
 struct Writer {
     pool: SqlitePool,

@@ -13,8 +13,8 @@ use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles};
 use crate::process::{Decision, Input};
-use crate::stream::acp::Call;
-use crate::stream::{Reader as _, Sink};
+use crate::stream::acp::ToolCall;
+use crate::stream::{EventReader as _, Sink};
 
 /// The maximum number of open questions.
 const OPEN_QUESTIONS: usize = 64;
@@ -46,7 +46,7 @@ pub(super) enum ApprovedAction {
     Command(String),
 }
 
-/// How a member's permissions decide about an action.
+/// The decision of a member's permissions about an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PermissionDecision {
     Allowed,
@@ -294,9 +294,9 @@ impl Session {
         self.reader.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
     }
 
-    fn question(&self, id: &Value, call: &Call) -> PermissionQuestion {
+    fn question(&self, id: &Value, call: &ToolCall) -> PermissionQuestion {
         let is_titled = self.settings.title_is_command && call.kind.as_deref() == Some("execute");
-        let titled = call.title().filter(|_| is_titled).map(str::to_owned);
+        let titled = call.title.clone().filter(|_| is_titled);
         let command = call.command().or(titled);
         let paths = |is_meant: bool| {
             let paths = call.paths().filter(|_| is_meant).map(Path::to_owned);

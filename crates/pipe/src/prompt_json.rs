@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A prompt, its system text, and the ledger of both.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answer<'a> {
+pub(crate) struct PromptJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a Value>,
     prompt: &'a str,
@@ -17,7 +17,7 @@ pub(crate) struct Answer<'a> {
     diagnostics: &'a [Diagnostic],
 }
 
-impl<'a> Answer<'a> {
+impl<'a> PromptJson<'a> {
     pub(crate) fn new(name: Option<&'a Value>, output: &'a AssemblerOutput<'a>) -> Self {
         Self {
             name,
