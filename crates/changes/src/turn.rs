@@ -489,10 +489,13 @@ impl Marker {
 
     /// Ends the turn. Its file is kept for the next one, without its content.
     fn remove(&self, place: &Place) {
-        let is_kept = self.lock.set_len(0).and_then(|()| fs::rename(&self.file, spare_path(place)));
+        let is_empty = self.lock.set_len(0);
+        place.failpoint().reach();
+        let is_kept = is_empty.and_then(|()| fs::rename(&self.file, spare_path(place)));
         if is_kept.is_err() {
             let _ = fs::remove_file(&self.file);
         }
+        place.failpoint().reach();
         let _ = fs::remove_file(&self.manifest);
     }
 
