@@ -10,7 +10,7 @@ use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_core::ledger::Source;
 use convoke_inspect::record::cache::{CacheStep, CacheVerdict, compare};
 use convoke_server::CacheRow;
-use convoke_session::{AnyStore, SessionId};
+use convoke_session::{AnyStore, SessionId, Store as _};
 use serde_json::{Value, json};
 
 use super::sent::requests_by_member;
