@@ -319,12 +319,12 @@ fn outside_approved(files: &dyn Files, session: &Session, repository: Option<&Pa
     let Ok(state) = serde_json::from_slice::<Value>(&state) else {
         return false;
     };
-    let approved = |project: &Path| {
+    let project = repository.unwrap_or(&session.cwd);
+    let approved = || {
         let project = state.get("projects")?.get(project.to_str()?)?;
         project.get("hasClaudeMdExternalIncludesApproved")?.as_bool()
     };
-    let places = [Some(session.cwd.as_path()), repository];
-    places.into_iter().flatten().any(|place| approved(place) == Some(true))
+    approved() == Some(true)
 }
 
 /// The file in which Claude Code keeps approvals, and how often skills were used.

@@ -63,7 +63,7 @@ impl Sources {
             for setting in overrides.filter(|it| it.contains('=')) {
                 settings.push(setting.to_owned());
                 // A value that is not TOML is a string.
-                let value = setting.rsplit_once('=').map_or("", |(_, value)| value.trim());
+                let value = setting.split_once('=').map_or("", |(_, value)| value.trim());
                 said.insert(value.trim_matches(['"', '\'']).to_owned());
             }
         }
@@ -71,11 +71,13 @@ impl Sources {
             settings.push(file.to_owned());
             said.extend([file.to_owned(), file.trim().to_owned()]);
         }
+        let mut configured = HashSet::new();
         for setting in settings.iter().filter_map(|text| text.parse::<toml::Table>().ok()) {
-            collect(&serde_json::to_value(setting).unwrap_or_default(), &mut said);
+            collect(&serde_json::to_value(setting).unwrap_or_default(), &mut configured);
         }
-        // Some settings are trimmed.
-        said.extend(said.clone().iter().map(|text| text.trim().to_owned()));
+        // Some settings are sent without their outer white space.
+        said.extend(configured.iter().map(|text| text.trim().to_owned()));
+        said.extend(configured);
         let mut frames = vec![
             format!("{}\n", pack.compaction.summary_prefix),
             pack.wrappers.turn_aborted.clone(),
@@ -138,7 +140,7 @@ impl Sources {
             Source::Model { .. } => self.said.contains(text),
             Source::Message { .. } => !self.is_complete || self.is_message(text, is_cut),
             Source::Tool { .. } => !self.is_complete || self.is_output(text, is_cut),
-            Source::Setting { name } => !self.is_complete || self.is_setting(name, text),
+            Source::Setting { name } => self.is_setting(name, text),
             Source::History { .. } => {
                 !self.is_complete || self.is_message(text, is_cut) || self.outputs.contains(text)
             }
@@ -206,7 +208,7 @@ impl Sources {
             "sandbox_workspace_write" => {
                 text.starts_with(" The writable root") && text.ends_with("`.")
             }
-            "cwd" => text.starts_with('/') && !text.ends_with('/'),
+            "cwd" => text == "/" || (text.starts_with('/') && !text.ends_with('/')),
             "shell" => ["bash", "sh", "zsh", "powershell", "cmd"].contains(&text),
             "skills" => {
                 let [intro, outro] = &self.skills;
@@ -214,8 +216,9 @@ impl Sources {
             }
             _ if self.said.contains(text) || self.is_of_pack(text) => true,
             "model" => self.said.iter().any(|template| fills(template, text)),
+            "sandbox_mode" | "approval_policy" => false,
             // A command may have written the file that the setting names.
-            _ => self.is_scripted,
+            _ => self.is_scripted || !self.is_complete,
         }
     }
 
