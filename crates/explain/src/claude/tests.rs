@@ -560,3 +560,25 @@ fn a_byte_order_mark_belongs_to_the_first_line_of_a_text_without_front_matter() 
         assert_eq!(loaded.trim_start_matches('\u{feff}'), "<!-- kept -->\n\nEnd", "{edition:?}");
     }
 }
+
+#[test]
+fn imports_from_outside_are_approved_for_a_worktree_with_its_main_checkout() {
+    let mut place = place(
+        "/w/side",
+        &[
+            ("/w/repo/.git/HEAD", "x"),
+            ("/w/repo/.git/worktrees/side/commondir", "../.."),
+            ("/w/side/.git", "gitdir: /w/repo/.git/worktrees/side"),
+            ("/w/side/CLAUDE.md", "@../outside.md"),
+            ("/w/outside.md", "outside"),
+        ],
+    );
+    place.tree.write("/w/repo/.git/worktrees/side/gitdir", "/w/side/.git");
+    for (project, is_approved) in [("/w/side", false), ("/w/repo", true)] {
+        let state = format!(
+            r#"{{"projects": {{"{project}": {{"hasClaudeMdExternalIncludesApproved": true}}}}}}"#
+        );
+        place.tree.write("/w/home/.claude.json", state);
+        assert_eq!(place.loaded().len() == 2, is_approved, "{project}");
+    }
+}
