@@ -328,15 +328,12 @@ fn fit(
     };
     let all = std::mem::take(lines);
     for (mut line, kept) in all.into_iter().zip(dealt.kept) {
-        match kept {
-            Some(kept) => {
-                line.kept = kept;
-                lines.push(line);
-            }
-            None => {
-                let (name, path) = (Some(line.skill.name), line.skill.path);
-                omitted.push(OmittedSkill { name, path, rule: SkillRule::OverBudget });
-            }
+        if let Some(kept) = kept {
+            line.kept = kept;
+            lines.push(line);
+        } else {
+            let (name, path) = (Some(line.skill.name), line.skill.path);
+            omitted.push(OmittedSkill { name, path, rule: SkillRule::OverBudget });
         }
     }
     dealt.used

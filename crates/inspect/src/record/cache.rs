@@ -24,6 +24,7 @@ pub struct CacheStep {
 
 impl CacheStep {
     /// Returns the comparison without a verdict about the provider, for a server that has no cache.
+    #[must_use]
     pub fn without_provider(mut self) -> Self {
         self.verdict = match self.verdict {
             CacheVerdict::Missed => CacheVerdict::Unknown,
@@ -167,7 +168,7 @@ mod tests {
         let served = step(&one, &two, program(), 19_000);
         assert_eq!((served.verdict, served.difference), (CacheVerdict::Served, None));
         let missed = step(&one, &two, program(), 0);
-        assert_eq!((missed.verdict, missed.difference), (CacheVerdict::Missed, None));
+        assert_eq!((missed.verdict, &missed.difference), (CacheVerdict::Missed, &None));
         assert_eq!(missed.clone().without_provider().verdict, CacheVerdict::Unknown);
         assert!(missed.unchanged_tokens > 15_000 && missed.unchanged_bytes >= long.len() as u64);
         let repeated = step(&one, &one, program(), 0);
