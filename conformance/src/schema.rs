@@ -1,18 +1,15 @@
 //! Validates ledgers against their schema. For the tests of every crate that makes a ledger.
 
-use std::path::Path;
-
 use serde_json::Value;
 
 /// Validates a ledger against `docs/ledger.schema.json`; the error says what does not fit.
 ///
 /// # Panics
 ///
-/// Panics if the schema cannot be read.
+/// Panics if the schema is not JSON.
 pub fn check_ledger(ledger: &Value) -> Result<(), String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/ledger.schema.json");
-    let schema = std::fs::read_to_string(path).expect("the schema");
-    let schema: Value = serde_json::from_str(&schema).expect("JSON");
+    let schema = include_str!("../../docs/ledger.schema.json");
+    let schema: Value = serde_json::from_str(schema).expect("the schema is JSON");
     validate(&schema, &schema, ledger)
 }
 

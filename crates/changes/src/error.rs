@@ -56,17 +56,27 @@ pub enum ChangesError {
     /// There is nothing to undo.
     #[error("{0}")]
     NothingToUndo(String),
-    /// Files changed since the turn.
-    #[error("{} changed since; nothing was undone", if paths.len() == 1 { "a file" } else { "files" })]
+    /// Files changed since the turn, or since an undo or a merge was planned.
+    #[error("{}", changed_since(paths))]
     Conflicts {
         /// The files.
         paths: Vec<TreePath>,
     },
     /// Another turn or a person may have made some of the changes.
     #[error(
-        "some of these changes may be another turn's, or yours, made after the turn was interrupted; nothing was undone"
+        "some of these changes may be another turn's, or yours, made after the turn was interrupted"
     )]
     Shared,
+    /// An undo or a merge failed, and what it had done could not be put back.
+    #[error(
+        "{error}; what was done could not be put back ({reason}), and the next command completes it"
+    )]
+    HalfDone {
+        /// The error.
+        error: Box<ChangesError>,
+        /// The reason why it could not be put back.
+        reason: Box<ChangesError>,
+    },
     /// A turn is running in the directory.
     #[error("a turn is running in {}; wait for its end", path.display())]
     Busy {
@@ -124,6 +134,18 @@ impl ChangesError {
 
     pub(crate) fn damaged(path: &Path, message: impl std::fmt::Display) -> Self {
         Self::Damaged { path: path.to_owned(), message: format!("{message}") }
+    }
+}
+
+/// The files that a message names.
+const NAMED_FILES: usize = 5;
+
+fn changed_since(paths: &[TreePath]) -> String {
+    let named = paths.iter().take(NAMED_FILES).map(ToString::to_string).collect::<Vec<_>>();
+    match (named.is_empty(), paths.len().saturating_sub(NAMED_FILES)) {
+        (true, _) => "files changed since".to_owned(),
+        (false, 0) => format!("{} changed since", named.join(", ")),
+        (false, more) => format!("{} and {more} more changed since", named.join(", ")),
     }
 }
 

@@ -84,10 +84,20 @@ impl Journal {
         };
         write_whole(&committed(place), b"", place.failpoint())?;
         if let Err(error) = self.make(place, &self.record.changes, Some(&expected)) {
-            self.roll_back(place)?;
-            return Err(error);
+            return Err(self.rolled_back(place, error));
         }
         self.complete(place)
+    }
+
+    /// Reverts what was done before an error, and returns the error.
+    fn rolled_back(&self, place: &Place, error: ChangesError) -> ChangesError {
+        match self.roll_back(place) {
+            Ok(()) => error,
+            Err(reason) => {
+                let (error, reason) = (Box::new(error), Box::new(reason));
+                ChangesError::HalfDone { error, reason }
+            }
+        }
     }
 
     /// Returns the stamps of the files to replace or remove. Staging them may have taken long, so that they are compared
@@ -339,8 +349,7 @@ impl Place {
             .map(|change| if is_ours(change) { change.clone() } else { unchanged(change) })
             .collect();
         if let Err(error) = journal.make(self, &ours, None) {
-            journal.roll_back(self)?;
-            return Err(error);
+            return Err(journal.rolled_back(self, error));
         }
         let others = journal.record.changes.iter().filter(|change| !is_ours(change));
         let left_alone = others.map(|change| change.path.clone()).collect();

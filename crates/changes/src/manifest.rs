@@ -29,6 +29,12 @@ pub(crate) type ManifestHash = [u8; HASH_BYTES];
 /// The permission bits of a mode.
 pub(crate) const MODE_BITS: u32 = 0o7777;
 
+/// The directories that are compared again, if only they may change unseen.
+const SETTLED_DIRECTORIES: usize = 64;
+
+/// A directory of two states.
+type DirectoryPair<'a> = ((&'a TreePath, &'a Arc<Directory>), (&'a TreePath, &'a Arc<Directory>));
+
 /// The recorded state of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
@@ -147,6 +153,17 @@ impl Directory {
     }
 }
 
+impl Directory {
+    /// Returns the directory with another's marks of what is settled.
+    fn with_marks_of(&self, other: &Self) -> Self {
+        let mut marked = Self { settled: other.settled, ..self.clone() };
+        for (name, entry) in &mut marked.files {
+            entry.settled = other.files.get(name).is_some_and(|other| other.settled);
+        }
+        marked
+    }
+}
+
 impl FileEntry {
     /// Returns whether a status is that of this file with the same content.
     pub(crate) fn has_status(&self, stat: &Stat) -> bool {
@@ -184,6 +201,23 @@ impl Manifest {
     /// Returns the part of the state that its file has.
     pub(crate) fn stored(&self) -> Self {
         Self { unreadable_indexes: Vec::new(), hidden: Vec::new(), ..self.clone() }
+    }
+
+    /// Returns whether an earlier state differs from this one at most in the marks of what is settled, and in a few directories:
+    /// then it is as good, at the cost of reading a few files once more.
+    pub(crate) fn is_settled_form_of(&self, earlier: &Self) -> bool {
+        let is_alike = (self.rules, self.indexes) == (earlier.rules, earlier.indexes)
+            && self.directories.len() == earlier.directories.len();
+        if !is_alike {
+            return false;
+        }
+        let pairs = self.directories.iter().zip(&earlier.directories);
+        let mut differ = pairs.filter(|((_, new), (_, old))| !Arc::ptr_eq(new, old) && new != old);
+        let has_same = |((path, new), (known, old)): &DirectoryPair<'_>| {
+            path == known && new.with_marks_of(old) == ***old
+        };
+        differ.by_ref().take(SETTLED_DIRECTORIES).all(|pair| has_same(&pair))
+            && differ.next().is_none()
     }
 
     /// Returns the number of files and directories.

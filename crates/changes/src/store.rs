@@ -339,6 +339,20 @@ impl Place {
         Ok(())
     }
 
+    /// Stores a state in place of the last one, unless that is as good. A new file costs more than most looks at a directory.
+    pub(crate) fn save_over(&self, last: &Manifest, new: &Manifest) -> Result<(), ChangesError> {
+        if new == last {
+            return Ok(());
+        }
+        let path = self.manifest_path();
+        if new.is_settled_form_of(last) && path.exists() {
+            let hash = manifest_hash(&path);
+            self.remember(path, hash, new);
+            return Ok(());
+        }
+        self.save(new)
+    }
+
     fn remember(&self, path: PathBuf, hash: Option<ManifestHash>, state: &Manifest) {
         if let (Some(hash), Ok(mut states)) = (hash, self.changes.states.lock()) {
             states.insert(path, (hash, state.stored()));

@@ -68,7 +68,7 @@ struct Marker {
     file: PathBuf,
     manifest: PathBuf,
     _pulse: Pulse,
-    _lock: File,
+    lock: File,
 }
 
 /// A running or ended turn, as it is stored.
@@ -147,9 +147,7 @@ impl Changes {
         };
         records.visit(&place.directory)?;
         let completed = records.take_completed()?;
-        if before != old {
-            place.save(&before)?;
-        }
+        place.save_over(&old, &before)?;
         place.attribute_again();
         if let Some(copier) = place.copier().filter(|copier| !copier.is_running()) {
             copier.forget();
@@ -174,7 +172,7 @@ impl RunningTurn {
     pub fn finish(mut self) -> Result<Record, ChangesError> {
         let recorded = self.record();
         match &recorded {
-            Ok(_) => self.marker.remove(),
+            Ok(_) => self.marker.remove(&self.place),
             Err(error) => {
                 let Self { place, key, .. } = &self;
                 place.changes.add_not_recorded(&place.directory, key.clone(), error);
@@ -211,9 +209,7 @@ impl RunningTurn {
             ..Record::new(self.key.clone(), Author::Agent, place.directory.clone(), changes)
         };
         self.place.changes.session(&self.key.session).add(&mut record)?;
-        if after != last {
-            self.place.save(&after)?;
-        }
+        self.place.save_over(&last, &after)?;
         self.log(record.at)?;
         Ok(record)
     }
@@ -468,14 +464,19 @@ impl Marker {
         let text =
             serde_json::to_vec(&times).map_err(|error| ChangesError::damaged(&file, error))?;
         // It is read under the lock of the store alone, and one that a crash left incomplete names no turn.
-        let _ = fs::remove_file(&file);
-        let mut lock = File::create(&file).map_err(ChangesError::io(&file))?;
-        lock.try_lock().map_err(|error| ChangesError::io(&file)(error.into()))?;
+        let mut lock = if let Some(lock) = spare(place, &file) {
+            lock
+        } else {
+            let _ = fs::remove_file(&file);
+            let lock = File::create(&file).map_err(ChangesError::io(&file))?;
+            lock.try_lock().map_err(|error| ChangesError::io(&file)(error.into()))?;
+            lock
+        };
         place.failpoint().reach();
         lock.write_all(&text).map_err(ChangesError::io(&file))?;
         place.failpoint().reach();
         let pulse = Pulse::start(file.clone());
-        Ok(Self { file, manifest, _pulse: pulse, _lock: lock })
+        Ok(Self { file, manifest, _pulse: pulse, lock })
     }
 
     /// Returns whether the stored state is still the one from which the turn began. A link to it is a name of the same file.
@@ -486,8 +487,16 @@ impl Marker {
         began.is_some() && began == file(&place.manifest_path())
     }
 
-    fn remove(&self) {
-        remove_both(&self.file, &self.manifest);
+    /// Ends the turn. Its file is kept for the next one, without its content.
+    fn remove(&self, place: &Place) {
+        let is_empty = self.lock.set_len(0);
+        place.failpoint().reach();
+        let is_kept = is_empty.and_then(|()| fs::rename(&self.file, spare_path(place)));
+        if is_kept.is_err() {
+            let _ = fs::remove_file(&self.file);
+        }
+        place.failpoint().reach();
+        let _ = fs::remove_file(&self.manifest);
     }
 
     /// Marks the changes since the turn began as unrecorded. Renaming needs no disk space.
@@ -497,6 +506,19 @@ impl Marker {
         }
         let _ = fs::remove_file(&self.manifest);
     }
+}
+
+/// Returns the path of an empty file of a turn that has ended. Some file systems search long for a new one.
+fn spare_path(place: &Place) -> PathBuf {
+    place.store.join("running/spare")
+}
+
+/// Takes the file of a turn that has ended, locked. It may still be locked by that turn.
+fn spare(place: &Place, file: &Path) -> Option<File> {
+    fs::rename(spare_path(place), file).ok()?;
+    let lock = File::options().write(true).open(file).ok()?;
+    let is_empty = lock.metadata().is_ok_and(|found| found.len() == 0);
+    (is_empty && lock.try_lock().is_ok()).then_some(lock)
 }
 
 /// Removes the files of a turn, the one that names it first.

@@ -173,7 +173,7 @@ impl Changes {
         // What a person changed since the last turn is recorded first, and stays a person's.
         let old = place.load()?;
         let now = place.record_state(&old)?;
-        place.record_person(&old, &now, &plan.turn)?;
+        place.record_person(&old, &now, &self.next_turn(session, &plan.turn)?)?;
         place.save(&now)?;
         place.attribute_again();
         let records = self.session(session).load()?;
@@ -353,6 +353,7 @@ impl Place {
         let others: Vec<ConcurrentTurn> =
             others.map(|turn| ConcurrentTurn::load(&self.changes, turn)).collect();
         let wanted: Vec<Change> = target.changes.iter().map(Change::reversed).collect();
+        let collisions = self.collisions(&wanted);
         let paths = wanted.iter().map(|change| &change.path);
         let now = nodes(self, paths, Deadline::of_command())?;
         let mut is_lost = false;
@@ -400,6 +401,7 @@ impl Place {
             let reason = "the turn created and ignored it, and it is too large to be recorded";
             plan.left_alone.push(LeftAlone { path, reason });
         }
+        plan.conflicts.extend(collisions);
         plan.conflicts.extend(self.obstructions(&plan.changes));
         plan.conflicts.extend(self.unwritable(&plan.changes));
         plan.conflicts.sort_by(|one, other| one.path.cmp(&other.path));
@@ -466,13 +468,19 @@ impl Place {
                 }
             }
         }
-        if is_case_insensitive(&self.directory) {
-            for path in collisions(changes.iter().filter(|change| change.after.is_some())) {
-                let reason = "its name differs from another only in case, and this file system cannot hold both";
-                found.insert(path, reason.to_owned());
-            }
-        }
         found.into_iter().map(|(path, reason)| Conflict { path, reason }).collect()
+    }
+
+    /// Returns the changed paths that are one and the same on the file system of the directory. One of them is not removed,
+    /// since that would remove the other.
+    pub(crate) fn collisions(&self, changes: &[Change]) -> Vec<Conflict> {
+        if changes.len() < 2 || !is_case_insensitive(&self.directory) {
+            return Vec::new();
+        }
+        let reason =
+            "its name differs from another only in case, and this file system cannot hold both";
+        let collisions = collisions(changes).into_iter();
+        collisions.map(|path| Conflict { path, reason: reason.to_owned() }).collect()
     }
 
     /// Returns the directories of changed entries that cannot be written to.
@@ -620,9 +628,9 @@ fn entries_below(root: &Path, directory: &TreePath) -> Vec<TreePath> {
 }
 
 /// Returns the paths that a file system without case cannot hold together.
-fn collisions<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<TreePath> {
+fn collisions(changes: &[Change]) -> BTreeSet<TreePath> {
     let mut folded: BTreeMap<String, &TreePath> = BTreeMap::new();
-    let mut found = Vec::new();
+    let mut found = BTreeSet::new();
     for change in changes {
         let key = String::from_utf8_lossy(change.path.as_bytes()).to_lowercase();
         if let Some(other) = folded.insert(key, &change.path) {
@@ -664,9 +672,11 @@ mod tests {
             before: None,
             after: Some(Node::Directory { mode: 0o755 }),
         };
-        let changes = [added("Aa"), added("aa"), added("b")];
-        let found: Vec<String> =
-            collisions(changes.iter()).iter().map(ToString::to_string).collect();
-        assert_eq!(found, ["Aa", "aa"]);
+        let found = |changes: &[Change]| -> Vec<String> {
+            collisions(changes).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(found(&[added("Aa"), added("aa"), added("b")]), ["Aa", "aa"]);
+        // A rename: what one name has is what the other has.
+        assert_eq!(found(&[added("Aa"), added("aa").reversed(), added("AA")]), ["AA", "Aa", "aa"]);
     }
 }

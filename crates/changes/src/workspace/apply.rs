@@ -74,7 +74,7 @@ impl Changes {
     }
 
     /// Returns the turn that follows the last recorded one of a session.
-    fn next_turn(&self, session: &str, turn: &TurnKey) -> Result<TurnKey, ChangesError> {
+    pub(crate) fn next_turn(&self, session: &str, turn: &TurnKey) -> Result<TurnKey, ChangesError> {
         let records = self.session(session).load()?;
         let last = records.iter().map(|record| record.turn.turn).max().unwrap_or_default();
         Ok(TurnKey { turn: last + 1, attempt: 0, ..turn.clone() })

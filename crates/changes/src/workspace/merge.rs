@@ -85,7 +85,8 @@ impl Merge<'_> {
                 }
             }
         }
-        for found in self.project.obstructions(&merged.changes) {
+        let found = self.project.obstructions(&merged.changes).into_iter();
+        for found in found.chain(self.project.collisions(&merged.changes)) {
             let (path, reason) = (found.path, found.reason);
             merged.conflicts.push(MergeConflict { path, reason, lines: String::new() });
         }

@@ -1,8 +1,8 @@
 //! Turns in a directory that was recorded before: what a stamp shows, what it cannot, and what is done for it.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
@@ -51,6 +51,31 @@ fn a_turn_without_changes_starts_no_program_and_writes_no_state() {
     assert!(before[&state] == after[&state]);
     tree.write("d0/f0", "bbbb");
     assert!(!changes.begin(&tree.project(), key(3)).unwrap().is_complete, "a change needs git");
+}
+
+/// New files are what a turn without changes costs most, on some file systems.
+#[test]
+fn the_turn_after_a_change_writes_no_state_either() {
+    let tree = recorded();
+    tree.turn(2, |tree| tree.write("later", "1"));
+    let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+    let (state, running) = (manifest(&tree), manifest(&tree).with_file_name("running"));
+    let spare = inode(&running.join("spare"));
+    let written = inode(&state);
+    settle();
+    let begun = tree.begin(3);
+    let names = fs::read_dir(&running).unwrap().map(|entry| entry.unwrap().path());
+    let markers: Vec<PathBuf> =
+        names.filter(|path| path.extension().is_some_and(|it| it == "json")).collect();
+    assert_eq!(
+        (markers.len(), inode(&markers[0])),
+        (1, spare),
+        "the file of the last turn is used"
+    );
+    assert!(begun.turn.finish().unwrap().changes.is_empty());
+    assert_eq!(inode(&state), written);
+    // What changes then is seen.
+    assert_eq!(shown(&tree.turn(4, |tree| tree.write("later", "2"))), ["modified later"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::sessions::{parse_turn, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find_to_change, open_store};
 use crate::conversation::undo_progress::progress;
-use crate::conversation::undo_text::{self, LISTED, describe, done, nothing_done};
+use crate::conversation::undo_text::{self, LISTED, describe, done, not_done, nothing_done};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{stderr, stdout};
@@ -109,9 +109,13 @@ fn undo(arguments: &Arguments) -> anyhow::Result<Outcome> {
             return Ok(Outcome::Failed);
         }
     }
-    changes.undo(&plan)?;
+    carry_out(&changes, &plan)?;
     writeln!(out, "{}", done(&plan))?;
     Ok(outcome(&plan))
+}
+
+fn carry_out(changes: &Changes, plan: &UndoPlan) -> anyhow::Result<()> {
+    changes.undo(plan).map(drop).map_err(|error| anyhow::anyhow!(not_done("undone", &error)))
 }
 
 /// Reports undos that were interrupted, and are complete now.
@@ -131,6 +135,7 @@ fn report_completed(
                 "done": true,
                 "completed": true,
                 "complete": it.left_alone.is_empty(),
+                "refused": false,
                 "busy": false,
                 "directory": it.record.directory,
                 "files": files.iter().map(file_json).collect::<Vec<_>>(),
@@ -178,7 +183,7 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
         .map(|(turn, why)| json!({"turn": turn.turn, "member": turn.member, "reason": why}))
         .collect();
     if is_done {
-        changes.undo(plan)?;
+        carry_out(changes, plan)?;
     }
     write_json(&json!({
         "version": 1,
@@ -188,6 +193,7 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
         "done": is_done,
         "completed": false,
         "complete": plan.left_alone.is_empty(),
+        "refused": plan.is_refused(),
         "busy": plan.is_busy,
         "directory": plan.directory,
         "files": files,

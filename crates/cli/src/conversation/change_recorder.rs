@@ -19,7 +19,7 @@ use convoke_session::file_changes::{
 use convoke_team::ChangesInContext;
 
 use super::home::Home;
-use super::undo_text::{self, LISTED, change_lines, describe, done, nothing_done};
+use super::undo_text::{self, LISTED, change_lines, describe, done, not_done, nothing_done};
 use super::workspaces;
 
 /// The number of paths that a diagnostic names.
@@ -85,7 +85,7 @@ impl ChangeRecorder for Recorder {
     fn undo(&self, request: UndoRequest) -> RecorderFuture<Result<String, String>> {
         let changes = self.changes.clone();
         Box::pin(async move {
-            let work = move || undo(&changes, &request).map_err(|error| error.to_string());
+            let work = move || undo(&changes, &request);
             tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
         })
     }
@@ -296,16 +296,17 @@ fn merge_name(direction: Direction, record: &Record) -> String {
 }
 
 /// Previews an undo, or carries it out.
-fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, ChangesError> {
+fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, String> {
+    let failed = |error: ChangesError| error.to_string();
     let session = request.session.to_string();
-    let completed = changes.take_completed(&session)?;
+    let completed = changes.take_completed(&session).map_err(failed)?;
     if !completed.is_empty() {
         return Ok(completed.iter().map(undo_text::completed).collect::<Vec<_>>().join("\n"));
     }
-    let mut plan = changes.plan_undo(&session, request.turn.map(|turn| turn.0))?;
+    let mut plan = changes.plan_undo(&session, request.turn.map(|turn| turn.0)).map_err(failed)?;
     plan.takes_shared = request.consent == UndoConsent::Shared;
     if plan.is_refused() || request.consent == UndoConsent::Preview {
-        let mut text = describe(changes, &plan, LISTED)?;
+        let mut text = describe(changes, &plan, LISTED).map_err(failed)?;
         if !plan.conflicts.is_empty() || plan.is_busy {
             text.push_str("nothing was undone");
         } else if plan.is_refused_as_shared() {
@@ -320,7 +321,7 @@ fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, ChangesError
     if plan.changes.is_empty() {
         return Ok(nothing_done(&plan).to_owned());
     }
-    changes.undo(&plan)?;
+    changes.undo(&plan).map_err(|error| not_done("undone", &error))?;
     Ok(done(&plan))
 }
 

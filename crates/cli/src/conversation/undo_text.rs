@@ -76,6 +76,14 @@ pub fn done(plan: &UndoPlan) -> String {
     format!("{subject} is {what}; `undo` again reverses it")
 }
 
+/// Returns the report of an undo or a merge that failed. Nothing of it was done, unless the error says otherwise.
+pub fn not_done(verb: &str, error: &ChangesError) -> String {
+    match error {
+        ChangesError::HalfDone { .. } => error.to_string(),
+        error => format!("nothing was {verb}: {error}"),
+    }
+}
+
 /// Lists the changes of an interrupted turn that may be a person's.
 pub fn uncertain(paths: &[TreePath], most: usize) -> String {
     let mut text = String::new();

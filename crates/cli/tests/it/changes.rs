@@ -137,6 +137,13 @@ fn an_undo_is_refused_where_a_file_changed_since() {
     project.run(&["run", "Go"]);
     fs::write(project.path().join("new/b"), "mine\n").unwrap();
     insta::assert_snapshot!(project.run(&["undo", "--yes"]));
+    let refused = project.output(&["undo", "--yes", "--json"], b"");
+    let report: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!((&report["refused"], &report["done"]), (&true.into(), &false.into()), "{report}");
+    assert_eq!(
+        (report["conflicts"][0]["path"].as_str(), refused.status.code()),
+        (Some("new/b"), Some(1))
+    );
     assert_eq!(fs::read_to_string(project.path().join("new/b")).unwrap(), "mine\n");
     assert!(!project.path().join("gone").exists());
 }
@@ -348,6 +355,7 @@ fn json_has_the_error_too() {
         (&["undo", "--json"][..], "no turn of this session changed a file"),
         (&["changes", "nothing", "--json"], "nothing"),
         (&["changes", "apply", "max", "--json"], "max has no workspace"),
+        (&["changes", "discard", "max", "--json"], "max has no workspace"),
     ] {
         let output = project.output(arguments, b"");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -100,6 +100,11 @@ fn conflicts_are_shown_and_nothing_is_merged() {
     let json = project.output(&["changes", "apply", "max", "--json"], b"");
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!((&json["merged"], &json["conflicts"][0]["path"]), (&false.into(), &"text".into()));
+    assert_eq!(json["refused"], true);
+    let discard = project.output(&["changes", "discard", "max", "--json"], b"");
+    let json: Value = serde_json::from_slice(&discard.stdout).unwrap();
+    let error = json["error"].as_str().unwrap();
+    assert!(error.contains("nothing was removed") && discard.status.code() == Some(2), "{json}");
     let fork = project.run(&["sessions", "fork", "last"]);
     assert!(fork.contains("not copied: the workspaces of max"), "{fork}");
     let undo = project.run(&["undo", "--turn", "1", "--yes"]);
@@ -107,6 +112,10 @@ fn conflicts_are_shown_and_nothing_is_merged() {
     // The next turn continues in a copy.
     project.run(&["run", "--session", "last", "Again"]);
     assert!(read(&project, "text").contains("my 2"));
+    let discard = project.output(&["changes", "discard", "max", "--yes", "--json"], b"");
+    let json: Value = serde_json::from_slice(&discard.stdout).unwrap();
+    assert_eq!(json["member"], "max", "{json}");
+    assert!(!PathBuf::from(json["directory"].as_str().unwrap()).exists());
 }
 
 #[test]
@@ -231,7 +240,7 @@ fn workspaces_of_purged_sessions_are_removed_and_leftovers_are_found() {
     project.run(&["sessions", "rm", &id, "--purge", "--yes"]);
     assert!(!session.exists());
     fs::create_dir_all(session).unwrap();
-    assert!(doctor(&project).contains("its session does not exist any more"));
+    assert!(doctor(&project).contains("its session no longer exists"));
 }
 
 #[test]

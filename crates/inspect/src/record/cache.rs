@@ -24,6 +24,7 @@ pub struct CacheStep {
 
 impl CacheStep {
     /// Returns the comparison without a verdict about the provider, for a server that has no cache.
+    #[must_use]
     pub fn without_provider(mut self) -> Self {
         self.verdict = match self.verdict {
             CacheVerdict::Missed => CacheVerdict::Unknown,

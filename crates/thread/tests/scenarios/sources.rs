@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use convoke_conformance::ledger::Body;
 use convoke_core::ledger::{Entry, Rule, Source};
-use convoke_files::{FileKind, Files};
+use convoke_files::Files;
 use convoke_thread::pack::Pack;
 use convoke_thread::prompt::Request;
 use convoke_thread::user_input::decode_prompt;
@@ -17,8 +17,11 @@ use serde_json::{Value, json};
 
 use crate::frames::is_frame;
 use crate::scenario::{Scenario, list};
+use crate::script::{SESSION, session_of};
 use crate::tree::Tree;
 
+/// More bytes than any compared file has.
+const FILE_BYTES: u64 = 8 << 20;
 /// The message that follows a patch applied through a shell; see [`crate::tools`].
 const PATCH_WARNING: &str = "Warning: apply_patch was requested via ";
 
@@ -66,7 +69,7 @@ impl Sources {
         }
         for file in scenario.list("files").iter().filter_map(|file| file["content"].as_str()) {
             settings.push(file.to_owned());
-            said.insert(file.trim().to_owned());
+            said.extend([file.to_owned(), file.trim().to_owned()]);
         }
         let mut configured = HashSet::new();
         for setting in settings.iter().filter_map(|text| text.parse::<toml::Table>().ok()) {
@@ -103,6 +106,11 @@ impl Sources {
                 collect(&message["content"], &mut outputs);
             }
         }
+        for session in outputs.iter().filter_map(|output| session_of(output)) {
+            let scripted = said.iter().filter(|text| text.contains(SESSION));
+            let filled: Vec<_> = scripted.map(|text| text.replace(SESSION, session)).collect();
+            said.extend(filled);
+        }
         let mut templates = Vec::new();
         collect_files(folder, &mut templates);
         let skills = [pack.skills.intro.clone(), pack.skills.how_to_use.clone()];
@@ -119,14 +127,13 @@ impl Sources {
     /// Checks the ledger of a request, and moves every boundary between two entries by a byte.
     pub(crate) fn check(&self, request: &Request, tree: &Tree) -> Result<usize, String> {
         let ledger = json!(request.ledger);
-        let expected = |entry: &Value, text: &str| {
-            let entry = Entry::deserialize(entry).map_err(|why| why.to_string())?;
-            self.expected(&entry, text, tree)
-        };
+        let expected = |entry: &Value, text: &str| self.expected(entry, text, tree);
         Body { body: &request.body, ledger: &ledger, expected: &expected }.check()
     }
 
-    fn expected(&self, entry: &Entry<'_>, text: &str, tree: &Tree) -> Result<(), String> {
+    /// Checks the text of an entry against its source.
+    pub(crate) fn expected(&self, entry: &Value, text: &str, tree: &Tree) -> Result<(), String> {
+        let entry = Entry::deserialize(entry).map_err(|why| why.to_string())?;
         let is_cut = entry.cut_bytes > 0 || entry.rule != Rule::Fits;
         let is_right = match &entry.source {
             Source::File { path, .. } => self.is_file(path, text, is_cut, tree),
@@ -166,8 +173,8 @@ impl Sources {
     fn is_file(&self, path: &str, text: &str, is_cut: bool, tree: &Tree) -> bool {
         let mut files = self.files.borrow_mut();
         let versions = files.entry(path.to_owned()).or_default();
-        if let Ok(now) = tree.read(Path::new(path), FileKind::Instructions) {
-            let now = String::from_utf8_lossy(&now).into_owned();
+        if let Ok(head) = tree.read_head(Path::new(path), FILE_BYTES) {
+            let now = String::from_utf8_lossy(&head.bytes).into_owned();
             if !versions.contains(&now) {
                 versions.push(now);
             }
@@ -191,6 +198,9 @@ impl Sources {
                 output.strip_suffix(text).is_some_and(|it| it.ends_with("Output:\n"));
             output == text || after_header || (is_cut && output.contains(text))
         }) || text.starts_with(PATCH_WARNING)
+            // An image that the model asked for, or why it cannot be sent.
+            || text.starts_with("data:image/")
+            || is_frame("note", text, &[])
     }
 
     fn is_setting(&self, name: &str, text: &str) -> bool {

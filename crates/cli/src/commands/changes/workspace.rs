@@ -72,6 +72,9 @@ pub struct Discard {
     /// Do it without asking
     #[arg(long, short)]
     yes: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl WorkspaceCommand {
@@ -79,7 +82,7 @@ impl WorkspaceCommand {
     pub fn run(&self) -> anyhow::Result<Outcome> {
         match self {
             Self::Apply(apply) => reported(apply.json, apply.run()),
-            Self::Discard(discard) => discard.run(),
+            Self::Discard(discard) => reported(discard.json, discard.run()),
         }
     }
 }
@@ -117,7 +120,7 @@ impl Apply {
         if self.json {
             let is_done = has_work && !is_refused && !self.dry_run;
             if is_done {
-                changes.apply(&plan)?;
+                merge(&changes, &plan)?;
             }
             write_json(&plan_json(&changes, &plan, is_done)?)?;
             return Ok(if is_refused { Outcome::Failed } else { Outcome::Done });
@@ -137,43 +140,56 @@ impl Apply {
             writeln!(out, "Nothing was merged.")?;
             return Ok(Outcome::Failed);
         }
-        changes.apply(&plan)?;
+        merge(&changes, &plan)?;
         let member = &plan.workspace.member;
         writeln!(out, "the workspace of {member} is merged; `convoke undo` undoes it")?;
         Ok(Outcome::Done)
     }
 }
 
+fn merge(changes: &Changes, plan: &ApplyPlan) -> anyhow::Result<()> {
+    let merged = changes.apply(plan).map(drop);
+    merged.map_err(|error| anyhow::anyhow!(undo_text::not_done("merged", &error)))
+}
+
 impl Discard {
     fn run(&self) -> anyhow::Result<Outcome> {
         let (changes, session) = self.owner.open()?;
         let workspaces = changes.workspaces(&session)?;
-        let mut out = stdout();
         let named = |it: &&Workspace| it.member.eq_ignore_ascii_case(&self.owner.member);
         if !self.yes
             && let Some(workspace) = workspaces.iter().find(named)
         {
             let unmerged = unmerged(&changes, &session, workspace)?;
-            if !unmerged.is_empty() {
-                write!(
-                    out,
-                    "the workspace of {} has changes that are not merged:\n{unmerged}",
-                    workspace.member
-                )?;
-                if !stdin().is_terminal() || !out.is_terminal() {
-                    let why = "nothing was removed: the workspace has changes that are not merged, and there is \
-                               no terminal to ask on; `--yes` removes it";
-                    return Err(UsageError(why.to_owned()).into());
-                }
-                if !asked("Remove the workspace with them?")? {
-                    writeln!(out, "Nothing was removed.")?;
-                    return Ok(Outcome::Failed);
-                }
+            if !unmerged.is_empty() && !self.is_agreed_to(workspace, &unmerged)? {
+                writeln!(stdout(), "Nothing was removed.")?;
+                return Ok(Outcome::Failed);
             }
         }
         let gone = usage(changes.discard(&session, &self.owner.member))?;
-        writeln!(out, "the workspace of {} is removed: {}", gone.member, gone.directory.display())?;
+        let Workspace { member, directory, .. } = gone;
+        if self.json {
+            write_json(&json!({"session": session, "member": member, "directory": directory}))?;
+        } else {
+            let directory = directory.display();
+            writeln!(stdout(), "the workspace of {member} is removed: {directory}")?;
+        }
         Ok(Outcome::Done)
+    }
+
+    /// Asks whether a workspace is removed with changes that are not merged. Fails if nobody can be asked.
+    fn is_agreed_to(&self, workspace: &Workspace, unmerged: &str) -> anyhow::Result<bool> {
+        let mut out = stdout();
+        if !self.json {
+            let member = &workspace.member;
+            write!(out, "the workspace of {member} has changes that are not merged:\n{unmerged}")?;
+        }
+        if self.json || !stdin().is_terminal() || !out.is_terminal() {
+            let why = "nothing was removed: the workspace has changes that are not merged, and there is no terminal \
+                       to ask on; `--yes` removes it";
+            return Err(UsageError(why.to_owned()).into());
+        }
+        asked("Remove the workspace with them?")
     }
 }
 
@@ -267,6 +283,7 @@ fn plan_json(
         "session": plan.session,
         "member": plan.workspace.member,
         "merged": is_done,
+        "refused": !plan.conflicts.is_empty(),
         "files": files,
         "conflicts": conflicts,
         "leftOut": left_out,
