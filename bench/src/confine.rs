@@ -1,13 +1,14 @@
 //! The cost of the sandbox: the time that the confine step adds to the start of a program.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{SandboxAdditions, SandboxSettings};
 use convoke_agent::turn_input::{Permissions, TurnInput};
+use convoke_files::clock::since_1970;
 
 use crate::table::{begin, row, time};
 
@@ -67,8 +68,8 @@ async fn start(home: &Path, work: &Path, open: bool) -> Option<Duration> {
     let mut turn_input = TurnInput::new("", work);
     turn_input.permissions = if open { Permissions::Full } else { Permissions::Edit };
     let agent = agent(definition, host);
-    let begin = SystemTime::now();
+    let begin = since_1970();
     let result = agent.start(turn_input).result().await;
     let nanos: u64 = result.reply.trim().parse().ok()?;
-    (UNIX_EPOCH + Duration::from_nanos(nanos)).duration_since(begin).ok()
+    Duration::from_nanos(nanos).checked_sub(begin)
 }

@@ -380,7 +380,7 @@ async fn an_answer_that_is_cut_is_cut_for_the_program() {
     let all = String::from_utf8(all).unwrap();
     assert!(all.contains("data: {}") && !all.ends_with("0\r\n\r\n"), "{all}");
     let (_, answer) = place.exchange().await;
-    assert!(answer.failure.unwrap().contains("broke off"));
+    assert!(answer.failure.unwrap().contains("ended early"));
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ impl Changes {
             for session in entries(&store)? {
                 let name = session.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 if !sessions.contains(&name) {
-                    let reason = "its session does not exist any more";
+                    let reason = "its session no longer exists";
                     found.push(Leftover { path: session, reason });
                     continue;
                 }

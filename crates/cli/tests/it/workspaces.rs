@@ -240,7 +240,7 @@ fn workspaces_of_purged_sessions_are_removed_and_leftovers_are_found() {
     project.run(&["sessions", "rm", &id, "--purge", "--yes"]);
     assert!(!session.exists());
     fs::create_dir_all(session).unwrap();
-    assert!(doctor(&project).contains("its session does not exist any more"));
+    assert!(doctor(&project).contains("its session no longer exists"));
 }
 
 #[test]

@@ -233,8 +233,8 @@ fn resolve_path(value: &mut Value, folder: &Path, home: Option<&Path>) {
 }
 
 /// Makes a path absolute: relative to the home directory after `~`, else to a directory.
-pub fn resolved(path: &str, folder: &Path, home: Option<&Path>) -> PathBuf {
-    let path = Path::new(path);
+pub fn resolved(path: impl AsRef<Path>, folder: &Path, home: Option<&Path>) -> PathBuf {
+    let path = path.as_ref();
     match (path.strip_prefix("~"), home) {
         (Ok(below), Some(home)) => absolute(home, below),
         _ => absolute(folder, path),

@@ -1,6 +1,7 @@
 //! Loads a file as Claude Code does: once, cleaned, followed by its imports.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use convoke_core::whitespace::{is_blank, trim};
@@ -188,12 +189,12 @@ impl<'a> Loader<'a> {
             self.report.warn(convoke_core::diagnostics::FILE_TOO_LARGE, path, message);
             return Err(Rule::TooLarge(MAX_FILE_BYTES));
         }
-        let bytes = match head.bytes.strip_prefix("\u{feff}".as_bytes()) {
-            Some(rest) if self.settings.skips_byte_order_mark => rest,
-            _ => &head.bytes,
-        };
-        let raw = String::from_utf8_lossy(bytes);
-        let split = front_matter::split(&raw);
+        let raw = String::from_utf8_lossy(&head.bytes);
+        // Without front matter, the byte order mark is part of the first line.
+        let after_mark =
+            raw.strip_prefix('\u{feff}').filter(|_| self.settings.skips_byte_order_mark);
+        let split = after_mark.map(front_matter::split).filter(|split| split.front.is_some());
+        let split = split.unwrap_or_else(|| front_matter::split(&raw));
         let kept = markdown::without_comments(split.body);
         let parts = [
             (split.front.is_some(), FRONT_MATTER),
@@ -206,6 +207,11 @@ impl<'a> Loader<'a> {
         let lines_before = line_at(&raw, raw.len() - split.body.len()) - 1;
         for import in scan.imports.iter_mut().chain(&mut scan.near_misses) {
             import.line += lines_before;
+        }
+        // Looking up such a path fails, and takes the importing file with it.
+        if let Some(import) = scan.imports.iter().find(|import| import.path.contains('\0')) {
+            let why = format!("the import in line {} has a NUL character", import.line);
+            return Err(self.report.miss(path, &io::Error::other(why)));
         }
         let cleaned = Cleaned {
             text: kept.text.into_owned(),

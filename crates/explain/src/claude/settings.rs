@@ -150,8 +150,10 @@ impl Settings {
         report: &mut AgentReport,
     ) -> Self {
         let is_old = edition == Edition::Claude197;
+        let main = repository.map(|root| main_checkout(files, root));
+        let project = main.as_deref().unwrap_or(&session.cwd);
         let mut settings = Self {
-            outside_approved: outside_approved(files, session, repository),
+            outside_approved: outside_approved(files, session, project),
             sources: Sources::given(session),
             off: switched_off(session),
             excludes: Excludes::default(),
@@ -167,8 +169,7 @@ impl Settings {
             skills: SkillSettings::default(),
         };
         // The oldest edition sees no settings but those of its own directory.
-        let root = repository.filter(|_| !is_old).map(|root| main_checkout(files, root));
-        let layers = settings.layers(files, session, root.as_deref(), report);
+        let layers = settings.layers(files, session, main.as_deref().filter(|_| !is_old), report);
         for layer in &layers {
             settings.take(layer);
         }
@@ -312,19 +313,18 @@ fn switched_off(session: &Session) -> Option<&'static str> {
 }
 
 /// Looks up the approval of outside imports in the state file. Errors in it are ignored.
-fn outside_approved(files: &dyn Files, session: &Session, repository: Option<&Path>) -> bool {
+fn outside_approved(files: &dyn Files, session: &Session, project: &Path) -> bool {
     let Ok(state) = files.read(&state_file(session), FileKind::State) else {
         return false;
     };
     let Ok(state) = serde_json::from_slice::<Value>(&state) else {
         return false;
     };
-    let approved = |project: &Path| {
+    let approved = || {
         let project = state.get("projects")?.get(project.to_str()?)?;
         project.get("hasClaudeMdExternalIncludesApproved")?.as_bool()
     };
-    let places = [Some(session.cwd.as_path()), repository];
-    places.into_iter().flatten().any(|place| approved(place) == Some(true))
+    approved() == Some(true)
 }
 
 /// The file in which Claude Code keeps approvals, and how often skills were used.

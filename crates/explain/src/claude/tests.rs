@@ -311,9 +311,15 @@ fn imports_from_outside_the_working_directory_need_approval_but_not_the_users() 
     let rule = "imported by /w/repo/CLAUDE.md, which may import from /w/repo/sub only";
     assert_eq!(place.rule("/w/repo/docs/a.md"), rule);
 
-    let approved =
-        r#"{"projects": {"/w/repo/sub": {"hasClaudeMdExternalIncludesApproved": true}}}"#;
-    place.tree.write("/w/home/.claude.json", approved);
+    // The approval is kept for the repository.
+    let approved = |project: &str| {
+        format!(
+            r#"{{"projects": {{"{project}": {{"hasClaudeMdExternalIncludesApproved": true}}}}}}"#
+        )
+    };
+    place.tree.write("/w/home/.claude.json", approved("/w/repo/sub"));
+    assert_eq!(place.loaded(), [&own[..], &["/w/repo/sub/b.md"]].concat());
+    place.tree.write("/w/home/.claude.json", approved("/w/repo"));
     assert_eq!(place.loaded(), [&own[..], &["/w/repo/docs/a.md", "/w/repo/sub/b.md"]].concat());
 }
 
@@ -526,4 +532,53 @@ fn front_matter_after_a_byte_order_mark_is_dropped_by_the_newer_edition() {
     );
     place.edition = Edition::Claude325;
     assert_eq!(place.explain().loaded[0].text, "body");
+}
+
+#[test]
+fn an_import_with_a_nul_loses_the_importing_file_and_no_other() {
+    let place = place(
+        "/w/repo",
+        &[
+            ("/w/repo/CLAUDE.md", "Read @docs/a.md first.\n"),
+            ("/w/repo/docs/a.md", "See @docs/b\0 and\n@b.md too.\n"),
+            ("/w/repo/docs/b.md", "Text\0 of b.\n"),
+        ],
+    );
+    assert_eq!(place.loaded(), ["/w/repo/CLAUDE.md"]);
+    let rule = "unreadable: the import in line 1 has a NUL character";
+    assert_eq!(place.rule("/w/repo/docs/a.md"), rule);
+    assert_eq!(place.codes(), ["file.unreadable"]);
+}
+
+#[test]
+fn a_byte_order_mark_belongs_to_the_first_line_of_a_text_without_front_matter() {
+    let text = "\u{feff}<!-- kept -->\n\n<!-- lost -->\n\nEnd";
+    for edition in [Edition::Claude197, Edition::Claude325] {
+        let mut place = place("/w/p", &[("/w/p/CLAUDE.md", text)]);
+        place.edition = edition;
+        let loaded = place.explain().loaded.remove(0).text;
+        assert_eq!(loaded.trim_start_matches('\u{feff}'), "<!-- kept -->\n\nEnd", "{edition:?}");
+    }
+}
+
+#[test]
+fn imports_from_outside_are_approved_for_a_worktree_with_its_main_checkout() {
+    let mut place = place(
+        "/w/side",
+        &[
+            ("/w/repo/.git/HEAD", "x"),
+            ("/w/repo/.git/worktrees/side/commondir", "../.."),
+            ("/w/side/.git", "gitdir: /w/repo/.git/worktrees/side"),
+            ("/w/side/CLAUDE.md", "@../outside.md"),
+            ("/w/outside.md", "outside"),
+        ],
+    );
+    place.tree.write("/w/repo/.git/worktrees/side/gitdir", "/w/side/.git");
+    for (project, is_approved) in [("/w/side", false), ("/w/repo", true)] {
+        let state = format!(
+            r#"{{"projects": {{"{project}": {{"hasClaudeMdExternalIncludesApproved": true}}}}}}"#
+        );
+        place.tree.write("/w/home/.claude.json", state);
+        assert_eq!(place.loaded().len() == 2, is_approved, "{project}");
+    }
 }

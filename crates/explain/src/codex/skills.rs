@@ -295,63 +295,112 @@ fn with_description(frame: u64, description: u64) -> u64 {
     frame + space + description
 }
 
+/// The bytes of the table of roots that the budget does not pay: the text without a table is so much longer.
+const FREE_TABLE_BYTES: u64 = 142;
+
+/// The tokens that the table of roots takes from the budget.
+fn table_tokens(roots: &[&Path]) -> u64 {
+    let line = |(index, root): (usize, &&Path)| format!("- `r{index}` = `{}`\n", root.display());
+    let bytes: usize = roots.iter().enumerate().map(line).map(|line| line.len()).sum();
+    estimate_tokens((bytes as u64).saturating_sub(FREE_TABLE_BYTES))
+}
+
 /// The end of a description that was cut.
 const MARK: &str = "...";
 
-/// Cuts the descriptions to the budget: all names stay, and the characters are dealt out in turn. If not even
-/// the names fit, the list ends where it does. Returns the tokens that the list takes.
+/// Cuts the descriptions to the budget, in lines with short paths below a table of roots, or with whole paths where more
+/// of the list fits then. Returns the tokens that the list takes.
 fn fit(
     lines: &mut Vec<Line>,
     roots: &[&Path],
     budget: u64,
     omitted: &mut Vec<OmittedSkill>,
 ) -> u64 {
-    let alias = |line: &Line| roots.iter().position(|root| *root == line.skill.root);
-    let frames: Vec<u64> = lines.iter().map(|line| line.frame(alias(line))).collect();
-    let cost = |frame: u64, description: u64| estimate_tokens(with_description(frame, description));
-    let costs = |whole: bool| {
-        let lines = lines.iter().zip(&frames);
-        lines.map(move |(line, frame)| cost(*frame, if whole { line.whole() } else { 0 }))
+    let whole_paths = || Dealt::new(lines, &[], budget);
+    let table = table_tokens(roots);
+    let dealt = match budget.checked_sub(table).filter(|rest| *rest > 0) {
+        Some(rest) => {
+            let mut short = Dealt::new(lines, roots, rest);
+            short.used += table;
+            if short.lost(lines) == (0, 0) { short } else { short.or_better(whole_paths(), lines) }
+        }
+        None => whole_paths(),
     };
-    let whole: u64 = costs(true).sum();
-    if whole <= budget {
-        return whole;
-    }
-    let mut taken: Vec<u64> = costs(false).collect();
-    let mut used: u64 = taken.iter().sum();
-    for line in lines.iter_mut() {
-        line.kept = 0;
-    }
-    if used > budget {
-        let mut room = budget;
-        let fitting = taken.iter().take_while(|cost| {
-            let fits = **cost <= room;
-            room = room.saturating_sub(if fits { **cost } else { 0 });
-            fits
-        });
-        let count = fitting.count();
-        for line in lines.split_off(count) {
+    let all = std::mem::take(lines);
+    for (mut line, kept) in all.into_iter().zip(dealt.kept) {
+        if let Some(kept) = kept {
+            line.kept = kept;
+            lines.push(line);
+        } else {
             let (name, path) = (Some(line.skill.name), line.skill.path);
             omitted.push(OmittedSkill { name, path, rule: SkillRule::OverBudget });
         }
-        return budget - room;
     }
-    let mut open: Vec<usize> = (0..lines.len()).collect();
-    while !open.is_empty() {
-        open.retain(|index| {
-            let line = &mut lines[*index];
-            let Some(next) = line.text[line.kept..].chars().next() else {
-                return false;
+    dealt.used
+}
+
+/// The parts of a list that fit a budget.
+struct Dealt {
+    /// The bytes of each description; `None` for a line that is left out.
+    kept: Vec<Option<usize>>,
+    used: u64,
+}
+
+impl Dealt {
+    /// Deals out a budget: all names stay, and the characters are dealt out in turn. If not even the names fit, the lines
+    /// that do stay without a description.
+    fn new(lines: &[Line], roots: &[&Path], budget: u64) -> Self {
+        let alias = |line: &Line| roots.iter().position(|root| *root == line.skill.root);
+        let frames: Vec<u64> = lines.iter().map(|line| line.frame(alias(line))).collect();
+        let cost =
+            |frame: u64, description: u64| estimate_tokens(with_description(frame, description));
+        let whole = lines.iter().zip(&frames).map(|(line, frame)| cost(*frame, line.whole())).sum();
+        if whole <= budget {
+            let kept = lines.iter().map(|line| Some(line.text.len())).collect();
+            return Self { kept, used: whole };
+        }
+        let mut taken: Vec<u64> = frames.iter().map(|frame| cost(*frame, 0)).collect();
+        let mut used: u64 = taken.iter().sum();
+        if used > budget {
+            used = 0;
+            let fits = |cost: &u64| {
+                let fits = used + cost <= budget;
+                used += if fits { *cost } else { 0 };
+                fits.then_some(0)
             };
-            let more = line.kept + next.len_utf8();
-            let cost = cost(frames[*index], more as u64);
-            if used - taken[*index] + cost > budget {
-                return false;
-            }
-            used = used - taken[*index] + cost;
-            (line.kept, taken[*index]) = (more, cost);
-            true
-        });
+            let kept = taken.iter().map(fits).collect();
+            return Self { kept, used };
+        }
+        let mut kept = vec![0; lines.len()];
+        let mut open: Vec<usize> = (0..lines.len()).collect();
+        while !open.is_empty() {
+            open.retain(|index| {
+                let Some(next) = lines[*index].text[kept[*index]..].chars().next() else {
+                    return false;
+                };
+                let more = kept[*index] + next.len_utf8();
+                let cost = cost(frames[*index], more as u64);
+                if used - taken[*index] + cost > budget {
+                    return false;
+                }
+                used = used - taken[*index] + cost;
+                (kept[*index], taken[*index]) = (more, cost);
+                true
+            });
+        }
+        Self { kept: kept.into_iter().map(Some).collect(), used }
     }
-    used
+
+    /// Returns the lines and the characters of descriptions that are left out.
+    fn lost(&self, lines: &[Line]) -> (usize, usize) {
+        let characters = lines.iter().zip(&self.kept);
+        let characters = characters.map(|(line, kept)| line.text[kept.unwrap_or(0)..].chars());
+        let left_out = self.kept.iter().filter(|kept| kept.is_none()).count();
+        (left_out, characters.map(Iterator::count).sum())
+    }
+
+    /// Returns the other one if it leaves out less.
+    fn or_better(self, other: Self, lines: &[Line]) -> Self {
+        if other.lost(lines) < self.lost(lines) { other } else { self }
+    }
 }

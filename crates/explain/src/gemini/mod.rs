@@ -121,7 +121,10 @@ impl Loader<'_> {
         let mut imports = Imports::new(self.files, &root, self.written + raw.len());
         let text = imports.expand(&path, &raw, format, &mut self.report);
         self.written = imports.written;
-        let text = trim(&text).to_owned();
+        let text = match why {
+            LoadReason::User | LoadReason::Memory => in_system_text(trim(&text)),
+            _ => trim(&text).to_owned(),
+        };
         if text.is_empty() {
             self.report.ignore(&path, Rule::Blank);
             return;
@@ -284,6 +287,19 @@ impl Loader<'_> {
             self.report.withhold(&Rule::NoRequest("the files do not fit the model's window"));
         }
     }
+}
+
+/// Returns a text as it is part of the system text, in which two line breaks take the place of more.
+fn in_system_text(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut breaks = 0;
+    for character in text.chars() {
+        breaks = if character == '\n' { breaks + 1 } else { 0 };
+        if breaks <= 2 {
+            kept.push(character);
+        }
+    }
+    kept
 }
 
 #[cfg(test)]

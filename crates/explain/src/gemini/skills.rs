@@ -95,6 +95,7 @@ impl List {
         let directories = entries.iter().rev().filter(|(name, kind)| {
             matches!(kind, EntryKind::Directory | EntryKind::Symlink)
                 && !name.as_encoded_bytes().starts_with(b".")
+                && name != "node_modules"
         });
         let own = entries.iter().any(|(name, _)| name == FILE_NAME).then(PathBuf::new);
         let below = directories.map(|(name, _)| PathBuf::from(name));

@@ -472,3 +472,15 @@ fn a_link_that_leads_nowhere_or_in_circles_is_reported() {
         assert_eq!(place.codes(), ["file.unreadable"], "{target}");
     }
 }
+
+#[test]
+fn the_system_text_has_at_most_two_line_breaks_in_a_row() {
+    let text = "one\n\n\n\ntwo\n\nthree\r\n\r\n\r\nfour\n";
+    let place = place(
+        "/w/p",
+        &[("/w/home/.gemini/GEMINI.md", text), ("/w/p/GEMINI.md", text), ("/w/p/.git/HEAD", "x")],
+    );
+    let texts: Vec<String> = place.explain().loaded.into_iter().map(|file| file.text).collect();
+    let expected = "one\n\ntwo\n\nthree\r\n\r\n\r\nfour";
+    assert_eq!(texts, [expected, text.trim_end()]);
+}

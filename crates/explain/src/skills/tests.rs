@@ -226,3 +226,81 @@ fn codex_checks_names_of_directories_and_products() {
     let report = reported(&tree, Edition::Codex0166, &[]);
     assert_eq!(names(&report), ["for-codex", "for-unknown", "map", "unset"]);
 }
+
+/// The skills that Codex lists with a limit of tokens, each with the bytes of its description. The same tree was measured.
+fn listed_by_codex(tokens: u64) -> Vec<(String, u64)> {
+    let mut tree = MemoryTree::default();
+    tree.write("/lab/w/repo/.git/HEAD", "ref: refs/heads/main\n");
+    let config = format!("[skills]\nmax_context_tokens = {tokens}\n");
+    tree.write("/lab/home/.codex/config.toml", config);
+    let places = [
+        "w/repo/.agents",
+        "home/.codex",
+        "home/.agents",
+        "w/repo/sub/.agents",
+        "w/repo/sub/.codex",
+    ];
+    for place in places {
+        for start in ["aa", "bb", "cc", "dd"] {
+            let name = format!("{start}-{}_skills", place.replace(['/', '.'], "_"));
+            let description = "some words about it that are long enough to be cut";
+            skill(&mut tree, &format!("/lab/{place}/skills/{name}"), description);
+        }
+    }
+    let session = Session::new("/lab/w/repo/sub", "/lab/home");
+    let report = explain(&tree, &session, &[Edition::Codex0166]).agents.remove(0);
+    report.skills.into_iter().map(|it| (it.name, it.description_bytes_loaded)).collect()
+}
+
+#[test]
+fn the_table_of_roots_takes_part_of_the_budget_of_codex() {
+    let listed = listed_by_codex(600);
+    let bytes: Vec<u64> = listed.iter().map(|(_, bytes)| *bytes).collect();
+    let expected = [26, 28, 28, 24, 26, 26, 24, 26, 26, 24, 26, 26, 24, 26, 26, 24];
+    assert_eq!(bytes[..16], expected);
+    assert_eq!(bytes[16..], [26, 24, 26, 24, 26, 24, 26, 24]);
+}
+
+#[test]
+fn a_tiny_budget_of_codex_lists_whole_paths_where_more_names_fit_then() {
+    let names = |tokens| -> Vec<String> {
+        listed_by_codex(tokens).into_iter().map(|(name, _)| name).collect()
+    };
+    assert_eq!(names(40), ["imagegen", "openai-docs"]);
+    assert_eq!(names(100).len(), 5);
+    assert_eq!(names(200).len(), 10);
+}
+
+#[test]
+fn commands_are_listed_by_their_own_name_and_whatever_their_paths() {
+    let mut tree = tree();
+    skill(&mut tree, "/r/.claude/skills/one", "d");
+    let front = |name: &str| format!("---\nname: {name}\ndescription: d\npaths: src/**\n---\n");
+    tree.write("/r/.claude/commands/two.md", front("other"));
+    tree.write("/r/.claude/skills/three/SKILL.md", front("more"));
+    let used = |edition| {
+        let report = reported(&tree, edition, &[]);
+        let own = report.skills.iter().filter(|it| it.path.is_some()).map(|it| it.name.clone());
+        assert_eq!(own.collect::<Vec<_>>(), ["one", "two"], "{edition:?}");
+        report.skills_budget.unwrap().used
+    };
+    let with_command = [Edition::Claude197, Edition::Claude325].map(used);
+    let mut without = tree.clone();
+    without.remove("/r/.claude/commands");
+    for (edition, with_command) in
+        [Edition::Claude197, Edition::Claude325].into_iter().zip(with_command)
+    {
+        let without = reported(&without, edition, &[]).skills_budget.unwrap().used;
+        assert_eq!(with_command - without, "- two: d\n".len() as u64, "{edition:?}");
+    }
+}
+
+#[test]
+fn gemini_finds_no_skill_in_node_modules() {
+    let mut tree = tree();
+    skill(&mut tree, "/r/.gemini/skills/node_modules", "d");
+    skill(&mut tree, "/r/.gemini/skills/one", "d");
+    let report = reported(&tree, Edition::Gemini, &[]);
+    let own = report.skills.iter().filter(|it| it.path.is_some()).map(|it| &*it.name);
+    assert_eq!(own.collect::<Vec<_>>(), ["one"]);
+}

@@ -22,6 +22,19 @@ pub struct CacheStep {
     pub verdict: CacheVerdict,
 }
 
+impl CacheStep {
+    /// Returns the comparison without a verdict about the provider, for a server that has no cache.
+    #[must_use]
+    pub fn without_provider(mut self) -> Self {
+        self.verdict = match self.verdict {
+            CacheVerdict::Missed => CacheVerdict::Unknown,
+            CacheVerdict::ChangedAndMissed => CacheVerdict::Changed,
+            other => other,
+        };
+        self
+    }
+}
+
 /// The outcome for the cached prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -155,12 +168,14 @@ mod tests {
         let served = step(&one, &two, program(), 19_000);
         assert_eq!((served.verdict, served.difference), (CacheVerdict::Served, None));
         let missed = step(&one, &two, program(), 0);
-        assert_eq!((missed.verdict, missed.difference), (CacheVerdict::Missed, None));
+        assert_eq!((missed.verdict, &missed.difference), (CacheVerdict::Missed, &None));
+        assert_eq!(missed.clone().without_provider().verdict, CacheVerdict::Unknown);
         assert!(missed.unchanged_tokens > 15_000 && missed.unchanged_bytes >= long.len() as u64);
         let repeated = step(&one, &one, program(), 0);
         assert_eq!(repeated.unchanged_bytes, one.to_string().len() as u64);
         let end_changed = step(&two, &body(&long, &["hi", "other"]), program(), 0);
         assert_eq!(end_changed.verdict, CacheVerdict::ChangedAndMissed);
+        assert_eq!(end_changed.without_provider().verdict, CacheVerdict::Changed);
         let edited = step(&one, &body("Be brief.", &["hi"]), Source::file("/p/AGENTS.md"), 0);
         assert_eq!(edited.verdict, CacheVerdict::Changed);
         let difference = edited.difference.unwrap();

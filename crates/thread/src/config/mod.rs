@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_codex::config::{
     ConfigPlaces, DocumentSettings, EFFORTS, Layers, SUMMARIES, Setting, VERBOSITIES, named_text,
-    parse,
+    parse, resolved,
 };
 use convoke_codex::skills::Switches;
 use convoke_core::diagnostic::Diagnostic;
@@ -189,6 +189,8 @@ impl Config {
             Some(text) if !text.is_empty() => Some(text.to_owned()),
             _ => named_text(files, &setting, "experimental_compact_prompt_file")?,
         };
+        let added = overrides.add_dirs.iter();
+        let added = added.map(|dir| resolved(dir, &cwd, machine.home.as_deref()));
         let provider_name = overrides.model_provider.as_deref();
         let provider_name = match provider_name {
             Some(name) => Some(name),
@@ -202,7 +204,7 @@ impl Config {
             model: model.to_owned(),
             provider: Provider::find(&setting, provider_name.unwrap_or("openai"), machine, shape)?,
             approval_policy: required.approval(approval_policy(&setting, overrides, trust)?),
-            sandbox_policy: sandbox_policy(&setting, overrides, &required, trust, &cwd)?,
+            sandbox_policy: sandbox_policy(&setting, overrides, &required, trust, added)?,
             developer_instructions: match &overrides.developer_instructions {
                 Some(given) => Some(configured(given)),
                 None => setting.text("developer_instructions")?.map(configured),
@@ -260,7 +262,7 @@ fn sandbox_policy(
     overrides: &Overrides,
     required: &Requirements,
     trust: Trust,
-    cwd: &Path,
+    added: impl Iterator<Item = PathBuf>,
 ) -> Result<SandboxPolicy, ConfigError> {
     let mode = match (overrides.sandbox_mode, setting.text("sandbox_mode")?) {
         (Some(given), _) => given,
@@ -276,7 +278,7 @@ fn sandbox_policy(
             let truth = |key: &str| Ok::<_, ConfigError>(workspace.truth(key)?.unwrap_or(false));
             let roots = workspace.texts("writable_roots")?.unwrap_or_default().into_iter();
             let mut writable_roots: Vec<PathBuf> = roots.map(PathBuf::from).collect();
-            for added in overrides.add_dirs.iter().map(|dir| absolute(cwd, dir)) {
+            for added in added {
                 if !writable_roots.contains(&added) {
                     writable_roots.push(added);
                 }

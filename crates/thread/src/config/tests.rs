@@ -270,7 +270,7 @@ fn the_directory_is_cleaned_by_its_spelling() {
 fn an_added_directory_counts_once() {
     let overrides = Overrides {
         sandbox_mode: Some(SandboxMode::WorkspaceWrite),
-        add_dirs: ["/a", "/b", "/a", "../sub/c"].map(Into::into).to_vec(),
+        add_dirs: ["/a", "/b", "/a", "../sub/c", "~/d", "~"].map(Into::into).to_vec(),
         ..Overrides::default()
     };
     let text = "[sandbox_workspace_write]\nwritable_roots = [\"/b\"]\n";
@@ -279,7 +279,10 @@ fn an_added_directory_counts_once() {
     else {
         panic!("workspace-write was asked for");
     };
-    assert_eq!(details.writable_roots, ["/b", "/a", "/r/sub/c"].map(std::path::PathBuf::from));
+    assert_eq!(
+        details.writable_roots,
+        ["/b", "/a", "/r/sub/c", "/home/me/d", "/home/me"].map(std::path::PathBuf::from)
+    );
 }
 
 #[test]

@@ -215,8 +215,8 @@ impl Origin {
     /// Returns the origin of the same text of an item in another section.
     pub(crate) fn in_section(self, item: &ResponseItem, section: Section) -> Self {
         match self {
-            // What the section implies is not known of an item without a recorded origin.
-            Self::Codex | Self::Unknown => {
+            // The other section implies another source, or none is recorded.
+            Self::Section(Section::Tool) | Self::Codex | Self::Unknown => {
                 let entries = self.entries(item).into_iter().filter(|it| !it.range.is_empty());
                 Self::Fragments(section, entries.collect()).in_section(item, section)
             }

@@ -17,7 +17,10 @@ pub(crate) struct Exec {
 
 /// The session to continue.
 pub(crate) enum Resume {
+    /// The last one of the working directory.
     Last,
+    /// The last one of any directory.
+    LastOfAll,
     Id(String),
 }
 
@@ -26,7 +29,7 @@ impl Exec {
         let mut exec = Self::default();
         let mut words: Vec<String> = Vec::new();
         let mut resumes = false;
-        let mut last = false;
+        let (mut last, mut all) = (false, false);
         let mut rest = argv.iter().skip(1).peekable();
         let mut only_words = false;
         while let Some(argument) = rest.next() {
@@ -49,6 +52,7 @@ impl Exec {
             match flag {
                 "--" => only_words = true,
                 "--last" => last = true,
+                "--all" => all = true,
                 "-c" | "--config" => {
                     let setting = parse_override(&value()?).map_err(|it| it.to_string())?;
                     exec.overrides.settings.push(setting);
@@ -87,22 +91,18 @@ impl Exec {
                 | "--local-provider" => {
                     let _ = value()?;
                 }
-                "--skip-git-repo-check"
-                | "--json"
-                | "--experimental-json"
-                | "--ephemeral"
-                | "--all" => {}
+                "--skip-git-repo-check" | "--json" | "--experimental-json" | "--ephemeral" => {}
                 other => return Err(format!("the flag {other} is not known")),
             }
         }
         // `codex exec` never asks.
         exec.overrides.approval_policy = Some(ApprovalPolicy::Never);
-        let mut words = words.into_iter();
+        let mut words = words.into_iter().peekable();
         if resumes {
-            exec.resume = Some(if last {
-                Resume::Last
-            } else {
-                words.next().map_or(Resume::Last, Resume::Id)
+            let latest = if all { Resume::LastOfAll } else { Resume::Last };
+            exec.resume = Some(match words.next_if(|_| !last) {
+                Some(id) => Resume::Id(id),
+                None => latest,
             });
         }
         exec.prompt = words.next();

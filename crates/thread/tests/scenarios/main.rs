@@ -10,6 +10,7 @@ mod argv;
 mod client;
 mod compare;
 mod frames;
+mod harness;
 mod mutate;
 mod place;
 mod play;
@@ -26,6 +27,10 @@ use std::path::Path;
 use scenario::Scenario;
 
 fn main() {
+    if let Err(wrong) = harness::check() {
+        println!("FAILED the harness: {wrong}");
+        std::process::exit(1);
+    }
     let Some((scenarios, packs)) = place::scenarios() else {
         return;
     };

@@ -121,16 +121,12 @@ impl Player<'_> {
 
     fn exec(&mut self, run: &Value, machine: &Machine) -> Result<(), String> {
         let requests = numbers(&run["requests"]);
-        let exec = Exec::parse(&texts(&run["argv"]))?;
-        let failed = run["exit"].as_i64() != Some(0);
-        let config = Config::load(&self.tree, machine, self.pack.shape, &exec.overrides);
-        let config = match config {
-            Err(_) if requests.is_empty() && failed => return Ok(()),
-            other => other.map_err(|error| with_causes(&error))?,
-        };
-        if requests.is_empty() && failed {
+        if requests.is_empty() && run["exit"].as_i64() != Some(0) {
             return Ok(());
         }
+        let exec = Exec::parse(&texts(&run["argv"]))?;
+        let config = Config::load(&self.tree, machine, self.pack.shape, &exec.overrides);
+        let config = config.map_err(|error| with_causes(&error))?;
         let images = exec.images.iter().cloned().map(UserInput::LocalImage);
         let stdin = || {
             let text = run["stdin"].as_str().or(self.scenario.text("stdin"));
@@ -168,23 +164,27 @@ impl Player<'_> {
             decisions: &mut self.decisions,
             compared: &mut self.compared,
         };
-        let (mut thread, mut record) = match exec.resume {
+        let known = exec.resume.and_then(|which| match which {
+            Resume::Last => {
+                let here = |it: &Record| it.cwd.as_ref() == Some(&config.cwd);
+                self.records.iter().rposition(here)
+            }
+            Resume::LastOfAll => self.records.len().checked_sub(1),
+            // The ids of a capture are not ours.
+            Resume::Id(id) => {
+                let named = self.records.iter().position(|it| it.id == id);
+                named.or_else(|| self.records.len().checked_sub(1))
+            }
+        });
+        // Without a session to resume, the program starts one.
+        let (mut thread, mut record) = match known {
             None => {
                 let thread =
                     Thread::start(setup, config, &id).map_err(|error| with_causes(&error))?;
                 let record = thread.record_start();
                 (thread, record)
             }
-            Some(which) => {
-                let known = match which {
-                    Resume::Last => {
-                        let here = |it: &Record| it.cwd.as_ref() == Some(&config.cwd);
-                        self.records.iter().rposition(here)
-                    }
-                    Resume::Id(id) => self.records.iter().position(|it| it.id == id),
-                };
-                let known = known.or_else(|| self.records.len().checked_sub(1));
-                let known = known.ok_or("there is no session to resume")?;
+            Some(known) => {
                 let record = self.records.remove(known);
                 let thread =
                     Thread::resume(setup, config, &record).map_err(|it| with_causes(&it))?;

@@ -14,6 +14,11 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
+    /// Creates a scenario without session files.
+    pub(crate) fn new(value: Value, requests: Vec<Value>) -> Self {
+        Self { value, requests, rollouts: Vec::new() }
+    }
+
     pub(crate) fn read(folder: &Path) -> Result<Self, String> {
         let mut texts = Texts { folder: folder.parent().unwrap_or(folder), cache: HashMap::new() };
         let value = texts.resolved(read_json(&folder.join("scenario.json"))?)?;

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use crate::scenario::list;
 
 const DEFAULT_TOKENS: u64 = 100;
+/// Stands for the process session that the last tool output names.
+pub(crate) const SESSION: &str = "@@SESSION@@";
 
 /// The answers of a scenario, and how many were used.
 pub(crate) struct Script<'a> {
@@ -73,12 +75,10 @@ fn response(scripted: &Value, number: usize, body: &str) -> ModelResponse {
 }
 
 /// Parses an item like a client: an invalid item is ignored.
-///
-/// `@@SESSION@@` stands for the process session that the last tool output names.
 fn read_item(item: &Value, session: Option<&str>) -> Option<ResponseItem> {
     let mut text = item.to_string();
     if let Some(session) = session {
-        text = text.replace("@@SESSION@@", session);
+        text = text.replace(SESSION, session);
     }
     serde_json::from_str(&text).ok()
 }
@@ -113,11 +113,14 @@ fn last_session(body: &str) -> Option<String> {
     let body: Value = serde_json::from_str(body).ok()?;
     let is_output = |item: &&Value| item["type"] == "function_call_output";
     let outputs = list(&body["input"]).iter().rev().filter(is_output);
-    outputs.filter_map(|item| item["output"].as_str()).find_map(|output| {
-        let (_, rest) = output.rsplit_once("session ID ")?;
-        let end = rest.find(|it: char| !it.is_ascii_digit());
-        Some(rest[..end.unwrap_or(rest.len())].to_owned())
-    })
+    outputs.filter_map(|item| item["output"].as_str()).find_map(session_of).map(str::to_owned)
+}
+
+/// Returns the process session that a tool output names last.
+pub(crate) fn session_of(output: &str) -> Option<&str> {
+    let (_, rest) = output.rsplit_once("session ID ")?;
+    let end = rest.find(|it: char| !it.is_ascii_digit());
+    Some(&rest[..end.unwrap_or(rest.len())])
 }
 
 fn compacted(scripted: &Value) -> Result<ModelResponse, String> {

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use convoke_conformance::ledger::Body;
 use convoke_core::ledger::{Entry, Rule, Source};
-use convoke_files::{FileKind, Files};
+use convoke_files::Files;
 use convoke_thread::pack::Pack;
 use convoke_thread::prompt::Request;
 use convoke_thread::user_input::decode_prompt;
@@ -17,8 +17,11 @@ use serde_json::{Value, json};
 
 use crate::frames::is_frame;
 use crate::scenario::{Scenario, list};
+use crate::script::{SESSION, session_of};
 use crate::tree::Tree;
 
+/// More bytes than any compared file has.
+const FILE_BYTES: u64 = 8 << 20;
 /// The message that follows a patch applied through a shell; see [`crate::tools`].
 const PATCH_WARNING: &str = "Warning: apply_patch was requested via ";
 
@@ -60,17 +63,21 @@ impl Sources {
             for setting in overrides.filter(|it| it.contains('=')) {
                 settings.push(setting.to_owned());
                 // A value that is not TOML is a string.
-                let value = setting.rsplit_once('=').map_or("", |(_, value)| value.trim());
+                let value = setting.split_once('=').map_or("", |(_, value)| value.trim());
                 said.insert(value.trim_matches(['"', '\'']).to_owned());
             }
         }
         for file in scenario.list("files").iter().filter_map(|file| file["content"].as_str()) {
             settings.push(file.to_owned());
-            said.insert(file.trim().to_owned());
+            said.extend([file.to_owned(), file.trim().to_owned()]);
         }
+        let mut configured = HashSet::new();
         for setting in settings.iter().filter_map(|text| text.parse::<toml::Table>().ok()) {
-            collect(&serde_json::to_value(setting).unwrap_or_default(), &mut said);
+            collect(&serde_json::to_value(setting).unwrap_or_default(), &mut configured);
         }
+        // Some settings are sent without their outer white space.
+        said.extend(configured.iter().map(|text| text.trim().to_owned()));
+        said.extend(configured);
         let mut frames = vec![
             format!("{}\n", pack.compaction.summary_prefix),
             pack.wrappers.turn_aborted.clone(),
@@ -99,6 +106,11 @@ impl Sources {
                 collect(&message["content"], &mut outputs);
             }
         }
+        for session in outputs.iter().filter_map(|output| session_of(output)) {
+            let scripted = said.iter().filter(|text| text.contains(SESSION));
+            let filled: Vec<_> = scripted.map(|text| text.replace(SESSION, session)).collect();
+            said.extend(filled);
+        }
         let mut templates = Vec::new();
         collect_files(folder, &mut templates);
         let skills = [pack.skills.intro.clone(), pack.skills.how_to_use.clone()];
@@ -115,21 +127,20 @@ impl Sources {
     /// Checks the ledger of a request, and moves every boundary between two entries by a byte.
     pub(crate) fn check(&self, request: &Request, tree: &Tree) -> Result<usize, String> {
         let ledger = json!(request.ledger);
-        let expected = |entry: &Value, text: &str| {
-            let entry = Entry::deserialize(entry).map_err(|why| why.to_string())?;
-            self.expected(&entry, text, tree)
-        };
+        let expected = |entry: &Value, text: &str| self.expected(entry, text, tree);
         Body { body: &request.body, ledger: &ledger, expected: &expected }.check()
     }
 
-    fn expected(&self, entry: &Entry<'_>, text: &str, tree: &Tree) -> Result<(), String> {
+    /// Checks the text of an entry against its source.
+    pub(crate) fn expected(&self, entry: &Value, text: &str, tree: &Tree) -> Result<(), String> {
+        let entry = Entry::deserialize(entry).map_err(|why| why.to_string())?;
         let is_cut = entry.cut_bytes > 0 || entry.rule != Rule::Fits;
         let is_right = match &entry.source {
             Source::File { path, .. } => self.is_file(path, text, is_cut, tree),
             Source::Model { .. } => self.said.contains(text),
             Source::Message { .. } => !self.is_complete || self.is_message(text, is_cut),
             Source::Tool { .. } => !self.is_complete || self.is_output(text, is_cut),
-            Source::Setting { name } => !self.is_complete || self.is_setting(name, text),
+            Source::Setting { name } => self.is_setting(name, text),
             Source::History { .. } => {
                 !self.is_complete || self.is_message(text, is_cut) || self.outputs.contains(text)
             }
@@ -162,10 +173,11 @@ impl Sources {
     fn is_file(&self, path: &str, text: &str, is_cut: bool, tree: &Tree) -> bool {
         let mut files = self.files.borrow_mut();
         let versions = files.entry(path.to_owned()).or_default();
-        if let Ok(now) = tree.read_text(Path::new(path), FileKind::Instructions)
-            && !versions.contains(&now)
-        {
-            versions.push(now);
+        if let Ok(head) = tree.read_head(Path::new(path), FILE_BYTES) {
+            let now = String::from_utf8_lossy(&head.bytes).into_owned();
+            if !versions.contains(&now) {
+                versions.push(now);
+            }
         }
         let fits = |file: &String| {
             if is_cut {
@@ -186,6 +198,9 @@ impl Sources {
                 output.strip_suffix(text).is_some_and(|it| it.ends_with("Output:\n"));
             output == text || after_header || (is_cut && output.contains(text))
         }) || text.starts_with(PATCH_WARNING)
+            // An image that the model asked for, or why it cannot be sent.
+            || text.starts_with("data:image/")
+            || is_frame("note", text, &[])
     }
 
     fn is_setting(&self, name: &str, text: &str) -> bool {
@@ -193,7 +208,7 @@ impl Sources {
             "sandbox_workspace_write" => {
                 text.starts_with(" The writable root") && text.ends_with("`.")
             }
-            "cwd" => text.starts_with('/') && !text.ends_with('/'),
+            "cwd" => text == "/" || (text.starts_with('/') && !text.ends_with('/')),
             "shell" => ["bash", "sh", "zsh", "powershell", "cmd"].contains(&text),
             "skills" => {
                 let [intro, outro] = &self.skills;
@@ -201,8 +216,9 @@ impl Sources {
             }
             _ if self.said.contains(text) || self.is_of_pack(text) => true,
             "model" => self.said.iter().any(|template| fills(template, text)),
+            "sandbox_mode" | "approval_policy" => false,
             // A command may have written the file that the setting names.
-            _ => self.is_scripted,
+            _ => self.is_scripted || !self.is_complete,
         }
     }
 

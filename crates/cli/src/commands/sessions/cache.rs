@@ -10,7 +10,7 @@ use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_core::ledger::Source;
 use convoke_inspect::record::cache::{CacheStep, CacheVerdict, compare};
 use convoke_server::CacheRow;
-use convoke_session::{AnyStore, SessionId};
+use convoke_session::{AnyStore, SessionId, Store as _};
 use serde_json::{Value, json};
 
 use super::sent::requests_by_member;
@@ -76,6 +76,8 @@ pub(in crate::commands) async fn page_rows(
 
 async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
+    // The model server of a rehearsal has no cache.
+    let is_rehearsal = store.session(session).await?.began.rehearsal.is_some();
     for (member, requests) in requests_by_member(store, session).await? {
         let mut before: HashMap<&str, RequestTexts> = HashMap::new();
         for record in requests {
@@ -86,6 +88,7 @@ async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> 
                 purpose => purpose.as_str(),
             };
             let step = compare(before.get(purpose), &record, &texts);
+            let step = if is_rehearsal { step.map(CacheStep::without_provider) } else { step };
             before.insert(purpose, texts);
             rows.push(Row { member: member.clone(), record, step });
         }
@@ -141,20 +144,29 @@ impl Row {
     fn remarks(&self) -> Vec<String> {
         let Some(step) = &self.step else { return vec!["its body cannot be read".to_owned()] };
         let mut remarks = Vec::new();
-        let mut verdict = step.verdict.as_str().to_owned();
-        if matches!(step.verdict, CacheVerdict::Missed | CacheVerdict::ChangedAndMissed) {
-            let cached = self.record.outcome.usage.map_or(0, |usage| usage.cached);
-            let _ = write!(
-                verdict,
-                ": {} of {} tokens that could have been served came from the cache",
-                number(cached),
-                number(step.unchanged_tokens)
-            );
-        }
+        let changed = match step.verdict {
+            CacheVerdict::ChangedAndMissed => CacheVerdict::Changed,
+            other => other,
+        };
+        let mut verdict = changed.as_str().to_owned();
         if let Some(difference) = &step.difference {
             let (place, words) = (&difference.place, difference.words);
             let whose = source(&difference.source);
             let _ = write!(verdict, " at {place}: {words} ({})", printable(&whose));
+        }
+        let missed = match step.verdict {
+            CacheVerdict::Missed => ":",
+            CacheVerdict::ChangedAndMissed => "; the provider also missed the part before it:",
+            _ => "",
+        };
+        if !missed.is_empty() {
+            let cached = self.record.outcome.usage.map_or(0, |usage| usage.cached);
+            let _ = write!(
+                verdict,
+                "{missed} {} of {} tokens that could have been served came from the cache",
+                number(cached),
+                number(step.unchanged_tokens)
+            );
         }
         remarks.push(verdict);
         if let Some(reason) = &self.record.outcome.cache_miss {

@@ -8,7 +8,7 @@ use convoke_files::{EntryKind, FileKind, Files, absolute};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
-use super::text::About;
+use super::text::{About, Form};
 use crate::claude::settings::Settings;
 use crate::edition::Edition;
 use crate::place;
@@ -134,7 +134,7 @@ impl<'a> Finder<'a> {
             let path = place.join(&folder).join(FILE_NAME);
             let real = real.join(&folder).join(FILE_NAME);
             if matches!(self.files.kind(&real), Ok(EntryKind::File)) {
-                self.take(format!("{prefix}{folder}"), path, &real, source, "Skill", scope);
+                self.take(format!("{prefix}{folder}"), path, &real, source, Form::Skill, scope);
             }
         }
     }
@@ -180,7 +180,7 @@ impl<'a> Finder<'a> {
 
     fn take_command(&mut self, command: Command, source: SkillSource, prefix: &str) {
         let Command { name, path, real } = command;
-        self.take(format!("{prefix}{name}"), path, &real, source, "Custom command", None);
+        self.take(format!("{prefix}{name}"), path, &real, source, Form::Command, None);
     }
 
     /// Returns a directory without links, if it is one.
@@ -195,7 +195,7 @@ impl<'a> Finder<'a> {
         path: PathBuf,
         real: &Path,
         source: SkillSource,
-        empty: &str,
+        form: Form,
         scope: Option<&str>,
     ) {
         // Its directory is free of links, but the file and its folder need not be.
@@ -204,7 +204,7 @@ impl<'a> Finder<'a> {
             return;
         }
         let Ok(head) = read(self.files, &real_path) else { return };
-        let about = About::read(&head.text, self.edition, empty);
+        let about = About::read(&head.text, self.edition, form);
         let rule = match &about {
             _ if head.size > MAX_BYTES => Some(SkillRule::TooLarge(MAX_BYTES)),
             About { hidden_by: Some(key), .. } => Some(SkillRule::Hidden(key)),

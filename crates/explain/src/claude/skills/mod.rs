@@ -132,9 +132,7 @@ pub(super) fn explain(
             entries.push(entry);
         }
     }
-    if edition != Edition::Claude197 {
-        add_other_names(&mut entries);
-    }
+    add_other_names(&mut entries);
 
     if let Some(switch) = switched_off(session) {
         for entry in entries {

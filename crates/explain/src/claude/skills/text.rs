@@ -36,9 +36,27 @@ pub(super) struct Description {
     pub is_from_body: bool,
 }
 
+/// The form of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Skill,
+    /// A file of a `commands` directory. It has no other name, and is listed whatever its `paths`.
+    Command,
+}
+
+impl Form {
+    /// Returns the description of a file without any text.
+    const fn undescribed(self) -> &'static str {
+        match self {
+            Self::Skill => "Skill",
+            Self::Command => "Custom command",
+        }
+    }
+}
+
 impl About {
-    /// Reads the head of a file; `empty` describes one without any text.
-    pub(super) fn read(text: &str, edition: Edition, empty: &str) -> Self {
+    /// Reads the head of a file.
+    pub(super) fn read(text: &str, edition: Edition, form: Form) -> Self {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let split = split(text);
         let front = split.front.map_or(FrontMatter::Other, FrontMatter::read);
@@ -49,7 +67,7 @@ impl About {
             Some(description) => description.clone(),
             None => Stated::leniently(text).0,
         };
-        let mut shown = described.unwrap_or_else(|| first_line(split.body, empty));
+        let mut shown = described.unwrap_or_else(|| first_line(split.body, form.undescribed()));
         if let Some(when) = value("when_to_use").filter(|it| !it.is_empty()) {
             shown = format!("{shown} - {when}");
         }
@@ -63,15 +81,16 @@ impl About {
             Scope::Matching(paths) => Some(paths.written.join(", ")),
         };
         let name = match front.field("name") {
-            Some(Yaml::List(items)) => items.first().and_then(plain),
+            Some(Yaml::List(items)) if items.len() == 1 => items.first().and_then(plain),
             Some(value) => plain(value),
             None => None,
         };
+        let is_skill = form == Form::Skill;
         Self {
-            name,
+            name: name.filter(|_| is_skill && edition != Edition::Claude197),
             description: Description { stated, shown, is_from_body },
             hidden_by: is_hidden.then_some("disable-model-invocation"),
-            paths,
+            paths: paths.filter(|_| is_skill),
         }
     }
 }
@@ -192,7 +211,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> String {
-        let about = About::read(text, Edition::Claude325, "Skill");
+        let about = About::read(text, Edition::Claude325, Form::Skill);
         sent(&about.description.shown, Edition::Claude325, 1536).kept
     }
 
@@ -242,7 +261,7 @@ mod tests {
     #[test]
     fn keys_keep_a_skill_out_of_the_list() {
         let read = |front: &str, edition| {
-            About::read(&format!("---\ndescription: d\n{front}\n---\n"), edition, "Skill")
+            About::read(&format!("---\ndescription: d\n{front}\n---\n"), edition, Form::Skill)
         };
         for value in ["true", "\"true\"", "yes"] {
             let front = format!("disable-model-invocation: {value}");
