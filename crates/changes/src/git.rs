@@ -21,6 +21,10 @@ use crate::limits::Limits;
 const MESSAGE_BYTES: u64 = 2_000;
 /// The time limit of an undo or a merge.
 const COMMAND_TIME: Duration = Duration::from_mins(10);
+/// The time that storing a changed file adds to the limit of a recording. Some file systems need most of it.
+const FILE_TIME: Duration = Duration::from_millis(2);
+/// The time that all changed files add to it at most.
+const MAX_FILES_TIME: Duration = Duration::from_secs(50);
 /// The interval at which a running process is polled.
 const POLL: Duration = Duration::from_millis(1);
 
@@ -101,6 +105,13 @@ impl Deadline {
 
     pub(crate) fn within(time: Duration) -> Self {
         Self { at: Instant::now() + time, seconds: time.as_secs() }
+    }
+
+    /// Returns the deadline of a recording that stores so many files.
+    pub(crate) fn with_files(self, files: usize) -> Self {
+        let files = u32::try_from(files).unwrap_or(u32::MAX);
+        let more = FILE_TIME.saturating_mul(files).min(MAX_FILES_TIME);
+        Self { at: self.at + more, seconds: self.seconds + more.as_secs() }
     }
 
     /// Returns the time that is left.

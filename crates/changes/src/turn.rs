@@ -299,7 +299,7 @@ impl Place {
         };
         let jobs: Vec<Job> = pending(&state).into_iter().filter(|job| !is_left(job)).collect();
         if !jobs.is_empty() {
-            self.copy(&mut state, &jobs, deadline)?;
+            self.copy(&mut state, &jobs, deadline.with_files(jobs.len()))?;
         }
         Ok(state)
     }
