@@ -19,7 +19,7 @@ pub struct OutputSettings {
     verbose: u8,
 }
 
-/// When to use colours.
+/// The choice of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ColorChoice {
     /// On a terminal, unless `NO_COLOR` is set

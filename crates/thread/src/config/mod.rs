@@ -106,7 +106,7 @@ pub struct Config {
     pub child_agents_md: bool,
     /// Whether a server that supports compaction compacts threads itself.
     pub remote_compaction: bool,
-    /// How a user's messages are told from injected ones; no file of Codex sets it.
+    /// The rule that distinguishes a user's messages from injected ones; no file of Codex sets it.
     pub user_messages: UserMessages,
     /// The maximum size of the project documents.
     pub project_doc_max_bytes: u64,

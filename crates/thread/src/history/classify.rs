@@ -6,7 +6,8 @@ use super::{Entry, Origin, Section};
 use crate::item::{ContentItem, Message, ResponseItem};
 use crate::user_instructions::is_user_instructions;
 
-/// How compactions and roll-backs tell the messages of a user from injected ones, which have the same role.
+/// The rule by which compactions and roll-backs distinguish the messages of a user from injected ones, which have the
+/// same role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum UserMessages {
