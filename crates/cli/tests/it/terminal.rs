@@ -307,6 +307,7 @@ const WITH_WORKSPACE: &[&[&str]] = &[
     &["changes", "apply", "max", "--json"],
     &["changes", "apply", HOSTILE],
     &["changes", "discard", "max"],
+    &["changes", "discard", "max", "--json"],
     &["changes", "discard", HOSTILE],
     &["sessions", "fork", "last"],
 ];
