@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke_changes::{
     Author, Begun, Changes, ChangesError, Completed, Direction, Host, Record, RunningTurn, TurnKey,
-    diagnostics, direction,
+    UndoPlan, diagnostics, direction,
 };
 use convoke_core::{Code, Diagnostic};
 use convoke_inspect::HostEnvironment;
@@ -310,11 +310,11 @@ fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, String> {
         if !plan.conflicts.is_empty() || plan.is_busy {
             text.push_str("nothing was undone");
         } else if plan.is_refused_as_shared() {
-            text.push_str("/undo shared undoes these too");
+            text.push_str(&format!("{} undoes these too", command(&plan, "shared")));
         } else if plan.changes.is_empty() {
             text.push_str(nothing_done(&plan));
         } else {
-            text.push_str("/undo yes does it");
+            text.push_str(&format!("{} does it", command(&plan, "yes")));
         }
         return Ok(text);
     }
@@ -323,6 +323,15 @@ fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, String> {
     }
     changes.undo(&plan).map_err(|error| not_done("undone", &error))?;
     Ok(done(&plan))
+}
+
+/// Returns the command that carries out a previewed undo. It names the turn, so that a turn that ends after the preview
+/// is not undone in its place.
+fn command(plan: &UndoPlan, consent: &str) -> String {
+    match plan.applied {
+        None => format!("/undo {} {consent}", plan.turn.turn),
+        Some(_) => format!("/undo {consent}"),
+    }
 }
 
 #[cfg(test)]

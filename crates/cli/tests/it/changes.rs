@@ -228,7 +228,7 @@ fn chat_undoes_after_it_showed_what_would_change() {
     let lines = "Go\n/undo\n/undo 1 yes\n/undo soon\n/quit\n";
     let chat = project.run_with_input(&["chat"], lines.as_bytes());
     assert!(
-        chat.contains("this would undo turn 1 (max)") && chat.contains("/undo yes does it"),
+        chat.contains("this would undo turn 1 (max)") && chat.contains("/undo 1 yes does it"),
         "{chat}"
     );
     assert!(chat.contains("turn 1 (max) is undone"), "{chat}");
