@@ -1,5 +1,5 @@
 //! Points each CLI to a model server, in a private home: environment, configuration file, and arguments for one
-//! turn without a terminal.
+//! turn without a terminal. For rehearsals and captures; [`crate::relayed`] is for real runs.
 //!
 //! The server takes the place of the vendor's own, so that the CLI behaves as usual: Codex, for example, sends
 //! 12 KiB less to a server that is configured as a custom provider.

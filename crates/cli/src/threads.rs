@@ -1,6 +1,6 @@
 //! Threads of models: the texts about compaction, and the check of imported threads.
 
-use convoke_model::log::{self, Compaction};
+use convoke_model::stored_thread::{self, Compaction};
 use convoke_session::transfer::BadThread;
 use convoke_thread::item::ResponseItem;
 use serde::Serialize;
@@ -41,5 +41,5 @@ pub fn compacted(who: &str, summary: &str, undo: &str) -> String {
 
 /// Rejects lines that are not valid in a model's thread.
 pub fn check(lines: &[&str]) -> Result<(), BadThread> {
-    log::check(lines).map_err(|bad| BadThread { line: bad.line, reason: bad.reason })
+    stored_thread::check(lines).map_err(|bad| BadThread { line: bad.line, reason: bad.reason })
 }

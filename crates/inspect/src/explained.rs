@@ -4,7 +4,7 @@ use std::path::Path;
 
 use convoke_agent::Vendor;
 use convoke_agent::diagnostics::AGENT_INSTRUCTIONS_UNREAD;
-use convoke_agent::start::Start;
+use convoke_agent::loading::LoadingArguments;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_explain::{AgentReport, Edition, Loaded, Session, VARIABLES, explain};
@@ -80,7 +80,7 @@ impl TurnInstructions {
         host_environment: &HostEnvironment,
     ) -> Option<Self> {
         let explained = |trust| {
-            let start = Start::new(vendor, trust);
+            let start = LoadingArguments::new(vendor, trust);
             let mut session = session(host_environment);
             session.arguments.extend(start.args.into_iter().map(str::to_owned));
             let variables = start.variables.into_iter();

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use convoke_files::{Disk, FileKind, Files};
 use serde::Serialize;
 
-use crate::asking::ask;
 use crate::capture::CapturedAgent;
 use crate::host_environment::HostEnvironment;
+use crate::short_output::short_output;
 use convoke_agent::Vendor;
 use convoke_agent::process::PrivateDir;
 
@@ -105,7 +105,7 @@ fn version_by_asking(program: &Path, host_environment: &HostEnvironment) -> Opti
     let path = host_environment.variable("PATH").unwrap_or_default();
     let environment = [("PATH", path), ("HOME", home.path().as_os_str())];
     let environment = environment.map(|(name, value)| (name.into(), value.to_owned()));
-    let answer = ask(program, &["--version"], environment, home.path())?;
+    let answer = short_output(program, &["--version"], environment, home.path())?;
     version_in(&answer.output)
 }
 

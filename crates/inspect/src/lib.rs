@@ -4,7 +4,6 @@
 //! Neither reads the environment or the home directory itself: the caller passes them as [`HostEnvironment`]. Neither
 //! writes to a CLI's configuration.
 
-mod asking;
 pub mod capture;
 pub mod diagnostics;
 pub mod doctor;
@@ -12,6 +11,7 @@ pub mod explained;
 pub mod host_environment;
 pub mod installed;
 pub mod record;
+mod short_output;
 pub mod verify;
 
 pub use host_environment::HostEnvironment;

@@ -8,7 +8,6 @@
 pub mod client;
 pub mod diagnostics;
 pub mod endpoint;
-pub mod log;
 pub mod member;
 mod progress;
 mod project_files;
@@ -16,14 +15,15 @@ mod redacted;
 pub mod secret;
 mod sent;
 pub mod settings;
+pub mod stored_thread;
 pub mod tools;
 mod turn;
 pub mod wire;
 
 pub use client::{CallError, CallEvent, CallLimits, Client, RunningRequest, may_speak_chat};
 pub use endpoint::{Endpoint, Proxies};
-pub use log::{Log, undo_compaction};
 pub use member::{Host, ModelAgent};
 pub use project_files::root_of;
 pub use secret::Key;
 pub use settings::{Settings, withhold_key};
+pub use stored_thread::{Log, undo_compaction};

@@ -33,13 +33,13 @@ use tokio::time::Instant;
 use crate::client::{CallLimits, Client};
 use crate::diagnostics;
 use crate::endpoint::{Endpoint, Proxies};
-use crate::log::{LoadedThread, LogError};
 use crate::progress::Progress;
 use crate::project_files::ProjectFiles;
 use crate::redacted;
 use crate::secret::Key;
 use crate::sent::Recorder;
 use crate::settings::Settings;
+use crate::stored_thread::{LoadedThread, LogError};
 use crate::tools::{Toolbox, team_specs};
 use crate::turn::Driver;
 

@@ -12,8 +12,8 @@ use convoke_core::Diagnostic;
 use convoke_thread::record::{self, Event as ThreadEvent};
 use convoke_thread::thread::{LastSituation, Thread};
 
-use crate::log::{self, LoadedThread, Log};
 use crate::secret::Key;
+use crate::stored_thread::{self, LoadedThread, Log};
 use crate::wire::FinishReason;
 
 /// The progress of a turn.
@@ -121,7 +121,7 @@ impl Progress {
         self.note(thread);
         let situation = thread.last_situation();
         if situation != self.last_situation {
-            self.lines.push(log::situation_line(&situation));
+            self.lines.push(stored_thread::situation_line(&situation));
         }
         let turn = match thread_writer {
             ThreadWriter::Agent => None,

@@ -5,7 +5,6 @@
 //! turns, and stops when the next turn is a person's or a guard stops it.
 
 pub mod attachment;
-pub mod clock;
 pub mod content;
 pub mod coordinator;
 pub mod diagnostics;
@@ -30,6 +29,7 @@ pub mod shared;
 pub mod store;
 pub mod team_tools;
 pub mod thread;
+pub mod time_format;
 pub mod transfer;
 pub mod turn;
 

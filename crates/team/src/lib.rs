@@ -18,7 +18,7 @@ mod section;
 mod suggestion;
 mod syntax;
 mod trust;
-mod words;
+mod values;
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub use trust::{
     Baseline, Choice, FileLocation, GatedSettings, Grant, MemberChoices, Trust, TrustedSetting,
     gate,
 };
-pub use words::{
+pub use values::{
     ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions, Record, Word,
     WorkspaceChoice,
 };

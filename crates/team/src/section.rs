@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use crate::diagnostics;
 use crate::error::Problem;
 use crate::suggestion::{SuggestedSetting, absent, is_plain, meant};
-use crate::words::Word;
+use crate::values::Word;
 
 /// A table that is being read.
 pub struct Section<'t> {

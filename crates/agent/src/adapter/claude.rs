@@ -20,9 +20,9 @@ use self::question::{LineRole, Questions};
 use super::{Context, ProgramCall, start_failure};
 use crate::claude_settings;
 use crate::diagnostics;
+use crate::loading::LoadingArguments;
 use crate::process::{Decision, Dialogue, Input};
 use crate::sandbox::sign_in::{self, SignIn};
-use crate::start::Start;
 use crate::stream::claude::Claude;
 use crate::stream::{EventReader, Sink};
 use crate::team_tools::SERVER;
@@ -53,7 +53,12 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     args.extend(permissions(context).iter().map(OsString::from));
     args.extend(team_tools(context)?);
     args.extend([claude_settings::FLAG.into(), settings(context, given_settings)?]);
-    args.extend(Start::new(Vendor::Claude, turn_input.trust).args.into_iter().map(OsString::from));
+    args.extend(
+        LoadingArguments::new(Vendor::Claude, turn_input.trust)
+            .args
+            .into_iter()
+            .map(OsString::from),
+    );
     if let Some(model) = context.model() {
         args.extend(["--model", model].map(OsString::from));
     }

@@ -19,7 +19,7 @@ use super::acp::{self, SessionSettings};
 use super::one_shot::OneShot;
 use super::{Context, ProgramCall, start_failure};
 use crate::diagnostics;
-use crate::start::Start;
+use crate::loading::LoadingArguments;
 use crate::stream::gemini::Gemini;
 use crate::turn_input::{Permissions, Trust};
 use crate::vendor::Vendor;
@@ -55,7 +55,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         ("GEMINI_CLI_HOME".into(), home.path().into()),
         output::written_whole(context)?,
     ];
-    let start = Start::new(Vendor::Gemini, turn_input.trust).variables.into_iter();
+    let start = LoadingArguments::new(Vendor::Gemini, turn_input.trust).variables.into_iter();
     env.extend(start.map(|(name, value)| (name.into(), value.into())));
     env.extend(home::settings_above_projects(context)?);
     let mut diagnostics = withheld.diagnostics;

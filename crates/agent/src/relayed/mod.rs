@@ -1,4 +1,5 @@
-//! Determines the endpoint that a CLI would use, and points the CLI to a relay without changing its requests.
+//! Determines the endpoint that a CLI would use, and points the CLI to a relay without changing its requests. For real runs,
+//! in the user's own home; [`crate::endpoint`] is for rehearsals and captures.
 
 pub(crate) mod claude;
 pub(crate) mod codex;

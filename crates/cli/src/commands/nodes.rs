@@ -5,8 +5,8 @@ use std::io::Write as _;
 use crate::terminal::printable;
 use clap::Args;
 use convoke_session::AnyStore;
-use convoke_session::clock::utc;
 use convoke_session::shared::{NodeState, NodeTurn};
+use convoke_session::time_format::utc;
 use serde_json::{Value, json};
 
 use crate::commands::sessions::short;

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use crate::asking::ask;
 use crate::host_environment::HostEnvironment;
+use crate::short_output::short_output;
 
 /// The settings that are copied, in lower case; a section with `*` is copied whole.
 const COPIED: &[&str] = &[
@@ -79,7 +79,7 @@ pub(super) fn copy_configuration(
     environment.insert("HOME".into(), user.into());
     let list = ["config", "--global", "--includes", "--list", "--null"];
     let environment: Vec<(OsString, OsString)> = environment.into_iter().collect();
-    let answer = ask(&git, &list, environment, &host_environment.cwd);
+    let answer = short_output(&git, &list, environment, &host_environment.cwd);
     // Without a configuration it fails.
     let listed = answer.filter(|answer| answer.code == Some(0)).map(|answer| answer.output);
     let text = configuration(&listed.unwrap_or_default(), user, &directory);

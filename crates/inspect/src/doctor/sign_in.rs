@@ -12,11 +12,11 @@ use convoke_files::limit::read_named_text;
 use serde::Serialize;
 
 use super::{Finding, Level};
-use crate::asking::ask;
 use crate::capture::UserHome;
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
+use crate::short_output::short_output;
 
 /// The sign-in of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -174,7 +174,7 @@ fn self_report(
 ) -> Option<SignInStatus> {
     let arguments = vendor.facts().sign_in.status?;
     let environment = host_environment.environment.clone();
-    let answer = ask(&program.path, arguments, environment, &host_environment.home);
+    let answer = short_output(&program.path, arguments, environment, &host_environment.home);
     Some(answer.map_or(SignInStatus::Unclear, |answer| {
         vendor.understand_status(answer.code, &answer.output)
     }))

@@ -14,8 +14,8 @@ use convoke_wire::Exchange;
 use tokio::sync::mpsc::Receiver;
 
 use super::residency;
-use crate::asking::ask;
 use crate::installed::{version_in, version_on_disk};
+use crate::short_output::short_output;
 
 /// A program as it would be started.
 #[derive(Debug, Clone)]
@@ -92,7 +92,7 @@ impl Program {
         }
         let real = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         version_on_disk(&real, self.vendor).or_else(|| {
-            let answer = ask(&self.path, &["--version"], env.iter().cloned(), &self.cwd)?;
+            let answer = short_output(&self.path, &["--version"], env.iter().cloned(), &self.cwd)?;
             version_in(&answer.output)
         })
     }
@@ -107,7 +107,7 @@ impl Program {
         let env = self.env_outside_project();
         let sign_in = || {
             let question = [self.cli(), &["login", "status"]].concat();
-            let answer = ask(&self.path, &question, env.iter().cloned(), &self.cwd)?;
+            let answer = short_output(&self.path, &question, env.iter().cloned(), &self.cwd)?;
             CodexSignIn::parse(&answer.output)
         };
         let version = self.version(&env);

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use convoke_agent::Verdict;
 use convoke_agent::thread::ThreadStore as _;
-use convoke_model::{Log, log};
+use convoke_model::{Log, stored_thread};
 use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{Answer, End, Rehearsal, Reply, Script, Usage, start};
 use convoke_session::{SqliteStore, Store, StoreError, TurnId, TurnState};
@@ -90,7 +90,7 @@ async fn look(directory: &Path) -> StoredData {
         let lines = store.thread_lines(&child::thread(member)).await.unwrap();
         let lines: Vec<&str> = lines.iter().map(|line| &*line.text).collect();
         if !lines.is_empty() {
-            assert_eq!(log::check(&lines), Ok(()));
+            assert_eq!(stored_thread::check(&lines), Ok(()));
         }
         let directory = directory.display().to_string();
         let events = format!("{:#?}", log.record.events).replace(&directory, "");

@@ -107,7 +107,7 @@ async fn a_cancelled_turn_that_is_taken_again_sends_the_same_bytes_and_is_there_
     let after = lines(&lab).await;
     assert!(after.starts_with(&before));
     assert_eq!(after.join("\n").matches("<turn_aborted>").count(), 2);
-    assert_eq!(convoke_model::log::check(&after), Ok(()));
+    assert_eq!(convoke_model::stored_thread::check(&after), Ok(()));
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn a_first_turn_that_is_taken_again_begins_the_thread_again() {
     assert!(bodies[0] == bodies[1] && bodies[1] == bodies[2], "the same request each time");
     assert_eq!(lab.items(3).len(), lab.items(2).len() + 2);
     assert_eq!(log(&lab).await.turns, ["1/1", "2/3"]);
-    assert_eq!(convoke_model::log::check(&lines(&lab).await), Ok(()));
+    assert_eq!(convoke_model::stored_thread::check(&lines(&lab).await), Ok(()));
 }
 
 #[tokio::test]
@@ -170,7 +170,7 @@ async fn a_compaction_of_an_attempt_is_taken_back_with_it() {
     say(&lab, "3/5", "Third").await;
     let body = &lab.bodies()[5];
     assert!(body.contains("One.") && !body.contains("SUMMARY") && !body.contains("ANOTHER"));
-    assert_eq!(convoke_model::log::check(&lines(&lab).await), Ok(()));
+    assert_eq!(convoke_model::stored_thread::check(&lines(&lab).await), Ok(()));
 }
 
 #[tokio::test]
@@ -203,12 +203,12 @@ async fn lines_that_no_thread_has_are_refused() {
     undo_compaction(&*lab.store, &thread()).await.unwrap();
     cancel(&lab, "2/3", "Second").await;
     let good = lines(&lab).await;
-    assert_eq!(convoke_model::log::check(&good), Ok(()));
+    assert_eq!(convoke_model::stored_thread::check(&good), Ok(()));
 
     let refused = |change: &dyn Fn(&mut Vec<String>)| {
         let mut lines = good.clone();
         change(&mut lines);
-        let bad = convoke_model::log::check(&lines).unwrap_err();
+        let bad = convoke_model::stored_thread::check(&lines).unwrap_err();
         format!("{}: {}", bad.line, bad.reason)
     };
     let last = good.len();

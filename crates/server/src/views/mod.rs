@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use convoke_core::figures;
 pub use convoke_core::figures::{count, dollars, percent, thousands as number};
-use convoke_session::clock::utc;
+use convoke_session::time_format::utc;
 use convoke_session::{Millis, SessionId};
 use maud::{Markup, html};
 

@@ -73,7 +73,7 @@ impl<S: Store> Coordinator<S> {
     async fn send_all(&mut self) -> Result<Option<MessageId>, CoordinatorError> {
         let mut id = None;
         while let Some(message) = self.next_unsent().await? {
-            id = if self.is_held_or_claimed().await? {
+            id = if self.try_claim().await? {
                 self.refresh().await?;
                 // A new message continues a conversation that was cancelled.
                 self.stop = None;

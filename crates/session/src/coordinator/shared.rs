@@ -91,7 +91,7 @@ impl SharedSession {
 
 impl<S: Store> Coordinator<S> {
     /// Holds the session, if no other process does. Returns whether it is held.
-    pub(super) async fn is_held_or_claimed(&mut self) -> Result<bool, CoordinatorError> {
+    pub(super) async fn try_claim(&mut self) -> Result<bool, CoordinatorError> {
         match self.claim().await {
             Err(CoordinatorError::Store(StoreError::Held { .. })) => Ok(false),
             other => other.map(|()| true),
@@ -246,7 +246,7 @@ impl<S: Store> Coordinator<S> {
     /// session or the conversation continues.
     async fn hold_and_run(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
         let (session, store_timeout) = (self.session, self.store_timeout());
-        match timeout(store_timeout, self.is_held_or_claimed()).await {
+        match timeout(store_timeout, self.try_claim()).await {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => return Ok(None),
             Ok(Err(error)) => return Err(error),

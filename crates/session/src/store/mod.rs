@@ -34,7 +34,6 @@ use convoke_agent::turn_input::Lease;
 use convoke_core::name::NameKey;
 
 use self::postgres::PostgresStore;
-use crate::clock::utc;
 use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::progress::Progress;
@@ -44,6 +43,7 @@ use crate::session::{
 };
 use crate::shared::{InboxNumber, TurnOffer};
 use crate::thread::{LoneThread, ThreadOwner};
+use crate::time_format::utc;
 use crate::turn::{Attempt, Turn};
 
 /// A store of sessions.

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use convoke_inspect::HostEnvironment;
-use convoke_session::{Millis, Store as _, Summary, clock};
+use convoke_session::time_format::utc;
+use convoke_session::{Millis, Store as _, Summary};
 use serde_json::{Value, json};
 
 use super::updates::safe;
@@ -52,5 +53,5 @@ fn entry(session: &Summary) -> Value {
 
 /// Returns a time as ISO 8601 writes it.
 fn iso(at: Millis) -> String {
-    clock::utc(at).replacen(' ', "T", 1).replace(" UTC", "Z")
+    utc(at).replacen(' ', "T", 1).replace(" UTC", "Z")
 }

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use convoke_session::clock::utc;
 use convoke_session::rows::each_message;
+use convoke_session::time_format::utc;
 use convoke_session::{
     AnyStore, MessageNumber, NumberedMessage, SessionId, ShownAttachment, Store as _,
 };

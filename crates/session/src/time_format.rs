@@ -6,7 +6,7 @@ use crate::id::Millis;
 ///
 /// ```
 /// use convoke_session::Millis;
-/// assert_eq!(convoke_session::clock::utc(Millis(1_794_739_327_000)), "2026-11-15 10:42:07 UTC");
+/// assert_eq!(convoke_session::time_format::utc(Millis(1_794_739_327_000)), "2026-11-15 10:42:07 UTC");
 /// ```
 pub fn utc(at: Millis) -> String {
     match jiff::Timestamp::from_millisecond(at.0) {

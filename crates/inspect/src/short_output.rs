@@ -19,29 +19,29 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The maximum size of the output.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
-pub(crate) struct Answer {
+pub(crate) struct ShortOutput {
     pub code: Option<i32>,
     /// The standard output followed by the standard error.
     pub output: String,
 }
 
 /// Returns the output; `None` if the program does not run or exceeds the time limit.
-pub(crate) fn ask(
+pub(crate) fn short_output(
     program: &Path,
     arguments: &[&str],
     environment: impl IntoIterator<Item = (OsString, OsString)>,
     cwd: &Path,
-) -> Option<Answer> {
-    ask_within(TIME_LIMIT, program, arguments, environment, cwd)
+) -> Option<ShortOutput> {
+    output_within(TIME_LIMIT, program, arguments, environment, cwd)
 }
 
-fn ask_within(
+fn output_within(
     time_limit: Duration,
     program: &Path,
     arguments: &[&str],
     environment: impl IntoIterator<Item = (OsString, OsString)>,
     cwd: &Path,
-) -> Option<Answer> {
+) -> Option<ShortOutput> {
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
@@ -77,7 +77,7 @@ fn ask_within(
     errors.drain();
     output.bytes.append(&mut errors.bytes);
     let output = String::from_utf8_lossy(&output.bytes).into_owned();
-    Some(Answer { code: status.code(), output })
+    Some(ShortOutput { code: status.code(), output })
 }
 
 fn end_group(child: &Child) {
@@ -123,9 +123,9 @@ impl<P: Read + AsFd> Output<P> {
 mod tests {
     use super::*;
 
-    fn ask_shell(time_limit: Duration, script: &str) -> Option<Answer> {
+    fn ask_shell(time_limit: Duration, script: &str) -> Option<ShortOutput> {
         let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
-        ask_within(time_limit, Path::new("/bin/sh"), &["-c", script], path, Path::new("/"))
+        output_within(time_limit, Path::new("/bin/sh"), &["-c", script], path, Path::new("/"))
     }
 
     #[test]

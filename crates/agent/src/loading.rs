@@ -5,15 +5,15 @@ use crate::vendor::Vendor;
 
 /// The arguments and variables that determine which files a program loads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Start {
+pub struct LoadingArguments {
     /// The arguments.
     pub args: Vec<&'static str>,
     /// The variables.
     pub variables: Vec<(&'static str, &'static str)>,
 }
 
-impl Start {
-    /// Returns the start of a CLI in a directory with this trust.
+impl LoadingArguments {
+    /// Returns those of a CLI in a directory with this trust.
     pub fn new(vendor: Vendor, trust: Trust) -> Self {
         match (vendor, trust) {
             (Vendor::Claude, Trust::Trusted) => Self {
