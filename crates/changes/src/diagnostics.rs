@@ -18,7 +18,7 @@ convoke_core::diagnostic_codes! {
         "A turn changed a file over the size limit. Only its hash is recorded; undo leaves it as it is.",
         "Keep a copy of large files, or exclude them in `.gitignore`.";
     CHANGES_HIDDEN = "changes.hidden", Note,
-        "A turn created files and excluded them from git itself, and they are too large to be recorded. Undo leaves them as they are.",
+        "A turn created files and the ignore rule that hides them from git, and they are too large to be recorded. Undo leaves them as they are.",
         "No action needed if they can be created again, like builds and installed packages.";
     CHANGES_SHARED = "changes.shared", Note,
         "Another turn ran in the same directory at the same time; changes may belong to either.",

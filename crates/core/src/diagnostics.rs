@@ -20,8 +20,8 @@ crate::diagnostic_codes! {
         "A line of content looks like a section header or like another speaker's line.",
         "Set `fence = true`: content is then indented, so that it cannot imitate a header or a speaker.";
     CONTENT_ESCAPED = "content.escaped", Note,
-        "`@` is sent as `\\@`, or a line before a `/` at the start, because the agent's program would act on it.",
-        "Nothing was lost; the model sees the backslash or the line too.";
+        "`@` was escaped as `\\@`, or a header was put before a leading `/`, because the agent's program would act on it.",
+        "Nothing was lost; the model sees the backslash or the header too.";
     MARKER_EMPTY = "marker.empty", Note,
         "A marker without a value was removed and had no effect.",
         "Name a member in the marker, or leave it out.";

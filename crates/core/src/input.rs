@@ -1,4 +1,4 @@
-//! The input of an assembler (000 §2.1): the parts of one prompt, and its budget.
+//! The input of an assembler: the parts of one prompt, and its budget.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub enum Fencing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Trimming {
-    /// At both ends, as the specification requires.
+    /// At both ends.
     #[default]
     BothEnds,
     /// At the end only: the first line keeps its indentation.

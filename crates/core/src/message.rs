@@ -204,7 +204,7 @@ impl NewMessage {
 
     /// Reads a message; an `id` in it is ignored.
     ///
-    /// The error texts come from the specification.
+    /// The error texts are stable.
     pub fn from_json(value: Value) -> Result<Self, InvalidMessage> {
         if is_falsy(&value) {
             return Err(InvalidMessage::Absent);

@@ -1,4 +1,4 @@
-//! The simple entry point (003): builds one prompt from its parts.
+//! The simple entry point: builds one prompt from its parts.
 
 use std::borrow::Cow;
 use std::fmt;

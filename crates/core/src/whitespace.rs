@@ -1,7 +1,7 @@
 //! White space as ECMAScript defines it: U+FEFF is white space, U+0085 is not.
 //!
-//! The specification was written against a JavaScript runtime, whose set differs from
-//! [`char::is_whitespace`] in exactly those two characters.
+//! Texts are trimmed and split as in a JavaScript runtime, whose set differs from [`char::is_whitespace`] in exactly
+//! those two characters.
 
 /// Returns whether a character is white space.
 pub const fn is_space(c: char) -> bool {

@@ -1,4 +1,4 @@
-//! The assemblers, case by case: the lists of 000 §9 and 001 §10, for all formats.
+//! The assemblers, case by case, for all formats.
 
 #![expect(clippy::expect_used, reason = "this is a test")]
 

@@ -1,4 +1,4 @@
-//! The context manager, case by case: the list of 002 §8, and the log of 002 §7.
+//! The context manager, case by case, and its log.
 
 #![expect(clippy::expect_used, reason = "this is a test")]
 

@@ -2,7 +2,7 @@
 
 convoke_core::diagnostic_codes! {
     SETTINGS_MALFORMED = "settings.malformed", Error,
-        "A settings file is malformed: the agent passes it over, or does not start with it.",
+        "A settings file is malformed: the agent ignores it, or does not start.",
         "Correct the file; the agent itself may refuse to start with it.";
     IMPORT_OUTSIDE = "import.outside", Loss,
         "An import leads outside of the directory that the agent allows, and is not loaded.",
@@ -14,7 +14,7 @@ convoke_core::diagnostic_codes! {
         "An instruction file has a name that this agent does not read.",
         "Link the agent's own name to the file.";
     AGENTS_MD_BLANK = "agents-md.blank", Loss,
-        "A blank file keeps Codex from the other instruction files of its directory.",
+        "A blank instruction file makes Codex skip the other instruction files of that directory.",
         "Remove the blank file, or write the instructions into it.";
     IMPORT_NOT_TAKEN = "import.not-taken", Loss,
         "An @path is not imported in this form, for this kind of file, or at this depth.",
@@ -30,7 +30,7 @@ convoke_core::diagnostic_codes! {
         "Put it into a code fence or backticks, or remove the @.";
     TEXT_DROPPED = "text.dropped", Note,
         "Claude Code drops front matter, block comments and, in a file with any comment, link definitions; the other agents send them.",
-        "Keep nothing there that every agent must know, and nothing that none may see.";
+        "Put nothing there that every agent needs, or that no agent may see.";
     TEXT_TWICE = "text.twice", Note,
         "The same text reaches the model twice.",
         "Use a symbolic link in place of an import or a copy, or remove one of the two.";
@@ -83,7 +83,7 @@ convoke_core::diagnostic_codes! {
         "A directory that was added to the workspace does not exist, so Gemini CLI ends before any request.",
         "Create the directory, or take it out of context.includeDirectories.";
     WORKTREE_NESTED = "worktree.nested", Note,
-        "In a worktree inside its main checkout, Claude Code skips that checkout's files but CLAUDE.local.md.",
+        "In a worktree inside its main checkout, Claude Code skips all files of that checkout except CLAUDE.local.md.",
         "Keep worktrees beside the main checkout.";
     SUBMODULE_OUTER = "submodule.outer", Note,
         "In a submodule, Claude Code also loads the outer repository's files; the other agents do not.",
@@ -92,7 +92,7 @@ convoke_core::diagnostic_codes! {
         "A `.git` that is not a repository hides the files above it from Gemini CLI and Codex.",
         "Remove the stray .git.";
     ROOT_IS_HOME = "root.is-home", Note,
-        "The home directory is a repository, so its files count in every directory that has none.",
+        "The home directory is a repository, so its files are loaded in every directory below it that has no repository of its own.",
         "Run `git init` in the project, or move the instructions out of the home directory.";
     EXCLUDES_USER_FILE = "excludes.user-file", Loss,
         "The project's settings exclude the user's own instructions.",

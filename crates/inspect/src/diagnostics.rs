@@ -9,7 +9,7 @@ convoke_core::diagnostic_codes! {
         "No action needed: the turn continued, and its first requests are stored.";
     RECORD_UNAVAILABLE = "record.unavailable", Loss,
         "The requests of a member are not recorded: Convoke cannot point its program to a relay.",
-        "Use an agent whose requests can be recorded, or leave the record out.";
+        "Use an agent whose requests can be recorded, or turn recording off for this member.";
     RELAY_HOST_REFUSED = "relay.host-refused", Note,
         "A program whose requests are recorded tried to reach a host other than its model and its sign-in; the relay refused the connection.",
         "No action needed if it is telemetry; `permissions = \"edit-and-network\"` lets the program and its commands reach every host.";
@@ -63,7 +63,7 @@ convoke_core::diagnostic_codes! {
         "Run the agent without Convoke and read its output.";
     EXPLAIN_DIFFERS = "explain.differs", Error,
         "An installed program sends instructions that differ from those that `explain` lists.",
-        "The sent request is right: `convoke request --agent` shows it.";
+        "The program's request is authoritative: `convoke request --agent` shows it.";
     DOCTOR_INTERPRETER_MISSING = "doctor.interpreter-missing", Error,
         "An agent is a script whose interpreter is not installed.",
         "Install the interpreter, or add its directory to the PATH.";
@@ -71,7 +71,7 @@ convoke_core::diagnostic_codes! {
         "An agent is installed more than once, and one copy hides the other.",
         "Remove one of them, or configure the path of the other.";
     DOCTOR_IN_PROJECT = "doctor.in-project", Note,
-        "A program of an agent's name is in a directory of the project that is on the PATH. It is not run.",
+        "A program with an agent's name is in a directory of the project that is on the PATH. It is not run.",
         "Install the agent elsewhere, or name the program by its path as `command` in agents.toml.";
     DOCTOR_NOT_SIGNED_IN = "doctor.not-signed-in", Error,
         "No credentials of the agent were found.",
@@ -90,13 +90,13 @@ convoke_core::diagnostic_codes! {
         "Raise the limit.";
     DOCTOR_TEMPORARY_DIRECTORY = "doctor.temporary-directory", Error,
         "The directory for temporary files cannot be written to.",
-        "Set TMPDIR to one that can.";
+        "Set TMPDIR to a writable directory.";
     DOCTOR_ROOT = "doctor.root", Error,
         "Convoke runs as root; some agents refuse some permissions for root.",
         "Run as another user, or set IS_SANDBOX=1 in a sandbox.";
     DOCTOR_PROXY = "doctor.proxy", Note,
         "The proxy settings contradict each other, or apply to addresses on this machine.",
-        "Set them alike, and add 127.0.0.1,localhost to NO_PROXY.";
+        "Give them the same value, and add 127.0.0.1,localhost to NO_PROXY.";
     DOCTOR_REDIRECTED = "doctor.redirected", Note,
         "A variable redirects an agent's requests to an address other than its vendor's.",
         "Unset it if this is not intended.";

@@ -25,7 +25,7 @@ const STANDARD: &str = "\
 You are {name}, a member of a team of people and agents. Your teammates are:
 {teammates}
 
-Your whole reply is one message to the team. To give a teammate the next turn, end it with a line such as
+Your whole reply is one message to the team. To give a teammate the next turn, end your reply with a line such as
 [NEXT: NAME]
 Separate several names with commas; they take turns in that order. `all` means everyone else. NAME!P1 puts \
 that member at the front of the queue, NAME!P3 at the back. Address only the teammates listed above, and \

@@ -35,6 +35,6 @@ convoke_core::diagnostic_codes! {
         "A file or directory that the team file names cannot be used.",
         "Correct the path, or create the file.";
     TEAM_NEEDS_TRUST = "team.needs-trust", Error,
-        "An instructions file is outside a project that is not trusted.",
+        "An instructions file is outside the project, and the project is not trusted.",
         "Trust the directory with `convoke trust`, or move the file into the project.";
 }

@@ -41,7 +41,7 @@ convoke_core::diagnostic_codes! {
         "Compaction left out or cut user messages that did not fit into 20,000 tokens.",
         "Compact earlier.";
     COMPACTION_DROPPED = "compaction.dropped", Loss,
-        "Compaction left out a user message that begins like a text of Codex, as Codex does.",
+        "Compaction left out a user message because it begins like one of Codex's own texts; Codex does the same.",
         "Say it again in other words.";
     TOOLS_UNMAPPED = "tools.unmapped", Loss,
         "A tool that is not a function cannot be offered on the Chat wire and was left out.",

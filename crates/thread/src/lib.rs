@@ -1,8 +1,8 @@
 //! Builds the exact request to a model from a directory, a configuration and a history.
 //!
-//! The crate builds requests like Codex (specification 004), is tested against captures of the real program,
-//! and records the source of every byte. It is synchronous, sends nothing, reads no clock and no environment,
-//! and accesses files only through [`convoke_files::Files`].
+//! The crate builds requests like Codex, is tested against captures of the real program, and records the source of
+//! every byte. It is synchronous, sends nothing, reads no clock and no environment, and accesses files only
+//! through [`convoke_files::Files`].
 //!
 //! ```no_run
 //! use convoke_thread::config::{Config, Machine, Overrides};
@@ -59,9 +59,9 @@
 //!   token limit, by the model and by the server; retries as the provider is configured.
 //! - Records: Codex's session files and Convoke's own; a truncated last line is left out and reported.
 //!
-//! # Where the real program differs from specification 004
+//! # What the captures show
 //!
-//! The captures take precedence. The initial context is built once for a thread and again on resume, fork and
+//! The captures of the real program decide. The initial context is built once for a thread and again on resume, fork and
 //! compaction, not for every turn; on resume and fork it follows the restored history. A collaboration mode
 //! that the first turn chooses comes after the environment, as a change. Explicit instructions, or the disabled
 //! feature `personality`, remove the personality. A schema is sent as `text.format`, and is an error on Chat.

@@ -1,4 +1,4 @@
-//! The context manager (002): owns a conversation's messages and its team task.
+//! The context manager: owns a conversation's messages and its team task.
 //!
 //! The rules are functions over messages (`context`, `marker`, `assembler`). Each message is cleaned once, and the context of
 //! an agent is O(window), however long the history is.

@@ -1,4 +1,4 @@
-//! The interface between a context manager and the rest of a program (002's `IContextProvider`).
+//! The interface between a context manager and the rest of a program.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The specification's cleanup (002 §4.6.2): three passes in its order, then its white space rules.
+//! The cleanup of `compat`: three passes in a fixed order, then its white space rules.
 
 use std::borrow::Cow;
 

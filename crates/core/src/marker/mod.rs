@@ -23,7 +23,7 @@ pub enum TextPolicy {
     /// are plain text.
     #[default]
     Preserve,
-    /// The specification's cleanup, which loses indentation, blank lines and runs of white space.
+    /// Removes markers, also in code and quotations, and loses indentation, blank lines and runs of white space.
     Compat,
 }
 

@@ -1,5 +1,5 @@
-//! Markers: `compat` is exactly the specification's function; `preserve` changes only markers and the gaps that
-//! they leave; markers count only outside code and quotations.
+//! Markers: `compat` is exactly the reference function; `preserve` changes only markers and the gaps that they
+//! leave; markers count only outside code and quotations.
 
 mod compat_reference;
 mod preserve_reference;

@@ -1,6 +1,6 @@
 //! `convoke rpc`: keeps a conversation for a client, over JSON-RPC 2.0, one message per line.
 //!
-//! The methods are those of the context manager (002) by name, with positional parameters, and `configure`,
+//! The methods are those of the context manager by name, with positional parameters, and `configure`,
 //! `stripAllMarkers` and `scan`. Notifications are written before the response to the call that caused them.
 
 mod envelope;

@@ -1,7 +1,7 @@
 //! The context of a thread: complete at the start, and only changes between turns.
 //!
-//! Specification 004 builds the initial context for every turn. The real program builds it once, and again on
-//! resume, fork and compaction; otherwise it sends only changes.
+//! Like Codex, a thread builds its initial context once, not for every turn, and again on resume, fork and compaction;
+//! otherwise it sends only changes.
 
 use convoke_core::diagnostic::Diagnostic;
 

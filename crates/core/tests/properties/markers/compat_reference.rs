@@ -1,4 +1,4 @@
-//! A reference implementation of 002 §4.6.2: character by character, without regular expressions.
+//! A reference implementation of the cleanup of `compat`: character by character, without regular expressions.
 
 use convoke_core::whitespace::is_space;
 
