@@ -459,7 +459,7 @@ fn what_two_sessions_did_at_the_same_time_is_named_and_not_undone_without_a_word
     let chat = |line: &str| project.run_with_input(&["chat", "--session", own], line.as_bytes());
     let refused = chat("/undo yes\n/quit\n");
     assert!(
-        refused.contains("ran at the same time") && refused.contains("/undo shared"),
+        refused.contains("ran at the same time") && refused.contains("/undo 1 shared"),
         "{refused}"
     );
     assert_eq!(state(), "gone\nline\nline\n");
