@@ -310,11 +310,13 @@ fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, String> {
         if !plan.conflicts.is_empty() || plan.is_busy {
             text.push_str("nothing was undone");
         } else if plan.is_refused_as_shared() {
-            text.push_str(&format!("{} undoes these too", command(&plan, "shared")));
+            text += &command(&plan, "shared");
+            text.push_str(" undoes these too");
         } else if plan.changes.is_empty() {
             text.push_str(nothing_done(&plan));
         } else {
-            text.push_str(&format!("{} does it", command(&plan, "yes")));
+            text += &command(&plan, "yes");
+            text.push_str(" does it");
         }
         return Ok(text);
     }
