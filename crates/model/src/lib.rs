@@ -2,7 +2,7 @@
 //!
 //! [`member`] prepares a turn and stores its result, `turn` loops over requests, responses and tool calls,
 //! [`client`] sends and retries requests, [`wire`] parses responses, [`tools`] read the working directory,
-//! [`log`] parses stored threads, and `sent` records requests; both are stored in a
+//! [`stored_thread`] parses stored threads, and `sent` records requests; both are stored in a
 //! [`convoke_agent::thread::ThreadStore`]. Only `convoke-thread` decides the content of requests.
 
 pub mod client;

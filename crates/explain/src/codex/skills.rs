@@ -316,18 +316,18 @@ fn fit(
     budget: u64,
     omitted: &mut Vec<OmittedSkill>,
 ) -> u64 {
-    let whole_paths = || Dealt::new(lines, &[], budget);
+    let whole_paths = || FittedLines::new(lines, &[], budget);
     let table = table_tokens(roots);
-    let dealt = match budget.checked_sub(table).filter(|rest| *rest > 0) {
+    let fitted = match budget.checked_sub(table).filter(|rest| *rest > 0) {
         Some(rest) => {
-            let mut short = Dealt::new(lines, roots, rest);
+            let mut short = FittedLines::new(lines, roots, rest);
             short.used += table;
             if short.lost(lines) == (0, 0) { short } else { short.or_better(whole_paths(), lines) }
         }
         None => whole_paths(),
     };
     let all = std::mem::take(lines);
-    for (mut line, kept) in all.into_iter().zip(dealt.kept) {
+    for (mut line, kept) in all.into_iter().zip(fitted.kept) {
         if let Some(kept) = kept {
             line.kept = kept;
             lines.push(line);
@@ -336,18 +336,18 @@ fn fit(
             omitted.push(OmittedSkill { name, path, rule: SkillRule::OverBudget });
         }
     }
-    dealt.used
+    fitted.used
 }
 
 /// The parts of a list that fit a budget.
-struct Dealt {
+struct FittedLines {
     /// The bytes of each description; `None` for a line that is left out.
     kept: Vec<Option<usize>>,
     used: u64,
 }
 
-impl Dealt {
-    /// Deals out a budget: all names stay, and the characters are dealt out in turn. If not even the names fit, the lines
+impl FittedLines {
+    /// Deals out a budget: all names stay, and the characters are fitted out in turn. If not even the names fit, the lines
     /// that do stay without a description.
     fn new(lines: &[Line], roots: &[&Path], budget: u64) -> Self {
         let alias = |line: &Line| roots.iter().position(|root| *root == line.skill.root);
