@@ -177,7 +177,7 @@ impl Discard {
         Ok(Outcome::Done)
     }
 
-    /// Asks whether a workspace is removed with changes that are not merged. Fails if nobody can be asked.
+    /// Asks whether to remove a workspace that has unmerged changes. Fails without a terminal to ask on.
     fn is_agreed_to(&self, workspace: &Workspace, unmerged: &str) -> anyhow::Result<bool> {
         let mut out = stdout();
         if !self.json {
