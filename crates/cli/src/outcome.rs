@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use convoke_core::name::shell_word;
@@ -10,6 +10,7 @@ use convoke_inspect::HostEnvironment;
 use convoke_redact::Redactor;
 use convoke_session::store::{FileFailure, ServerFailure};
 use convoke_session::{CoordinatorError, StoreError};
+use rustix::fs::StatVfs;
 
 use crate::conversation::home::Home;
 use crate::conversation::project::TeamFileReport;
@@ -87,8 +88,20 @@ fn database_advice(error: &anyhow::Error) -> String {
     if store.is_of_server() {
         return server_advice(store.server_failure(), &host_environment);
     }
-    let file = Home::new(&host_environment).data.join("sessions.db");
-    format!("; sessions are stored in {}{}", file.display(), advice(store.file_failure()))
+    let data = Home::new(&host_environment).data;
+    // SQLite cannot tell whether every failed write met a full disk.
+    let failure = match store.file_failure() {
+        Some(FileFailure::Unreadable) if is_full(&data) => Some(FileFailure::Full),
+        failure => failure,
+    };
+    let file = data.join("sessions.db");
+    format!("; sessions are stored in {}{}", file.display(), advice(failure))
+}
+
+/// Returns whether the disk of a directory has no room for another page of a database and its log.
+fn is_full(directory: &Path) -> bool {
+    let room = |disk: StatVfs| disk.f_bavail.saturating_mul(disk.f_frsize);
+    rustix::fs::statvfs(directory).is_ok_and(|disk| room(disk) < 64 << 10)
 }
 
 /// Returns what to do about a server that failed.

@@ -44,11 +44,11 @@ fn json_names_the_written_file() {
 }
 
 /// Runs the command with a limit on the size of files, which fails as a full disk does.
-fn on_a_full_disk(context: &TestContext, arguments: &str) -> std::process::Output {
+fn on_a_full_disk(context: &TestContext, blocks: u32, arguments: &str) -> std::process::Output {
     std::process::Command::new("/bin/sh")
         .arg("-c")
         .arg(format!(
-            "trap '' XFSZ; ulimit -f 0; exec {} {arguments}",
+            "trap '' XFSZ; ulimit -f {blocks}; exec {} {arguments}",
             env!("CARGO_BIN_EXE_convoke")
         ))
         .current_dir(context.path())
@@ -61,7 +61,7 @@ fn on_a_full_disk(context: &TestContext, arguments: &str) -> std::process::Outpu
 #[test]
 fn a_full_disk_leaves_no_empty_file() {
     let context = TestContext::new();
-    let output = on_a_full_disk(&context, "init");
+    let output = on_a_full_disk(&context, 0, "init");
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("cannot write") && error.contains("convoke.toml"), "{error}");
@@ -93,4 +93,17 @@ fn a_directory_whose_path_is_not_utf8_is_refused_with_that_reason() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
         assert!(error.contains("is not UTF-8; rename the directory"), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn an_error_of_the_store_says_that_the_disk_is_full_only_if_it_is() {
+    let context = TestContext::new();
+    let whole = on_a_full_disk(&context, 1 << 20, "run --rehearse hello");
+    assert_eq!(whole.status.code(), Some(0));
+    // The file cannot grow, but the disk has room.
+    let output = on_a_full_disk(&context, 60, "run --rehearse hello");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("sessions.db: the disk could not be read or written"), "{error}");
+    assert!(!error.contains("full") && !error.contains("damaged"), "{error}");
 }
