@@ -7,7 +7,7 @@ use convoke_codex::config::{ConfigPlaces, Layers};
 use convoke_codex::project_doc::{Rules, Settings, Trust, discover};
 use convoke_explain::{Edition, Session, explain};
 use convoke_files::{FileKind, MemoryTree};
-use convoke_pipe::assemble::assemble_lines;
+use convoke_pipe::assemble::{UnknownFields, assemble_lines};
 
 use super::{MIB, Reader, numbered, repeated};
 
@@ -100,14 +100,24 @@ pub(super) const READERS: &[Reader] = &[
         input: "a line of `[`",
         limit: 16 * MIB,
         make: |bytes| repeated("[", bytes),
-        read: |text| assert!(assemble_lines(text.as_bytes(), std::io::sink(), 1 << 30).is_ok()),
+        read: |text| {
+            assert!(
+                assemble_lines(text.as_bytes(), std::io::sink(), 1 << 30, UnknownFields::Ignored)
+                    .is_ok()
+            )
+        },
     },
     Reader {
         name: "assemble",
         input: "a line over the limit",
         limit: 16 * MIB,
         make: |bytes| repeated("x", bytes),
-        read: |text| assert!(assemble_lines(text.as_bytes(), std::io::sink(), 1 << 10).is_ok()),
+        read: |text| {
+            assert!(
+                assemble_lines(text.as_bytes(), std::io::sink(), 1 << 10, UnknownFields::Ignored)
+                    .is_ok()
+            )
+        },
     },
 ];
 

@@ -22,6 +22,9 @@ convoke_core::diagnostic_codes! {
     AGENT_REPLY_EMPTY = "agent.reply-empty", Note,
         "The agent ended its turn without a reply.",
         "Ask again; the events of the turn show what it did.";
+    AGENT_REDACTION_FAILED = "agent.redaction-failed", Loss,
+        "Secrets could not be removed from a reply or an event, which was therefore not stored.",
+        "Report the error; `convoke run --retry` or `/retry` runs the turn again.";
     AGENT_EVENTS_TRUNCATED = "agent.events-truncated", Loss,
         "The events of a turn contained more text than is stored; the rest was left out.",
         "Ask for a file instead of long output; the reply has its own limit.";

@@ -3,12 +3,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use convoke_core::Diagnostic;
+use convoke_files::failpoint;
 use convoke_redact::{Redactor, StreamRedactor};
 
+use crate::diagnostics;
 use crate::event::{Event, EventKind, TextPart};
 use crate::permission::PermissionQuestion;
 use crate::turn::TurnResult;
-use crate::verdict::Verdict;
+use crate::verdict::{Failure, FailureReason, Verdict};
 
 /// The size above which texts are redacted on a blocking thread, so that they do not delay the runtime.
 const LARGE: usize = 256 << 10;
@@ -71,9 +74,9 @@ impl EventRedactor {
             }
             Some((origin, TextPart::Whole)) => {
                 let rest = self.texts.remove(&origin).and_then(|stream| origin.rest(stream));
-                rest.into_iter().chain(redacted(event, &self.redactor).await).collect()
+                rest.into_iter().chain([redacted(event, &self.redactor).await]).collect()
             }
-            None => redacted(event, &self.redactor).await.into_iter().collect(),
+            None => vec![redacted(event, &self.redactor).await],
         }
     }
 
@@ -115,20 +118,25 @@ async fn push(stream: &mut StreamRedactor, event: &mut Event<'static>) -> bool {
     !text.is_empty()
 }
 
-/// Returns an event without secrets; `None` if the runtime is shutting down.
-async fn redacted(mut event: Event<'static>, redactor: &Redactor) -> Option<Event<'static>> {
+/// Returns an event without secrets. An event whose redaction failed is replaced by a warning: it may contain some.
+async fn redacted(mut event: Event<'static>, redactor: &Redactor) -> Event<'static> {
     let mut bytes = 0;
     each_text(&mut event, &mut |text| bytes += text.len());
     if bytes <= LARGE {
         redact_event(&mut event, redactor);
-        return Some(event);
+        return event;
     }
     let redactor = redactor.clone();
-    let redacted = tokio::task::spawn_blocking(move || {
+    let redact = move || {
+        failpoint::reach_task("event redaction");
         redact_event(&mut event, &redactor);
         event
-    });
-    redacted.await.ok()
+    };
+    tokio::task::spawn_blocking(redact).await.unwrap_or_else(|error| {
+        let message = format!("an event of {bytes} bytes was left out: {error}");
+        let failed = Diagnostic::new(diagnostics::AGENT_REDACTION_FAILED, message);
+        Event::own(EventKind::Warning(failed))
+    })
 }
 
 /// Removes the secrets from every text of an event.
@@ -146,8 +154,12 @@ pub(crate) fn redact_notice(mut event: Event<'static>, redactor: &Redactor) -> E
     event
 }
 
-/// Removes the secrets from a result, and returns the number of secrets in the reply.
-pub async fn redact_result(result: &mut TurnResult, redactor: &Redactor) -> u64 {
+/// Removes the secrets from a result, and returns the number of secrets in the reply. If that fails, the result is that
+/// of a failed turn without a reply, because the reply may contain secrets; the diagnostic is for the caller to report.
+pub async fn redact_result(
+    result: &mut TurnResult,
+    redactor: &Redactor,
+) -> Result<u64, Diagnostic> {
     redact_verdict(&mut result.verdict, redactor);
     for diagnostic in &mut result.diagnostics {
         redactor.redact_in_place(&mut diagnostic.message);
@@ -156,20 +168,34 @@ pub async fn redact_result(result: &mut TurnResult, redactor: &Redactor) -> u64 
         redactor.redact_in_place(model);
     }
     let mut reply = std::mem::take(&mut result.reply);
-    let bytes = reply.len();
     let redactor = redactor.clone();
-    let redact = move || {
+    redact_reply(result, move || {
+        failpoint::reach_task("redaction");
         let places = redactor.redact_in_place(&mut reply);
         (reply, places)
-    };
-    let redacted = match bytes {
-        ..=LARGE => Ok(redact()),
-        _ => tokio::task::spawn_blocking(redact).await,
-    };
-    // The runtime is shutting down, so there is no reply.
-    let (reply, places) = redacted.unwrap_or_default();
-    result.reply = reply;
-    places
+    })
+    .await
+}
+
+/// Redacts the reply of a result on a blocking thread, where a panic is an error.
+async fn redact_reply(
+    result: &mut TurnResult,
+    redact: impl FnOnce() -> (String, u64) + Send + 'static,
+) -> Result<u64, Diagnostic> {
+    match tokio::task::spawn_blocking(redact).await {
+        Ok((reply, places)) => {
+            result.reply = reply;
+            Ok(places)
+        }
+        Err(error) => {
+            let message = format!("the reply could not be redacted and was not stored: {error}");
+            let failure = Failure::new(FailureReason::Other, message.clone());
+            result.verdict = Verdict::Failed(failure);
+            // The thread repeats the reply.
+            result.thread_append = None;
+            Err(Diagnostic::new(diagnostics::AGENT_REDACTION_FAILED, message))
+        }
+    }
 }
 
 /// Removes the secrets from the message of a failure.
@@ -218,12 +244,8 @@ fn each_text(event: &mut Event<'static>, visit: &mut dyn FnMut(&mut String)) {
 
 #[cfg(test)]
 mod tests {
-    use convoke_core::Diagnostic;
-
     use super::*;
-    use crate::diagnostics;
     use crate::event::{FileChange, FileDiff, TodoItem, TodoState};
-    use crate::verdict::{Failure, FailureReason};
 
     fn redactor() -> Redactor {
         Redactor::default().and_key("correct-horse")
@@ -262,6 +284,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_reply_whose_redaction_panics_is_a_failure_and_not_an_empty_reply() {
+        // The choice holds for the whole process: no other test uses this name.
+        failpoint::panic_in("panicking redaction");
+        let append = crate::thread::ThreadAppend {
+            thread: crate::id::ThreadId::parse("t").unwrap(),
+            known: 0,
+            lines: vec!["hello".to_owned()],
+        };
+        let mut result = TurnResult { reply: "hello".to_owned(), ..TurnResult::new(Verdict::Done) };
+        result.thread_append = Some(append);
+        let redacted = redact_reply(&mut result, || {
+            failpoint::reach_task("panicking redaction");
+            (String::new(), 0)
+        });
+        let diagnostic = redacted.await.unwrap_err();
+        assert_eq!(diagnostic.code, diagnostics::AGENT_REDACTION_FAILED);
+        assert!(diagnostic.message.contains("chosen to panic"), "{}", diagnostic.message);
+        assert!(matches!(result.verdict, Verdict::Failed(_)), "{:?}", result.verdict);
+        assert_eq!(result.thread_append, None);
+    }
+
+    #[tokio::test]
     async fn a_large_text_is_redacted_like_a_small_one() {
         let text = format!("{} correct-horse é", "x ".repeat(LARGE));
         let clean = redactor().redact(&text).into_owned();
@@ -279,7 +323,7 @@ mod tests {
         let failed = Failure::new(FailureReason::Auth, "a correct-horse");
         let mut result = TurnResult { reply: text, ..TurnResult::failed(failed) };
         result.model = Some("correct-horse".to_owned());
-        assert_eq!(redact_result(&mut result, &redactor()).await, 1);
+        assert_eq!(redact_result(&mut result, &redactor()).await, Ok(1));
         assert!(result.reply == clean && !format!("{result:?}").contains("horse"));
     }
 }

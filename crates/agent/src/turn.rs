@@ -110,8 +110,10 @@ impl AgentTurn {
     /// Waits for the end of the turn and returns its result. Discards events that were not read.
     pub async fn result(mut self) -> TurnResult {
         while self.events.recv().await.is_some() {}
-        let lost =
-            || Failure::new(FailureReason::Incomplete, "the turn was dropped by its runtime");
+        let lost = || {
+            let message = "the turn ended without a result: its task panicked or was aborted";
+            Failure::new(FailureReason::Incomplete, message)
+        };
         self.result.await.unwrap_or_else(|_| TurnResult::failed(lost()))
     }
 

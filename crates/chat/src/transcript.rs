@@ -108,8 +108,8 @@ impl Transcript {
     }
 
     /// Creates the transcript of a session of which the first `left_out` messages are not shown.
-    pub(crate) fn new(session: &str, left_out: u64) -> Self {
-        let command = format!("convoke sessions show {session}");
+    pub(crate) fn new(session: &str, store_option: &str, left_out: u64) -> Self {
+        let command = format!("convoke sessions show {session}{store_option}");
         let mut transcript = Self { left_out, command, ..Self::default() };
         transcript.note_left_out();
         transcript
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn messages_that_are_not_shown_are_counted_in_the_first_line() {
-        let mut transcript = Transcript::new("0199a1b2", 0);
+        let mut transcript = Transcript::new("0199a1b2", "", 0);
         transcript.resize(80);
         for number in 1..=10_000 {
             let before = transcript.height_ever();
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn earlier_messages_are_read_a_page_at_a_time_up_to_a_limit() {
-        let mut transcript = Transcript::new("0199a1b2", 20_000);
+        let mut transcript = Transcript::new("0199a1b2", "", 20_000);
         transcript.resize(80);
         say(&mut transcript, 20_001);
         transcript.is_read_back = true;
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn hints_are_removed_and_notes_stay() {
-        let mut transcript = Transcript::new("0199a1b2", 0);
+        let mut transcript = Transcript::new("0199a1b2", "", 0);
         transcript.resize(80);
         transcript.note(Tone::Bad, "ada failed");
         transcript.hint(Tone::Quiet, "/retry retries the turn");

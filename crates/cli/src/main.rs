@@ -41,6 +41,10 @@ fn main() -> ExitCode {
     if let Some(code) = convoke_agent::process::guardian::run_if_asked() {
         return code;
     }
+    // For tests of an installed program.
+    if let Ok(task) = std::env::var("CONVOKE_PANIC_IN") {
+        convoke_files::failpoint::panic_in(task);
+    }
     if commands::completions::answer_shell::<Arguments>() {
         return ExitCode::SUCCESS;
     }

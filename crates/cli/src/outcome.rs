@@ -1,13 +1,20 @@
 //! Outcomes of commands and their exit codes.
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use convoke_core::name::shell_word;
+use convoke_inspect::HostEnvironment;
 use convoke_redact::Redactor;
+use convoke_session::store::{FileFailure, ServerFailure};
 use convoke_session::{CoordinatorError, StoreError};
+use rustix::fs::StatVfs;
 
 use crate::conversation::home::Home;
 use crate::conversation::project::TeamFileReport;
+use crate::conversation::sessions::UnknownSession;
 use crate::host_environment;
 use crate::terminal::{stderr, stdout};
 
@@ -44,12 +51,13 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         let _ = writeln!(stderr(), "{text}");
         return ExitCode::from(2);
     }
-    let text = format!("{}{}", explained(error), database_location(error));
+    let text = format!("{}{}", explained(error), database_advice(error));
     let _ = writeln!(stderr(), "convoke: {text}");
     if let Some(hint) = error.downcast_ref::<CoordinatorError>().and_then(CoordinatorError::hint) {
         let _ = writeln!(stderr(), "hint: {hint}");
     }
-    ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+    let is_usage = error.is::<UsageError>() || error.is::<UnknownSession>();
+    ExitCode::from(if is_usage { 2 } else { 1 })
 }
 
 /// Prints help, the version or a usage error, and returns the exit code.
@@ -73,43 +81,92 @@ fn explained(error: &anyhow::Error) -> String {
     text
 }
 
-/// Returns the path of the database if it failed: its own errors do not name it.
-fn database_location(error: &anyhow::Error) -> String {
-    match host_environment::of_process() {
-        Ok(host_environment) if is_database_error(error) && !is_of_server(error) => {
-            let file = Home::new(&host_environment).data.join("sessions.db");
-            format!(
-                "; sessions are stored in {}: if the disk is full, free some space and resume the session; \
-                 if the file is damaged, move it away or restore a backup",
-                file.display()
-            )
+/// Returns what to do if the database failed. The errors of a file do not name it.
+fn database_advice(error: &anyhow::Error) -> String {
+    let Some(store) = store_error(error) else { return String::new() };
+    let Ok(host_environment) = host_environment::of_process() else { return String::new() };
+    if store.is_of_server() {
+        return server_advice(store.server_failure(), &host_environment);
+    }
+    let data = Home::new(&host_environment).data;
+    // SQLite cannot tell whether every failed write met a full disk.
+    let failure = match store.file_failure() {
+        Some(FileFailure::Unreadable) if is_full(&data) => Some(FileFailure::Full),
+        failure => failure,
+    };
+    let file = data.join("sessions.db");
+    format!("; sessions are stored in {}{}", file.display(), advice(failure))
+}
+
+/// Returns whether the disk of a directory has no room for another page of a database and its log.
+fn is_full(directory: &Path) -> bool {
+    let room = |disk: StatVfs| disk.f_bavail.saturating_mul(disk.f_frsize);
+    rustix::fs::statvfs(directory).is_ok_and(|disk| room(disk) < 64 << 10)
+}
+
+/// Returns what to do about a server that failed.
+fn server_advice(failure: Option<ServerFailure>, host_environment: &HostEnvironment) -> String {
+    let advice = match failure {
+        Some(ServerFailure::Password) => match ignored_password_file(host_environment) {
+            Some(ignored) => return format!("; {ignored}"),
+            None => {
+                "the password is wrong or missing: set CONVOKE_STORE_PASSWORD, or write it to ~/.pgpass"
+            }
+        },
+        Some(ServerFailure::NoDatabase) => "create it with `createdb`, or name another in the URL",
+        Some(ServerFailure::ReadOnly) => {
+            "the database is read-only, as that of a standby server is: name the server that is written in the URL"
         }
-        _ => String::new(),
+        Some(ServerFailure::TooManyConnections) => {
+            "the server has no free connection: end other programs, or raise its `max_connections`"
+        }
+        Some(ServerFailure::NoSocket) => {
+            "no server has a socket there: `host=` in the URL must be the directory of its socket, such as \
+             /run/postgresql, and `port=` its port"
+        }
+        Some(ServerFailure::Refused) => "no server listens there: start it, or correct the URL",
+        _ => return String::new(),
+    };
+    format!("; {advice}")
+}
+
+/// Returns why the user's file of passwords is ignored, if it is: others can read it.
+fn ignored_password_file(host_environment: &HostEnvironment) -> Option<String> {
+    let named = host_environment.variable("PGPASSFILE").map(PathBuf::from);
+    let path = named.unwrap_or_else(|| host_environment.home.join(".pgpass"));
+    let mode = path.metadata().ok()?.permissions().mode() & 0o777;
+    let path = shell_word(&path.display().to_string());
+    (mode & 0o077 != 0).then(|| {
+        format!(
+            "{path} is ignored, because other users can read it (its mode is {mode:04o}): run `chmod 600 {path}`"
+        )
+    })
+}
+
+/// Returns what to do about a file that failed.
+fn advice(failure: Option<FileFailure>) -> &'static str {
+    match failure {
+        Some(FileFailure::Full) => ": the disk is full; free some space and resume the session",
+        Some(FileFailure::Damaged) => ": the file is damaged; move it away or restore a backup",
+        Some(FileFailure::Locked) => ": another program has locked the file; end it and try again",
+        Some(FileFailure::ReadOnly) => ": the file cannot be written; check its permissions",
+        Some(FileFailure::Unopened) => {
+            ": the file cannot be opened; check its permissions and those of its directory"
+        }
+        Some(FileFailure::Unreadable) => {
+            ": the disk could not be read or written; the messages of the system may say why"
+        }
+        _ => "",
     }
 }
 
-/// Returns whether the database caused an error.
-fn is_database_error(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        let in_conversation = match cause.downcast_ref() {
-            Some(CoordinatorError::Store(error)) => Some(error),
-            _ => None,
-        };
-        let store = in_conversation.or_else(|| cause.downcast_ref());
-        matches!(store, Some(StoreError::Database(_)))
-    })
-}
-
-/// Returns whether the database is a server, not a file.
-fn is_of_server(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        let in_conversation = match cause.downcast_ref() {
-            Some(CoordinatorError::Store(error)) => Some(error),
-            _ => None,
-        };
-        let store: Option<&StoreError> = in_conversation.or_else(|| cause.downcast_ref());
-        store.is_some_and(StoreError::is_of_server)
-    })
+/// Returns the error of the database behind an error.
+fn store_error(error: &anyhow::Error) -> Option<&StoreError> {
+    let store = error.chain().find_map(|cause| match cause.downcast_ref() {
+        Some(CoordinatorError::Store(error)) => Some(error),
+        _ => cause.downcast_ref::<StoreError>(),
+    });
+    store.filter(|store| matches!(store, StoreError::Database(_)))
 }
 
 #[cfg(test)]
@@ -118,11 +175,12 @@ mod tests {
 
     #[test]
     fn an_error_of_the_database_is_recognised_behind_other_errors() {
-        let failed = || StoreError::Database("the disk is full".into());
-        assert!(is_database_error(&failed().into()));
-        assert!(is_database_error(&CoordinatorError::Store(failed()).into()));
-        assert!(is_database_error(&anyhow::Error::from(failed()).context("cannot begin")));
-        assert!(!is_database_error(&anyhow::anyhow!("no such file")));
+        let failed = || StoreError::Database("it failed".into());
+        let is_found = |error: anyhow::Error| store_error(&error).is_some();
+        assert!(is_found(failed().into()));
+        assert!(is_found(CoordinatorError::Store(failed()).into()));
+        assert!(is_found(anyhow::Error::from(failed()).context("cannot begin")));
+        assert!(!is_found(anyhow::anyhow!("no such file")));
     }
 
     #[test]

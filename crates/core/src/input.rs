@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::context::{ContextOptions, context_for, format_addressees};
 use crate::escape::Escaping;
@@ -227,6 +227,75 @@ impl<'a> AssemblerInput<'a> {
     }
 }
 
+/// The JSON schema of an input.
+pub fn input_schema() -> Value {
+    let text = |about: &str| json!({ "type": ["string", "null"], "description": about });
+    let required = |about: &str| json!({ "type": "string", "description": about });
+    let message = json!({
+        "type": "object",
+        "properties": {
+            "from": required("The author."),
+            "to": text("The recipients; without it, everyone."),
+            "content": required("The text."),
+            "messageId": text("The id, for the ledger."),
+        },
+        "required": ["from", "content"],
+        "additionalProperties": false,
+    });
+    json!({
+        "type": "object",
+        "description": "The parts of one prompt, and its budget.",
+        "properties": {
+            "contextMessages": {
+                "type": ["array", "null"],
+                "items": message,
+                "description": "The messages before the one to answer, oldest first.",
+            },
+            "currentMessage": text("The message to answer."),
+            "currentMessageId": text("The id of the message to answer, for the ledger."),
+            "teamTask": text("The team's task."),
+            "roleSummary": text("The first line of the system text; never cut."),
+            "systemInstruction": text("The configured system text; never cut."),
+            "briefing": text("Who the teammates are and how to address them; never cut."),
+            "instructionFileText": text("The text of the instruction file."),
+            "instructionFilePath": text("The path of the instruction file, for the ledger."),
+            "maxBytes": {
+                "type": ["integer", "null"],
+                "minimum": 0,
+                "default": DEFAULT_MAX_BYTES,
+                "description": "The budget of the prompt and its system text together.",
+            },
+            "fence": {
+                "type": ["boolean", "null"],
+                "default": false,
+                "description": "Indents content, so that it cannot imitate a header or a speaker.",
+            },
+        },
+        "minProperties": 1,
+        "additionalProperties": false,
+    })
+}
+
+/// Returns the first field of an object that its schema does not have, in the object or in a value within it.
+pub fn unknown_field(object: &Map<String, Value>, schema: &Value) -> Option<InvalidField> {
+    object.iter().find_map(|(field, value)| {
+        let Some(schema) = schema["properties"].get(field) else {
+            let problem = "is not a known field".to_owned();
+            return Some(InvalidField { field: field.clone(), problem });
+        };
+        match value {
+            Value::Object(object) => {
+                unknown_field(object, schema).map(|unknown| unknown.within(field))
+            }
+            Value::Array(list) => list.iter().enumerate().find_map(|(index, value)| {
+                let unknown = unknown_field(value.as_object()?, &schema["items"])?;
+                Some(unknown.within(&format!("{field}[{index}]")))
+            }),
+            _ => None,
+        }
+    })
+}
+
 impl AssemblerInput<'static> {
     /// Parses an input; unknown fields are ignored.
     pub fn from_json(value: Value) -> Result<Self, InvalidField> {
@@ -309,7 +378,46 @@ fn read_fencing(object: &Map<String, Value>) -> Result<Fencing, InvalidField> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+
+    #[test]
+    fn the_schema_has_exactly_the_fields_that_are_read() {
+        let schema = input_schema();
+        for field in schema["properties"].as_object().unwrap().keys() {
+            let wrong = json!({ field: { "odd": 1 } });
+            let error = AssemblerInput::from_json(wrong).unwrap_err();
+            assert_eq!(&error.field, field);
+        }
+        let some = || Some(Cow::Borrowed("a"));
+        let written = AssemblerInput {
+            role_summary: some(),
+            briefing: some(),
+            instruction_file_path: some(),
+            ..AssemblerInput::default()
+        };
+        let written = serde_json::to_value(written).unwrap();
+        assert_eq!(unknown_field(written.as_object().unwrap(), &schema), None);
+    }
+
+    #[test]
+    fn an_unknown_field_is_named_with_its_path() {
+        let named = |value: Value| {
+            unknown_field(value.as_object().unwrap(), &input_schema()).map(|it| it.to_string())
+        };
+        assert_eq!(
+            named(
+                json!({"currentMessage": "a", "contextMessages": [{"from": "a", "content": "b"}]})
+            ),
+            None
+        );
+        assert_eq!(
+            named(json!({"currentMesage": "a"})).unwrap(),
+            "`currentMesage` is not a known field"
+        );
+        assert_eq!(
+            named(json!({"contextMessages": [{"from": "a", "content": "b", "at": 1}]})).unwrap(),
+            "`contextMessages[0].at` is not a known field"
+        );
+    }
 
     #[test]
     fn absent_means_null() {

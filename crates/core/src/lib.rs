@@ -125,7 +125,7 @@ pub use escape::{Escaping, begins_with_slash};
 pub use fragment::{Fragment, Section};
 pub use input::{
     AgentContext, AssemblerInput, AttachedFile, ContextSource, DEFAULT_MAX_BYTES, Fencing,
-    PromptContextMessage, Trimming,
+    PromptContextMessage, Trimming, input_schema, unknown_field,
 };
 pub use manager::{
     ContextManager, ContextManagerOptions, ContextProvider, ContextSnapshot, History, Hooks,

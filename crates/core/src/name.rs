@@ -71,12 +71,23 @@ pub fn nearest<'a>(
     let most = (length / 3).clamp(1, 3);
     // Lower-casing can lengthen a name.
     let is_similar = |name: &&str| name.chars().count().abs_diff(length) <= 2 * most;
+    let letters = sorted_letters(written);
     let distances = candidates.into_iter().filter(is_similar).map(|name| {
-        // Of two equally near names, prefer the one that the text is missing letters from.
-        (edit_distance(written, name), !is_within(written, name), name)
+        // Of equally near names, prefer the one with the same letters, then the one that the text is missing letters
+        // from, then the one of the same length.
+        let has_other_letters = sorted_letters(name) != letters;
+        let has_other_length = name.chars().count() != length;
+        let order = (has_other_letters, !is_within(written, name), has_other_length);
+        (edit_distance(written, name), order, name)
     });
     let (.., name) = distances.filter(|&(distance, ..)| distance <= most).min()?;
     Some(name)
+}
+
+fn sorted_letters(text: &str) -> Vec<char> {
+    let mut letters: Vec<char> = text.chars().flat_map(char::to_lowercase).collect();
+    letters.sort_unstable();
+    letters
 }
 
 /// Returns whether a name has all letters of a text, in the same order.
@@ -134,6 +145,14 @@ mod tests {
         for other in ["@max", "max.", "maxi", "ma", "máx"] {
             assert_ne!(NameKey::new(other), NameKey::new("max"), "{other:?}");
         }
+    }
+
+    #[test]
+    fn of_equally_near_names_the_one_with_the_same_letters_or_length_is_meant() {
+        assert_eq!(nearest("modle", ["mode", "model", "module"]), Some("model"));
+        assert_eq!(nearest("Modle", ["mode", "model"]), Some("model"));
+        assert_eq!(nearest("tern", ["ten", "turn"]), Some("turn"));
+        assert_eq!(nearest("modl", ["mode", "model"]), Some("model"));
     }
 
     #[test]

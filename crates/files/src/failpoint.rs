@@ -1,7 +1,7 @@
-//! A failpoint: ends the process at the n-th write, for crash tests.
+//! Failpoints: the process ends at the n-th write, or a task panics, for tests of what that leaves behind.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Aborts the process at the n-th write; by default never.
 #[derive(Debug, Clone, Default)]
@@ -22,4 +22,23 @@ impl Failpoint {
             std::process::abort();
         }
     }
+}
+
+/// The task that panics, if a test asked for one.
+static PANICKING: OnceLock<String> = OnceLock::new();
+
+/// Makes a task of this process panic. For the binary alone, so that a test can ask an installed program for it.
+pub fn panic_in(task: impl Into<String>) {
+    // The first choice holds.
+    let _ = PANICKING.set(task.into());
+}
+
+/// Ends a task that was chosen by [`panic_in`].
+///
+/// # Panics
+///
+/// Panics if this task was chosen.
+pub fn reach_task(task: &str) {
+    let is_chosen = PANICKING.get().is_some_and(|chosen| chosen == task);
+    assert!(!is_chosen, "the task `{task}` was chosen to panic");
 }

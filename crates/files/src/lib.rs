@@ -8,6 +8,8 @@
 pub mod beneath;
 pub mod clock;
 mod disk;
+#[cfg(unix)]
+pub mod draft;
 pub mod failpoint;
 pub mod git;
 pub mod json;

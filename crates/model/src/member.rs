@@ -4,10 +4,10 @@
 //! nothing that was acknowledged. A cancelled turn is stored as cancelled. If the caller writes the thread, the
 //! lines are returned with the result instead.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use convoke_agent::config::{ApiDeveloperRole, ApiTools, ApiWire};
@@ -28,6 +28,7 @@ use convoke_thread::pack::Pack;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxPolicy};
 use convoke_thread::thread::{Setup, Step, Thread, TurnOverrides};
 use convoke_thread::user_input::UserInput;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use crate::client::{CallLimits, Client};
@@ -82,13 +83,9 @@ impl ModelAgent {
     fn begin(&self, turn_input: TurnInput, task: Task) -> AgentTurn {
         let (turn, side) = AgentTurn::open(self.redactor());
         let agent = self.clone();
-        let runtime = tokio::runtime::Handle::current();
-        // A thread reads files and is not `Send`, so each turn runs on the blocking pool.
-        tokio::task::spawn_blocking(move || {
-            runtime.block_on(async move {
-                let result = agent.take_turn(&turn_input, task, &side).await;
-                side.finish(result).await;
-            });
+        tokio::spawn(async move {
+            let result = agent.take_turn(&turn_input, task, &side).await;
+            side.finish(result).await;
         });
         turn
     }
@@ -106,7 +103,7 @@ impl ModelAgent {
     }
 
     async fn take_turn(&self, turn_input: &TurnInput, task: Task, side: &TurnSide) -> TurnResult {
-        match self.prepare(turn_input) {
+        match reading(|| self.prepare(turn_input)) {
             Ok(prepared) => prepared.take(task, side).await.unwrap_or_else(TurnResult::failed),
             Err(failure) => TurnResult::failed(failure),
         }
@@ -376,10 +373,10 @@ impl Prepared<'_> {
         };
         let config = self.config.clone();
         let log = found.log.as_ref();
-        let mut thread = match log {
+        let mut thread = reading(|| match log {
             Some(log) => Thread::continued(setup, config, &log.record, &log.last_situation),
             None => Thread::start(setup, config, found.id.as_str()),
-        }
+        })
         .map_err(|error| usage(error.to_string()))?;
         let toolbox = self.toolbox.as_ref().map(|toolbox| toolbox.within(thread.output_bytes()));
         let team_tools = self.turn_input.team_tools.as_ref();
@@ -391,7 +388,7 @@ impl Prepared<'_> {
         let mut progress = Progress::new(&thread, log);
         report(self.files.take_refused(), &mut progress, side).await;
         // Whether the turn itself has started, after a compaction.
-        let has_begun = Cell::new(false);
+        let has_begun = AtomicBool::new(false);
         let ended = {
             let mut driver = Driver {
                 client: &self.client,
@@ -412,7 +409,7 @@ impl Prepared<'_> {
                         compacted?;
                     }
                 }
-                has_begun.set(true);
+                has_begun.store(true, Ordering::Relaxed);
                 let step = self.first_step(task, &mut thread)?;
                 driver.drive(&mut thread, step).await
             };
@@ -451,7 +448,7 @@ impl Prepared<'_> {
         match (&ended, task) {
             (Verdict::Done, _) => {}
             (Verdict::Cancelled | Verdict::Withdrawn, Task::Answer) => {
-                if !has_begun.get() {
+                if !has_begun.load(Ordering::Relaxed) {
                     // Store the prompt with the cancellation, which would otherwise apply to the previous turn.
                     thread.abandon_compaction();
                     if let Err(failure) = self.first_step(task, &mut thread) {
@@ -483,7 +480,7 @@ impl Prepared<'_> {
     }
 
     fn first_step(&self, task: Task, thread: &mut Thread<'_>) -> Result<Step, Failure> {
-        let step = match task {
+        let step = reading(|| match task {
             Task::Compact => thread.begin_compaction(),
             Task::Answer => {
                 let entries = entries_of(self.turn_input, Target::Prompt);
@@ -493,8 +490,16 @@ impl Prepared<'_> {
                 let input = UserInput::Assembled(prompt);
                 thread.begin_turn(vec![input], &TurnOverrides::default())
             }
-        };
+        });
         step.map_err(|error| Failure::new(FailureReason::Usage, error.to_string()))
+    }
+}
+
+/// Runs work that reads files. A runtime with several threads moves its other tasks to another one meanwhile.
+pub(crate) fn reading<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

@@ -4,11 +4,11 @@
 //! A project is the repository around the working directory, or just that directory. Instruction files above it
 //! are read too, because for Codex any `.git` marks a root; links there may not leave their own directory.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use convoke_agent::sandbox::Secrets;
 use convoke_agent::turn_input::Trust;
@@ -32,7 +32,7 @@ pub(crate) struct ProjectFiles {
     secrets: Secrets,
     cwd: PathBuf,
     /// The files that were not read, with the reason.
-    refused: RefCell<BTreeMap<PathBuf, Code>>,
+    refused: Mutex<BTreeMap<PathBuf, Code>>,
 }
 
 /// An untrusted project.
@@ -88,7 +88,7 @@ impl ProjectFiles {
             Trust::Trusted => None,
             Trust::Untrusted => Some(Project::new(cwd, home)),
         };
-        let (secrets, refused) = (Secrets::default(), RefCell::default());
+        let (secrets, refused) = (Secrets::default(), Mutex::default());
         Self { confined_to, configuration, key, secrets, cwd: cwd.to_owned(), refused }
     }
 
@@ -97,9 +97,13 @@ impl ProjectFiles {
         Self { secrets, ..self }
     }
 
+    fn refused(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Code>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns a diagnostic for each refused file.
     pub fn take_refused(&self) -> Vec<Diagnostic> {
-        let refused = std::mem::take(&mut *self.refused.borrow_mut());
+        let refused = std::mem::take(&mut *self.refused());
         let diagnostic = |(path, code): (PathBuf, Code)| {
             let shown = path.display().to_string();
             let is_secret = code == diagnostics::PROJECT_FILE_SECRET;
@@ -128,13 +132,13 @@ impl ProjectFiles {
         } else {
             return Ok(if self.confined_to.is_some() { real } else { path.to_owned() });
         };
-        self.refused.borrow_mut().insert(path.to_owned(), code);
+        self.refused().insert(path.to_owned(), code);
         Err(io::ErrorKind::NotFound.into())
     }
 
     /// Returns whether a path leads outside, and records it. A dangling link does not count.
     fn is_refused(&self, path: &Path) -> bool {
-        self.inside(path).is_err() && self.refused.borrow().contains_key(path)
+        self.inside(path).is_err() && self.refused().contains_key(path)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The loop of a turn: sends requests and runs tools until the thread is done.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_agent::team_tools::{TeamTool, TeamTools};
@@ -17,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::client::{CallError, CallEvent, Client};
 use crate::diagnostics;
-use crate::member::log_failure;
+use crate::member::{log_failure, reading};
 use crate::progress::Progress;
 use crate::redacted;
 use crate::secret::Key;
@@ -70,7 +71,7 @@ impl Driver<'_, '_> {
                             failed
                         }
                     };
-                    let next = thread.answer(answer);
+                    let next = reading(|| thread.answer(answer));
                     if request.purpose == RequestPurpose::Compaction {
                         self.after_compaction(thread, next.as_ref().ok(), last_error.as_ref())
                             .await;
@@ -270,6 +271,7 @@ impl Driver<'_, '_> {
         let mut results: Vec<Option<ResponseItem>> = Vec::with_capacity(calls.len());
         // Questions to teammates run concurrently, and are cancelled when this call is dropped.
         let mut questions = JoinSet::new();
+        let mut places = HashMap::new();
         for call in calls {
             let (id, name, input) = match call {
                 ResponseItem::FunctionCall(call) => (call.call_id, call.name, call.arguments),
@@ -287,26 +289,31 @@ impl Driver<'_, '_> {
             let is_of_team = TeamTool::ALL.iter().any(|tool| tool.name() == name);
             let output = match (self.team_tools.filter(|_| is_of_team), self.toolbox) {
                 (Some(team), _) if name == TeamTool::Ask.name() => {
-                    let (team, place) = (team.clone(), results.len());
+                    let team = team.clone();
+                    let question = questions
+                        .spawn(async move { tools::call_team(&team, &name, &input).await });
+                    places.insert(question.id(), (results.len(), id));
                     results.push(None);
-                    questions.spawn(async move {
-                        (place, id, tools::call_team(&team, &name, &input).await)
-                    });
                     continue;
                 }
                 (Some(team), _) => tools::call_team(team, &name, &input).await,
                 (None, Some(toolbox)) => {
                     let (toolbox, name, input) = (toolbox.clone(), name.clone(), input.clone());
                     let run = tokio::task::spawn_blocking(move || toolbox.run(&name, &input));
-                    run.await.unwrap_or_else(|_| tools::failed())
+                    run.await.unwrap_or_else(|error| tools::failed(&error))
                 }
                 (None, None) => tools::unsupported(&name),
             };
             results.push(Some(self.result(id, output).await));
         }
-        while let Some(answered) = questions.join_next().await {
-            let Ok((place, id, output)) = answered else { continue };
-            results[place] = Some(self.result(id, output).await);
+        while let Some(answered) = questions.join_next_with_id().await {
+            let (question, output) = match answered {
+                Ok(answered) => answered,
+                Err(error) => (error.id(), tools::failed(&error)),
+            };
+            if let Some((place, id)) = places.remove(&question) {
+                results[place] = Some(self.result(id, output).await);
+            }
         }
         results.into_iter().flatten().collect()
     }

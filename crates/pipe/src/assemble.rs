@@ -7,12 +7,39 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
 
 use convoke_core::json::InvalidField;
-use convoke_core::{AssemblerInput, Assemblers, BudgetTooSmall, Code};
+use convoke_core::{AssemblerInput, Assemblers, BudgetTooSmall, Code, input_schema, unknown_field};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::lines::{Line, TooLarge, lines};
 use crate::prompt_json::PromptJson;
+
+/// What is done with fields that are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnknownFields {
+    /// They are ignored, so that newer callers can use older programs.
+    #[default]
+    Ignored,
+    /// Their line is answered with an error.
+    Refused,
+}
+
+/// The JSON schema of a line.
+pub fn line_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "name": { "description": "Repeated in the answer." },
+            "agent": {
+                "type": "string",
+                "description": "The type of agent, such as claude or codex.",
+            },
+            "input": input_schema(),
+        },
+        "required": ["agent", "input"],
+        "additionalProperties": false,
+    })
+}
 
 /// Answers each line as soon as it is read, and returns the reported diagnostic codes. A line of more than
 /// `max_line_bytes` is answered with an error.
@@ -20,11 +47,13 @@ pub fn assemble_lines(
     input: impl BufRead,
     mut output: impl Write,
     max_line_bytes: u64,
+    unknown_fields: UnknownFields,
 ) -> io::Result<BTreeSet<Code>> {
+    let reader = LineReader { schema: line_schema(), unknown_fields };
     let assemblers = Assemblers::default();
     let mut reported = BTreeSet::new();
     for line in lines(input, max_line_bytes) {
-        answer(&assemblers, &line?, &mut output, &mut reported)?;
+        answer(&assemblers, &reader, &line?, &mut output, &mut reported)?;
         output.write_all(b"\n")?;
         output.flush()?;
     }
@@ -74,6 +103,7 @@ impl From<BudgetTooSmall> for Error {
 
 fn answer(
     assemblers: &Assemblers,
+    reader: &LineReader,
     line: &Line,
     output: &mut impl Write,
     reported: &mut BTreeSet<Code>,
@@ -86,7 +116,7 @@ fn answer(
     };
     let name = object.shift_remove("name");
     let name = name.as_ref();
-    let (agent, input) = match read_request(object) {
+    let (agent, input) = match reader.read_request(object) {
         Ok(request) => request,
         Err(error) => {
             return refuse(output, name, Error::invalid(line.number, error.to_string()));
@@ -109,15 +139,36 @@ fn read_object(line: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-fn read_request(
-    mut object: Map<String, Value>,
-) -> Result<(String, AssemblerInput<'static>), InvalidField> {
-    let Some(Value::String(agent)) = object.shift_remove("agent") else {
-        return Err(InvalidField::must_be("agent", "a string"));
-    };
-    let input = object.shift_remove("input").unwrap_or(Value::Null);
-    let input = AssemblerInput::from_json(input)?;
-    Ok((agent, input))
+struct LineReader {
+    schema: Value,
+    unknown_fields: UnknownFields,
+}
+
+impl LineReader {
+    fn read_request(
+        &self,
+        mut object: Map<String, Value>,
+    ) -> Result<(String, AssemblerInput<'static>), InvalidField> {
+        if self.unknown_fields == UnknownFields::Refused {
+            // The caller's name has been taken out: its value may be anything.
+            unknown_field(&object, &self.schema).map_or(Ok(()), Err)?;
+        }
+        let Some(Value::String(agent)) = object.shift_remove("agent") else {
+            return Err(InvalidField::must_be("agent", "a string"));
+        };
+        let input = object.shift_remove("input").unwrap_or(Value::Null);
+        let known = &self.schema["properties"]["input"]["properties"];
+        if let Value::Object(fields) = &input
+            && !fields.keys().any(|field| known.get(field).is_some())
+        {
+            let known: Vec<&str> =
+                known.as_object().into_iter().flatten().map(|(field, _)| field.as_str()).collect();
+            let problem = format!("has none of the known fields: {}", known.join(", "));
+            return Err(InvalidField { field: "input".to_owned(), problem });
+        }
+        let input = AssemblerInput::from_json(input)?;
+        Ok((agent, input))
+    }
 }
 
 fn write_json(output: impl Write, value: &impl Serialize) -> io::Result<()> {
@@ -130,7 +181,7 @@ mod tests {
 
     fn answers(input: &str) -> Vec<Value> {
         let mut output = Vec::new();
-        assemble_lines(input.as_bytes(), &mut output, 1000).unwrap();
+        assemble_lines(input.as_bytes(), &mut output, 1000, UnknownFields::Ignored).unwrap();
         let lines = std::str::from_utf8(&output).unwrap().lines();
         lines.map(|line| serde_json::from_str(line).unwrap()).collect()
     }

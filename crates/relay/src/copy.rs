@@ -71,7 +71,9 @@ impl Passing {
             biased;
             read = tokio::task::spawn_blocking(read) => match read {
                 Ok(Some(request)) => request,
-                _ => return,
+                Ok(None) => return,
+                // It was sent: it is reported without the body that could not be read.
+                Err(_) => unread,
             },
             () = ended => unread,
         };
@@ -87,7 +89,8 @@ impl Passing {
                 Err(_) => failed("the relay ended".to_owned()),
                 Ok(copy) => {
                     let read = move || received(wire, status, &headers, copy);
-                    tokio::task::spawn_blocking(read).await.unwrap_or_default()
+                    let read = tokio::task::spawn_blocking(read).await;
+                    read.unwrap_or_else(|error| failed(format!("the answer was not read: {error}")))
                 }
             },
         };

@@ -17,7 +17,7 @@ use hyper::{HeaderMap, Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore, mpsc, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::access::{Access, is_of_this_user};
 use crate::connect::Connector;
@@ -135,7 +135,9 @@ impl RelayState {
             tokio::time::sleep(GRACE).await;
         };
         let mut reports = self.reports.lock().await;
-        while reports.try_join_next().is_some() {}
+        while let Some(ended) = reports.try_join_next() {
+            self.ended(ended);
+        }
         reports.spawn(async move {
             passing.report(exchanges, ended).await;
             drop(slot);
@@ -149,6 +151,15 @@ impl RelayState {
             if known.len() < MAX_CREDENTIALS && known.insert(secret.clone()) {
                 self.secrets.send_modify(|redactor| *redactor = redactor.and_key(&secret));
             }
+        }
+    }
+
+    /// Records that a report or a connection panicked, so that a request may be missing.
+    fn ended(&self, task: Result<(), JoinError>) {
+        if let Err(error) = task
+            && error.is_panic()
+        {
+            self.fail(&format!("a request was not recorded: {error}"));
         }
     }
 
@@ -256,10 +267,11 @@ impl Relay {
     /// taken meanwhile.
     pub async fn shutdown(mut self) {
         self.shared.stop.send_replace(true);
-        // It can only fail by panicking.
-        let _ = (&mut self.accepting).await;
+        self.shared.ended((&mut self.accepting).await);
         let mut reports = std::mem::take(&mut *self.shared.reports.lock().await);
-        while reports.join_next().await.is_some() {}
+        while let Some(ended) = reports.join_next().await {
+            self.shared.ended(ended);
+        }
     }
 }
 
@@ -280,7 +292,7 @@ async fn accept(
     loop {
         tokio::select! {
             _ = stopped.changed() => break,
-            Some(_) = connections.join_next() => {}
+            Some(ended) = connections.join_next() => shared.ended(ended),
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                 match accepted {
                     Ok((stream, peer)) => {

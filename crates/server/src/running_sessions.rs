@@ -263,7 +263,13 @@ impl RunningSessions {
             feed.note(diagnostic.clone());
         }
         self.sessions().insert(session, requests.clone());
-        tokio::spawn(run_session(opened, asked, feed));
+        let running = tokio::spawn(run_session(opened, asked, Arc::clone(&feed)));
+        tokio::spawn(async move {
+            if let Err(error) = running.await {
+                feed.set_held(false);
+                feed.set_problem(Some(format!("the session was closed: {error}")));
+            }
+        });
         requests
     }
 

@@ -88,8 +88,7 @@ pub async fn trial(
     .await;
     let result = ended.map_err(|error| start_failure(error.to_string()))?;
     side.finish(TurnResult::new(result.verdict.clone())).await;
-    // Fails only if the runtime shuts down.
-    let _ = reading.await;
+    reading.await.map_err(|error| start_failure(error.to_string()))?;
     let session = witness.reader().session().map(str::to_owned);
     Ok(Trial { arguments, events: witness.events, unknown: witness.unknown, result, session })
 }

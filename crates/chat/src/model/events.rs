@@ -20,10 +20,10 @@ impl Chat {
         match event {
             SessionEventKind::Opened { interrupted, .. } => {
                 for turn in interrupted {
-                    let session = &self.setup.session;
+                    let (session, store) = (&self.setup.session, &self.setup.store_option);
                     let text = format!(
                         "turn {turn} was interrupted; /go retries it, and `convoke sessions show {session} \
-                         --turn {turn} --partial` prints its partial output"
+                         --turn {turn} --partial{store}` prints its partial output"
                     );
                     self.transcript.note(Tone::Warning, &text);
                 }

@@ -43,6 +43,8 @@ pub struct Setup {
     pub name: String,
     /// The short id of the session.
     pub session: String,
+    /// The option that names the store in a command, with a space before it; empty if none is needed.
+    pub store_option: String,
     /// The team.
     pub team: Team,
     /// The person who speaks.
@@ -209,7 +211,7 @@ impl Chat {
             speaker: setup.speaker.clone(),
             to: setup.to.clone(),
             task,
-            transcript: Transcript::new(&setup.session, left_out),
+            transcript: Transcript::new(&setup.session, &setup.store_option, left_out),
             queue,
             running: Vec::new(),
             pending: Vec::new(),

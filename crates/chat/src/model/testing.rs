@@ -37,6 +37,7 @@ pub(crate) fn chat_after(past: StoredState) -> Chat {
     let setup = Setup {
         name: "sample review".to_owned(),
         session: "0199a1b2".to_owned(),
+        store_option: String::new(),
         team: team(),
         speaker: "you".into(),
         to: vec!["ada".to_owned()],

@@ -3,7 +3,7 @@
 use std::io::{BufWriter, stdin};
 
 use clap::Args;
-use convoke_pipe::assemble::assemble_lines;
+use convoke_pipe::assemble::{UnknownFields, assemble_lines};
 
 use crate::diagnostics::Deny;
 use crate::outcome::Outcome;
@@ -18,6 +18,9 @@ pub struct Arguments {
     /// The maximum length of a line; a longer line is answered with an error
     #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES)]
     max_line_bytes: u64,
+    /// Refuse lines with unknown fields, which are otherwise ignored
+    #[arg(long)]
+    strict: bool,
     /// Has no effect: the output is always JSON
     #[arg(long)]
     json: bool,
@@ -28,6 +31,9 @@ pub struct Arguments {
 /// Runs `convoke assemble`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let output = BufWriter::new(stdout());
-    let reported = assemble_lines(stdin().lock(), output, arguments.max_line_bytes)?;
+    let unknown_fields =
+        if arguments.strict { UnknownFields::Refused } else { UnknownFields::Ignored };
+    let reported =
+        assemble_lines(stdin().lock(), output, arguments.max_line_bytes, unknown_fields)?;
     Ok(arguments.deny.outcome(reported))
 }

@@ -7,10 +7,11 @@ use std::path::Path;
 use anyhow::Context as _;
 use clap::Args;
 use convoke_agent::Vendor;
+use convoke_files::draft;
 use convoke_inspect::HostEnvironment;
 use serde_json::json;
 
-use crate::conversation::project::TEAM_FILE;
+use crate::conversation::project::{self, TEAM_FILE};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
@@ -58,13 +59,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         .into_iter()
         .filter(|vendor| !host_environment.programs(vendor.facts().command).is_empty())
         .collect();
+    // No session could be stored for this directory.
+    project::as_text(&host_environment.cwd)?;
     let path = host_environment.cwd.join(TEAM_FILE);
     let text = team_file(&installed, &person(&host_environment), &host_environment.cwd);
-    match std::fs::File::create_new(&path) {
-        Ok(mut file) => {
-            let written = file.write_all(text.as_bytes());
-            written.with_context(|| format!("cannot write {}", path.display()))?;
-        }
+    match draft::write_new(&path, text.as_bytes(), 0o666) {
+        Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             return Err(UsageError(format!(
                 "{} already exists and was not changed",

@@ -10,7 +10,7 @@ use convoke_team::{MemberChoices, PermissionRules};
 use serde_json::json;
 
 use crate::conversation::home::Home;
-use crate::conversation::project::{Project, TEAM_FILE, UserConfiguration};
+use crate::conversation::project::{self, Project, TEAM_FILE, UserConfiguration};
 use crate::conversation::trust::{DirectoryTrust, TrustedDirectories, shown_choice};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
@@ -89,6 +89,7 @@ fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result
     };
     let is_new = answer == Confirmation::Yes && !is_covered;
     if is_new {
+        project::as_text(directory)?;
         let asked = asked.as_deref().unwrap_or_default();
         user.trusted.grant(directory.to_owned(), asked, commands.clone());
         user.trusted.save(home)?;

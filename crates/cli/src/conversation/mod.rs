@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use convoke_agent::id::{ThreadId, now};
+use convoke_agent::id::{Millis, ThreadId};
 use convoke_agent::permission::SessionAnswers;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
@@ -211,6 +211,12 @@ impl Conversation {
     }
 }
 
+/// Creates the runtime of a conversation. Agents run on a thread of their own, so that their work does not delay what
+/// the user sees and types.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
+}
+
 /// Opens a conversation: a new session, or the one that the options name.
 ///
 /// A rehearsal without a team file uses the built-in sample.
@@ -250,7 +256,10 @@ pub async fn open(
         _ => std::collections::HashMap::new(),
     };
     let is_new = session.is_none();
-    let began = session.map_or_else(|| begin(&project, backend), |session| session.began);
+    let began = match session {
+        Some(session) => session.began,
+        None => begin(&project, backend, store.now())?,
+    };
     let resolver = AgentResolver {
         project: &project,
         catalog: &user.catalog,
@@ -396,16 +405,20 @@ fn elsewhere(
     }
 }
 
-fn begin(project: &Project, backend: AgentBackend) -> NewSession {
-    NewSession {
+fn begin(
+    project: &Project,
+    backend: AgentBackend,
+    created_at: Millis,
+) -> Result<NewSession, UsageError> {
+    Ok(NewSession {
         id: SessionId::generate(),
-        created_at: now(),
+        created_at,
         name: project.team.name.clone(),
-        directory: project.directory.display().to_string(),
+        directory: project::as_text(&project.directory)?,
         team: without_secrets(&project.text),
         task: project.team.task.clone(),
         rehearsal: backend.rehearsal(),
-    }
+    })
 }
 
 fn no_team(host_environment: &HostEnvironment) -> UsageError {

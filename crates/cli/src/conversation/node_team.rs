@@ -11,7 +11,7 @@ use convoke_session::{AnyStore, MemberName, Session, TeamAgents};
 use convoke_team::{AgentSettings, Team};
 
 use super::home::Home;
-use super::project::UserConfiguration;
+use super::project::{self, UserConfiguration};
 use super::resolved_team::{AgentResolver, ResolvedTeam, requirements};
 use super::{AgentBackend, project_of, sessions};
 
@@ -41,7 +41,7 @@ impl NodeTeam {
         let home = Home::new(host_environment);
         let user = UserConfiguration::load(&home)?;
         let mut here = session.clone();
-        here.began.directory = directory.display().to_string();
+        here.began.directory = project::as_text(directory)?;
         let project = project_of(&here, &home, &user)?;
         let backend = AgentBackend::new(None, session.began.rehearsal);
         let done = match project.origin {

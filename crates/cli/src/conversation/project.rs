@@ -96,6 +96,17 @@ pub struct TeamFileReport {
     pub errors: TeamFileErrors,
 }
 
+/// Returns the path of a directory as text, as sessions and lists of trusted directories store it.
+pub fn as_text(directory: &Path) -> Result<String, UsageError> {
+    match directory.to_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => Err(UsageError(format!(
+            "the path of the directory {} is not UTF-8; rename the directory",
+            directory.display()
+        ))),
+    }
+}
+
 impl Project {
     /// Reads and checks a team file.
     pub fn read(path: &Path, user: &UserConfiguration) -> Result<Self, TeamFileReport> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use convoke_agent::adapter::Step;
-use convoke_files::{Disk, FileKind, Files};
+use convoke_files::{Disk, FileKind, Files, draft};
 use convoke_session::NewSession;
 
 use super::home::Home;
@@ -82,7 +82,7 @@ fn write_file(path: &Path, text: &str) -> io::Result<()> {
         return Ok(());
     }
     path.parent().map_or(Ok(()), fs::create_dir_all)?;
-    fs::write(path, text)
+    draft::replace(path, text.as_bytes(), 0o666)
 }
 
 /// Returns whether a session was started with the sample. A copy of its files elsewhere is an ordinary project.

@@ -11,6 +11,7 @@ use convoke_session::{MemberName, SessionId, Store, Summary, TurnState};
 pub use super::store::open_store;
 use crate::host_environment;
 use crate::outcome::UsageError;
+use crate::program;
 use crate::terminal::stderr;
 
 /// The directory in which the command runs, and the sessions that belong to it.
@@ -74,9 +75,11 @@ pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId
 pub async fn find_to_change(store: &impl Store, written: &str) -> anyhow::Result<SessionId> {
     let here = WorkingDirectory::find(&host_environment::of_process()?);
     if written == "last" && !store.sessions().await?.iter().any(|session| here.has(session)) {
-        let why =
-            "no session belongs to this directory; pass an id from `convoke sessions list --all`";
-        return Err(UsageError(why.to_owned()).into());
+        let why = format!(
+            "no session belongs to this directory; pass an id from `convoke sessions list --all{}`",
+            program::store_option()
+        );
+        return Err(UsageError(why).into());
     }
     find(store, written).await
 }
@@ -97,10 +100,19 @@ pub fn one_of(
         ))
         .into()),
         (None, _) => {
-            Err(UsageError(format!("no session `{written}`; `{listed_by}` lists the sessions"))
-                .into())
+            let listed_by = format!("{listed_by}{}", program::store_option());
+            let written = written.to_owned();
+            Err(UnknownSession { written, listed_by }.into())
         }
     }
+}
+
+/// No session has an id like this: bad usage.
+#[derive(Debug, thiserror::Error)]
+#[error("no session `{written}`; `{listed_by}` lists the sessions")]
+pub struct UnknownSession {
+    written: String,
+    listed_by: String,
 }
 
 /// Counts the turns that each member has done.

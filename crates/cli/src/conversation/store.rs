@@ -27,6 +27,16 @@ pub const PASSWORD: &str = "CONVOKE_STORE_PASSWORD";
 static SETTINGS: OnceLock<StoreSettings> = OnceLock::new();
 
 impl StoreSettings {
+    /// Returns the settings of this process, once they are applied.
+    pub fn of_process() -> Option<&'static Self> {
+        SETTINGS.get()
+    }
+
+    /// Returns the URL that the user passed.
+    pub fn named(&self) -> Option<&str> {
+        self.store.as_deref()
+    }
+
     /// Sets the store of this process. Only the first call has an effect.
     pub fn apply(self) {
         let _ = SETTINGS.set(self);
@@ -49,6 +59,19 @@ pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<An
     });
     let named = named.map_or_else(|| configured(&home), |url| Ok(Some(url)))?;
     open_url(host_environment, named.as_deref().unwrap_or(OWN_FILE)).await
+}
+
+/// The time that a person who has left waits for the store.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// Reads the store for a person who has left the conversation, and gives up if a server does not respond.
+pub async fn before_leaving<T>(read: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let read = tokio::time::timeout(LEAVING, read).await;
+    read.unwrap_or_else(|_| {
+        Err(anyhow::anyhow!(
+            "the store does not respond; a turn that was not stored runs again when the session is resumed"
+        ))
+    })
 }
 
 /// The URL of the file of this machine.

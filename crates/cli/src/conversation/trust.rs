@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use convoke_agent::command_files::CommandFiles;
-use convoke_files::{Disk, FileKind, Files};
+use convoke_files::{Disk, FileKind, Files, draft};
 use convoke_model::root_of;
 use convoke_redact::is_secret_name;
 use convoke_team::{Choice, Grant, MemberChoices, Trust};
@@ -111,17 +111,12 @@ impl TrustedDirectories {
     /// Writes the list atomically, readable by this user alone.
     pub fn save(&self, home: &Home) -> anyhow::Result<()> {
         let path = home.data.join(FILE);
-        let draft = home.data.join(format!(".{FILE}.{}", std::process::id()));
         let file = File { version: 3, directories: &self.directories };
         let write = || -> io::Result<()> {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&home.data)?;
-            let mut options = fs::OpenOptions::new();
-            let mut out =
-                options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-            serde_json::to_writer_pretty(&mut out, &file)?;
-            out.write_all(b"\n")?;
-            out.sync_all()?;
-            fs::rename(&draft, &path)
+            let mut text = serde_json::to_vec_pretty(&file)?;
+            text.push(b'\n');
+            draft::replace(&path, &text, 0o600)
         };
         write().with_context(|| format!("cannot write {}", path.display()))
     }

@@ -57,7 +57,7 @@ async def check(command: list[str]) -> None:
     try:
         await connection.prompt(session_id="nobody", prompt=[acp.text_block("x")])
     except acp.RequestError as error:
-        assert error.code == -32602, error
+        assert error.code == -32002, error
     else:
         raise AssertionError("a prompt of no session was answered")
     child.stdin.close()

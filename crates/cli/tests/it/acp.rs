@@ -43,12 +43,17 @@ fn the_protocol_is_answered_and_nothing_else_is_written() {
     let (_, newer) = editor.request("initialize", &json!({"protocolVersion": 99}));
     assert_eq!(newer["result"]["protocolVersion"], 1);
     assert_eq!(newer["result"]["agentCapabilities"]["sessionCapabilities"]["resume"], json!({}));
-    assert_eq!(editor.request("authenticate", &json!({})).1["result"], json!({}));
+    for params in [json!({}), json!({"methodId": "any"})] {
+        let (_, refused) = editor.request("authenticate", &params);
+        assert_eq!(refused["error"]["code"], -32602, "no method is offered: {refused}");
+    }
     assert_eq!(editor.request("_vendor/odd", &json!({})).1["error"]["code"], -32601);
     let wrong = json!({"cwd": "relative"});
     assert_eq!(editor.request("session/new", &wrong).1["error"]["code"], -32602);
-    let wrong = json!({"sessionId": "none", "prompt": []});
-    assert_eq!(editor.request("session/prompt", &wrong).1["error"]["code"], -32602);
+    let unknown = json!({"sessionId": "none", "prompt": [], "cwd": context.path()});
+    for method in ["session/prompt", "session/close", "session/load", "session/resume"] {
+        assert_eq!(editor.request(method, &unknown).1["error"]["code"], -32002, "{method}");
+    }
     for (line, code) in [("{\"half\":", -32700), ("[]", -32600), ("{\"id\":1}", -32600)] {
         editor.write(line);
         let refused = editor.next();
@@ -109,7 +114,42 @@ fn a_session_is_loaded_with_its_messages_and_resumed_without() {
     assert!(before.is_empty() && resumed["error"].is_null(), "{before:?} {resumed}");
     let unknown = "00000000-0000-4000-8000-000000000000";
     let params = json!({"sessionId": unknown, "cwd": context.path()});
-    assert!(editor.request("session/load", &params).1["error"]["message"].is_string());
+    assert_eq!(editor.request("session/load", &params).1["error"]["code"], -32002);
+    editor.close();
+}
+
+#[test]
+fn a_message_over_the_limit_is_refused_with_its_id() {
+    let context = TestContext::new().file("convoke.toml", TEAM);
+    let mut editor = Editor::start(&context, &["--rehearse"]);
+    let long = "x".repeat(65 << 20);
+    let line = |id: &str| {
+        format!(r#"{{"jsonrpc":"2.0","method":"odd","params":{{"text":"{long}"}},{id}}}"#)
+    };
+    editor.write(&line(r#""id":"seven""#));
+    let refused = editor.next();
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!("seven"), &json!(-32600)));
+    assert!(refused["error"]["message"].as_str().unwrap().contains("too long"), "{refused}");
+    editor.write(&line(r#""other":1"#));
+    let refused = editor.next();
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32600)));
+    assert_eq!(editor.request("_vendor/odd", &json!({})).1["error"]["code"], -32601);
+    editor.close();
+}
+
+#[test]
+fn pieces_of_a_text_that_come_in_quick_succession_are_one_update() {
+    let script = "#!/bin/sh\ncat >/dev/null\ni=0\nwhile [ $i -lt 20000 ]; do echo \"line $i\"; i=$((i+1)); done\n";
+    let context = with_agent("many", script, "kind = \"plain\"\ncommand = \"many\"\n");
+    let mut editor = Editor::start(&context, &[]);
+    let session = editor.open(&context);
+    let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
+    let (before, answer) = editor.request("session/prompt", &params);
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    let said = words(&before, "agent_message_chunk");
+    let lines = said.lines().filter(|line| line.contains("line ")).count();
+    assert_eq!(lines, 20_000);
+    assert!(before.len() < 2_000, "{} updates", before.len());
     editor.close();
 }
 

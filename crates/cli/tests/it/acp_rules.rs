@@ -150,7 +150,7 @@ fn a_cancel_for_an_unknown_session_is_ignored() {
     editor.cancel("nobody");
     editor.write(r#"{"jsonrpc":"2.0","method":"session/cancel"}"#);
     let (before, answer) = editor.request("authenticate", &json!({}));
-    assert!(before.is_empty() && answer["result"] == json!({}), "{before:?} {answer}");
+    assert!(before.is_empty() && answer["error"]["code"] == -32602, "{before:?} {answer}");
     editor.close();
 }
 
@@ -159,8 +159,9 @@ fn a_prompt_of_no_session_and_a_prompt_without_text_are_invalid() {
     let (context, mut editor) = started();
     let session = editor.open(&context);
     let text = json!([{ "type": "text", "text": "x" }]);
+    let unknown = json!({ "sessionId": "nobody", "prompt": text });
+    assert_eq!(editor.request("session/prompt", &unknown).1["error"]["code"], -32002);
     for params in [
-        json!({ "sessionId": "nobody", "prompt": text }),
         json!({ "prompt": text }),
         json!({ "sessionId": session }),
         json!({ "sessionId": session, "prompt": [] }),

@@ -60,9 +60,28 @@ fn a_directory_is_explained_and_a_prompt_assembled() {
             call(7, "capture_diff", &json!({ "a": "nowhere", "b": "nowhere" })),
             call(8, "say", &json!({ "to": "max", "text": "x" })),
             call(9, "explain", &json!({ "directory": "/etc" })),
+            call(
+                10,
+                "assemble",
+                &json!({ "agent": "codex", "input": { "currentMesage": "Hello" } }),
+            ),
+            call(
+                11,
+                "assemble",
+                &json!({ "agent": "codex", "input": { "currentMessage": "a", "x": 1 } }),
+            ),
         ],
     );
-    assert_eq!(answers.len(), 9);
+    assert_eq!(answers.len(), 11);
+    assert_eq!(
+        answers[1]["result"]["tools"][2]["inputSchema"]["properties"]["input"]["properties"]["maxBytes"]
+            ["default"],
+        786_432
+    );
+    for (answer, field) in [(&answers[9], "currentMesage"), (&answers[10], "`input.x`")] {
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        assert!(text(answer).contains(field), "{answer}");
+    }
     assert_eq!(answers[0]["result"]["protocolVersion"], "2025-06-18");
     let listed = answers[1]["result"]["tools"].as_array().unwrap();
     let names: Vec<&Value> = listed.iter().map(|tool| &tool["name"]).collect();

@@ -56,6 +56,24 @@ fn the_sample_needs_no_team_file_no_account_and_no_network() {
     insta::assert_snapshot!(TestContext::new().run(&["run", "--rehearse"]));
 }
 
+/// `scripts/check-install` does the same with the installed program.
+#[test]
+fn a_task_that_panics_fails_its_turn_and_stores_no_empty_reply() {
+    let project = project().env("CONVOKE_PANIC_IN", "redaction");
+    let output = project.output(&["run", "--rehearse", "--json", "hello"], b"");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = events.iter().any(|it| it["diagnostic"]["code"] == "agent.redaction-failed");
+    assert!(told, "{text}");
+    let shown = project.output(&["sessions", "show", "last", "--json"], b"").stdout;
+    let shown: Value = serde_json::from_slice(&shown).unwrap();
+    assert_eq!(shown["turns"][0]["state"], "failed", "{shown}");
+    assert_eq!(shown["turns"][0]["reply"], Value::Null, "{shown}");
+    let messages = shown["messages"].as_array().unwrap();
+    assert!(messages.iter().all(|it| it["message"]["content"] == "hello"), "{shown}");
+}
+
 #[test]
 fn a_team_is_rehearsed_with_stand_ins() {
     insta::assert_snapshot!(project().run(&["run", "--rehearse", "Hello [NEXT: max, sarah]"]));

@@ -11,6 +11,7 @@ mod people;
 #[path = "../../../session/tests/postgres/proxy.rs"]
 mod proxy;
 mod secrets;
+mod stores;
 
 use convoke_agent::Verdict;
 use convoke_agent::id::now;

@@ -2,13 +2,13 @@
 //!
 //! The format is versioned; unknown versions are rejected.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use convoke_files::{Disk, FileKind, Files};
+use convoke_files::{Disk, FileKind, Files, draft};
 use convoke_rehearsal::{Answered, Recorded, Sent};
 use convoke_wire::{RequestKind, Usage};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ pub fn is_saved(directory: &Path) -> bool {
 pub fn save(capture: &Capture, directory: &Path, existing: Existing) -> Result<(), SavedError> {
     let write = |name: &str, bytes: &[u8]| {
         let path = directory.join(name);
-        write_new(&path, bytes, existing).map_err(SavedError::at(&path))
+        write_file(&path, bytes, existing).map_err(SavedError::at(&path))
     };
     let mut private = DirBuilder::new();
     let made = private.recursive(true).mode(0o700).create(directory);
@@ -120,16 +120,12 @@ pub fn save(capture: &Capture, directory: &Path, existing: Existing) -> Result<(
     write(MANIFEST, &text)
 }
 
-/// Creates a new file, so that no link is followed and old permissions do not apply.
-fn write_new(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
-    if existing == Existing::Replace {
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+/// Writes a file of its own, so that no link is followed and old permissions do not apply.
+fn write_file(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
+    match existing {
+        Existing::Replace => draft::replace(path, bytes, 0o600),
+        Existing::Keep => draft::write_new(path, bytes, 0o600),
     }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
 /// Reads a capture from its directory.

@@ -139,7 +139,10 @@ async fn forward(
                     if let (Some(mut redaction), Some(secrets)) = (redaction, secrets) {
                         send_all(side, redaction.finish()).await;
                         let known = secrets.borrow().clone();
-                        redact_result(&mut result, &known).await;
+                        if let Err(failed) = redact_result(&mut result, &known).await {
+                            side.warn(failed.clone()).await;
+                            result.diagnostics.push(failed);
+                        }
                     }
                     return result;
                 }

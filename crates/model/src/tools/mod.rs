@@ -18,6 +18,7 @@ use convoke_agent::team_tools::{TeamAnswer, TeamTool, TeamTools};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use tokio::task::JoinError;
 
 use self::confine::Root;
 
@@ -155,8 +156,8 @@ pub(crate) fn unsupported(name: &str) -> ToolOutput {
 }
 
 /// Returns the output of a tool that panicked.
-pub(crate) fn failed() -> ToolOutput {
-    ToolOutput { ok: false, text: "the tool failed".to_owned() }
+pub(crate) fn failed(error: &JoinError) -> ToolOutput {
+    ToolOutput { ok: false, text: format!("the tool failed: {error}") }
 }
 
 fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, ToolError> {

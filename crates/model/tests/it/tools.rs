@@ -51,6 +51,21 @@ async fn calls_are_run_and_shown_and_their_results_go_back() {
     }
 }
 
+#[test]
+fn a_turn_takes_no_thread_of_the_pool_that_its_tools_need() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().max_blocking_threads(1).build().unwrap();
+    let turn = async {
+        let call = Answer::call("list_files", json!({"path": "."}));
+        let script = Script::new([call, Answer::say("Nothing.")]);
+        let lab = Lab::new(ApiWire::Chat, script).await.with_tools();
+        lab.say("What is here?", None).await.reply().to_owned()
+    };
+    let limited = async { tokio::time::timeout(std::time::Duration::from_mins(1), turn).await };
+    assert_eq!(runtime.block_on(limited).expect("the tool runs"), "Nothing.");
+    runtime.shutdown_background();
+}
+
 #[tokio::test]
 async fn a_member_without_tools_that_calls_one_is_told_that_there_is_none() {
     for wire in WIRES {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io::{self, BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ pub const MAX_BATCH: usize = 100;
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
+const INTERNAL_ERROR: i64 = -32603;
 const BUSY: i64 = -32000;
 
 /// The running calls, by id as JSON.
@@ -68,7 +70,12 @@ pub fn serve(
                             }
                         };
                         threads.spawn(move || {
-                            let answer = server.answer_call(generation, &message, &cancellation);
+                            let call = || server.answer_call(generation, &message, &cancellation);
+                            // A panic must not leave the client without an answer.
+                            let answer =
+                                catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
+                                    refusal(&id, INTERNAL_ERROR, "the call failed: it panicked")
+                                });
                             lock(calls).remove(&id.to_string());
                             if !cancellation.is_cancelled() {
                                 // A disconnected client needs no answer.
@@ -155,6 +162,7 @@ mod tests {
         ) -> Option<ToolResult> {
             match name {
                 "echo" => {}
+                "panic" => panic!("on purpose"),
                 "meet" => drop(self.0.wait()),
                 "wait" => {
                     let (sender, cancelled) = std::sync::mpsc::channel();
@@ -234,6 +242,18 @@ mod tests {
         lacking.as_object_mut().unwrap().remove("io.modelcontextprotocol/clientCapabilities");
         assert_eq!(request("tools/list", &lacking)["error"]["code"], -32602);
         assert_eq!(request("server/discover", &json!({}))["error"]["code"], -32602);
+    }
+
+    #[test]
+    fn a_call_that_panics_is_answered_and_the_next_is_served() {
+        let call = |id: u32, name: &str| {
+            let params = json!({ "name": name, "arguments": {} });
+            json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+        };
+        let mut answers = served(&format!("{}\n{}\n", call(1, "panic"), call(2, "echo")));
+        answers.sort_by_key(|answer| answer["id"].as_u64());
+        assert_eq!(answers[0]["error"]["code"], INTERNAL_ERROR, "{answers:?}");
+        assert_eq!((&answers[1]["id"], answers[1]["error"].is_null()), (&json!(2), true));
     }
 
     #[test]

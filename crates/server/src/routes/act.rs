@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use convoke_agent::id::now;
 use convoke_agent::permission::PermissionAnswer;
 use convoke_session::file_changes::{UndoConsent, UndoRequest};
 use convoke_session::transfer::{TransferError, fork as fork_session};
@@ -153,9 +152,11 @@ pub(super) async fn fork(
     let copy = SessionId::generate();
     let after = after.map(MessageNumber);
     let told =
-        fork_session(&app.store, id, after, copy, now()).await.map_err(|error| match error {
-            TransferError::Store(error) => error.into(),
-            other => ApiError::bad_request(other.to_string()),
+        fork_session(&app.store, id, after, copy, app.store.now()).await.map_err(|error| {
+            match error {
+                TransferError::Store(error) => error.into(),
+                other => ApiError::bad_request(other.to_string()),
+            }
         })?;
     Ok(Json(json!({"session": copy, "from": id, "diagnostics": told})))
 }

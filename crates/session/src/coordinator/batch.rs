@@ -336,15 +336,17 @@ impl<S: Store> Coordinator<S> {
         events: &str,
         mut diagnostics: Vec<Diagnostic>,
     ) -> Result<StoredEnd, CoordinatorError> {
-        let thread_append = result.thread_append.take();
         let (turn, member) = (running.turn.id, &running.turn.member);
         tracing::info!("turn {turn} of {member} ended: {}", result.verdict);
         if self.team_agents.is_rehearsal {
             // Programs compute a cost from token counts, but the rehearsal server charges nothing.
             result.cost_usd = None;
         }
-        let places = redact_result(&mut result, &self.team_agents.redactor).await;
-        diagnostics.extend(redacted(places));
+        match redact_result(&mut result, &self.team_agents.redactor).await {
+            Ok(places) => diagnostics.extend(redacted(places)),
+            Err(failed) => diagnostics.push(failed),
+        }
+        let thread_append = result.thread_append.take();
         result.diagnostics.extend(diagnostics.iter().cloned());
         let stored = match result.verdict {
             Verdict::Done => self.store_reply(running, &result, events, thread_append).await,

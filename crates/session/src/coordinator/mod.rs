@@ -12,6 +12,7 @@ mod team_calls;
 mod turn_runner;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use convoke_agent::Verdict;
 use convoke_agent::permission::PermissionAnswer;
@@ -208,9 +209,12 @@ impl<S: Store> Coordinator<S> {
         store: S,
         id: SessionId,
         hold: Option<S::Hold>,
-        team_agents: TeamAgents,
+        mut team_agents: TeamAgents,
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
+        if let Some(shared) = store.shared().cloned() {
+            team_agents.clock = Arc::new(move || shared.now());
+        }
         let (controls, ControlQueues { inbox, answers }) = Controls::new(team_agents.approvals());
         let sharing = store.shared().map(|shared| SharedSession::new(shared.clone()));
         let mut coordinator = Self {
@@ -503,7 +507,14 @@ impl<S: Store> Coordinator<S> {
         // If this future is dropped, only the store knows whether the commit succeeded.
         let was_stale = std::mem::replace(&mut self.is_stale, true);
         let committed = match self.store.shared() {
-            Some(shared) => shared.commit_surely(self.session, commit).await,
+            Some(shared) => {
+                let leaving = self.leaving();
+                tokio::select! {
+                    committed = shared.commit_surely(self.session, commit) => committed,
+                    // A person who leaves does not wait for a server that is away.
+                    () = leaving => Err(StoreError::unanswered()),
+                }
+            }
             None => self.store.commit(self.session, commit).await,
         };
         // The commit was refused because of a changed thread, so the session is unchanged.

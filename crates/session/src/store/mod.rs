@@ -215,6 +215,11 @@ pub trait Store: ThreadStore + Sized + 'static {
     fn shared(&self) -> Option<&PostgresStore> {
         None
     }
+
+    /// Returns the time by which the store orders sessions: the database's if machines share it, else this machine's.
+    fn now(&self) -> Millis {
+        self.shared().map_or_else(crate::id::now, PostgresStore::now)
+    }
 }
 
 /// The lock of a session for one process; dropping it releases the session.
@@ -331,6 +336,24 @@ pub struct Holder {
     pub since: Millis,
 }
 
+/// Why the file of a SQLite store failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileFailure {
+    /// The disk is full.
+    Full,
+    /// The file is damaged, or no database.
+    Damaged,
+    /// Another program has locked the file.
+    Locked,
+    /// The file or its directory cannot be written.
+    ReadOnly,
+    /// The file cannot be opened.
+    Unopened,
+    /// The disk could not be read or written.
+    Unreadable,
+}
+
 /// An error of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -441,11 +464,66 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// The database failed.
-    #[error("the database failed: {0}")]
-    Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the database failed: {}", database_text(&**.0))]
+    Database(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The code of a server that has no free connection.
+pub(crate) const TOO_MANY_CONNECTIONS: &str = "53300";
+
+/// Why a server failed, as far as its error tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerFailure {
+    /// The password is wrong or missing.
+    Password,
+    /// There is no such database.
+    NoDatabase,
+    /// The database cannot be written.
+    ReadOnly,
+    /// The server has no free connection.
+    TooManyConnections,
+    /// There is no socket in the directory of the URL.
+    NoSocket,
+    /// Nothing listens at the address.
+    Refused,
+}
+
+/// Returns the text of an error. An error of PostgreSQL would name a line of the server's source.
+fn database_text(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    let Some(sqlx::Error::Database(of_server)) = error.downcast_ref() else {
+        return error.to_string();
+    };
+    match of_server.try_downcast_ref::<sqlx::postgres::PgDatabaseError>() {
+        Some(of_server) => match of_server.detail() {
+            Some(detail) => format!("{} ({detail})", of_server.message()),
+            None => of_server.message().to_owned(),
+        },
+        None => error.to_string(),
+    }
 }
 
 impl StoreError {
+    /// Returns why the server failed, if that can be told from the error.
+    pub fn server_failure(&self) -> Option<ServerFailure> {
+        let Self::Database(error) = self else { return None };
+        match error.downcast_ref::<sqlx::Error>()? {
+            sqlx::Error::Io(error) => match error.kind() {
+                std::io::ErrorKind::NotFound => Some(ServerFailure::NoSocket),
+                std::io::ErrorKind::ConnectionRefused => Some(ServerFailure::Refused),
+                _ => None,
+            },
+            sqlx::Error::Database(error) => match &*error.code()? {
+                "28P01" => Some(ServerFailure::Password),
+                "3D000" => Some(ServerFailure::NoDatabase),
+                "25006" => Some(ServerFailure::ReadOnly),
+                TOO_MANY_CONNECTIONS => Some(ServerFailure::TooManyConnections),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Returns whether the same operation may succeed later: the connection failed, so that it is unknown what
     /// was written, or the database aborted the transaction.
     pub fn is_transient(&self) -> bool {
@@ -458,11 +536,19 @@ impl StoreError {
                 | sqlx::Error::PoolTimedOut
                 | sqlx::Error::WorkerCrashed,
             ) => true,
-            // The server is shutting down, was killed, or is starting; the connection failed; or the
-            // transaction was aborted because of a conflict, or because its process was stopped in the middle.
+            // The server is shutting down, was killed, is starting or has no free connection; the connection
+            // failed; or the transaction was aborted because of a conflict, or because its process was stopped in the middle.
             Some(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
-                matches!(&*code, "57P01" | "57P02" | "57P03" | "40001" | "40P01" | "25P03")
-                    || code.starts_with("08")
+                matches!(
+                    &*code,
+                    "57P01"
+                        | "57P02"
+                        | "57P03"
+                        | "40001"
+                        | "40P01"
+                        | "25P03"
+                        | TOO_MANY_CONNECTIONS
+                ) || code.starts_with("08")
             }),
             _ => false,
         }
@@ -474,6 +560,27 @@ impl StoreError {
         let Self::Database(error) = self else { return false };
         let Some(sqlx::Error::Database(error)) = error.downcast_ref() else { return false };
         error.code().is_some_and(|code| !["3D", "28", "42"].iter().any(|it| code.starts_with(it)))
+    }
+
+    /// Returns why the file of a SQLite store failed, if that can be told from the error's code.
+    pub fn file_failure(&self) -> Option<FileFailure> {
+        let error = match self {
+            Self::Database(error) => error.downcast_ref::<sqlx::Error>()?,
+            _ => return None,
+        };
+        let sqlx::Error::Database(error) = error else { return None };
+        let error = error.try_downcast_ref::<sqlx::sqlite::SqliteError>()?;
+        // The lowest byte of an extended code is the code.
+        let code: u32 = sqlx::error::DatabaseError::code(error)?.parse().ok()?;
+        match code & 0xff {
+            13 => Some(FileFailure::Full),
+            11 | 26 => Some(FileFailure::Damaged),
+            5 | 6 => Some(FileFailure::Locked),
+            8 => Some(FileFailure::ReadOnly),
+            14 => Some(FileFailure::Unopened),
+            10 => Some(FileFailure::Unreadable),
+            _ => None,
+        }
     }
 
     /// Returns the error of a server that does not respond.

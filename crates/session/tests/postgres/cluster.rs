@@ -35,6 +35,15 @@ impl Cluster {
         Self::start_with("-c shared_preload_libraries=pg_stat_statements")
     }
 
+    /// Starts a server with few connections.
+    #[allow(dead_code, reason = "for tests of connections")]
+    pub fn start_crowded() -> Self {
+        Self::start_with(
+            "-c fsync=off -c max_connections=5 -c superuser_reserved_connections=0 -c max_wal_senders=0 \
+             -c autovacuum=off",
+        )
+    }
+
     fn start_with(settings: &'static str) -> Self {
         let dir = tempfile::Builder::new().prefix("pg").tempdir().unwrap();
         if is_root() {
@@ -53,6 +62,14 @@ impl Cluster {
     /// Returns the address of the database.
     pub fn url(&self) -> String {
         format!("postgres://convoke@localhost/postgres?host={}", self.dir.path().display())
+    }
+
+    /// Requires a password of one user.
+    #[allow(dead_code, reason = "for tests of errors")]
+    pub fn require_password(&self, user: &str) {
+        let rules = format!("local all {user} scram-sha-256\nlocal all all trust\n");
+        std::fs::write(self.dir.path().join("data/pg_hba.conf"), rules).unwrap();
+        self.run("pg_ctl", &["-D", &self.data(), "reload"]);
     }
 
     /// Returns the socket of the server.

@@ -4,6 +4,7 @@
 
 mod agents;
 mod cluster;
+mod connections;
 mod fencing;
 mod histories;
 mod lease_model;

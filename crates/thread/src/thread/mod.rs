@@ -43,8 +43,8 @@ use turn::State;
 /// The inputs of threads.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
-    /// The files.
-    pub files: &'a dyn Files,
+    /// The files. A thread can move between the threads of a runtime.
+    pub files: &'a (dyn Files + Sync),
     /// The texts and model settings.
     pub pack: &'a Pack,
     /// The machine and its user.

@@ -1,8 +1,8 @@
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use serde_json::json;
 
@@ -438,7 +438,7 @@ fn every_loss_is_reported_with_the_request() {
 /// Files that record what was read.
 struct Watched<'a> {
     files: &'a MemoryTree,
-    read: RefCell<BTreeSet<PathBuf>>,
+    read: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Files for Watched<'_> {
@@ -452,7 +452,7 @@ impl Files for Watched<'_> {
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
         let head = self.files.read_head(path, limit)?;
-        self.read.borrow_mut().insert(path.to_owned());
+        self.read.lock().unwrap().insert(path.to_owned());
         Ok(head)
     }
 
@@ -483,7 +483,7 @@ fn nothing_is_read_but_what_counts() {
     ] {
         world.tree.write(path, text);
     }
-    let read = RefCell::default();
+    let read = Mutex::default();
     let watched = Watched { files: &world.tree, read };
     let config = Config::load(
         &watched,
@@ -494,7 +494,8 @@ fn nothing_is_read_but_what_counts() {
     let setup = super::Setup { files: &watched, ..world.setup() };
     let mut thread = Thread::start(setup, config.unwrap(), "t").unwrap();
     say(&mut thread, "use $s");
-    let read: Vec<_> = watched.read.borrow().iter().map(|it| it.display().to_string()).collect();
+    let read: Vec<_> =
+        watched.read.lock().unwrap().iter().map(|it| it.display().to_string()).collect();
     let expected = [
         "/home/.codex/AGENTS.md",
         "/home/.codex/config.toml",
@@ -549,7 +550,7 @@ fn a_real_directory_and_memory_yield_the_same_bytes() {
     world.machine.codex_home = base.join("home/.codex");
     world.machine.cwd = base.join("r/sub");
 
-    let request = |files: &dyn Files| {
+    let request = |files: &(dyn Files + Sync)| {
         let overrides = crate::config::Overrides::default();
         let shape = world.pack.shape;
         let config = Config::load(files, &world.machine, shape, &overrides);

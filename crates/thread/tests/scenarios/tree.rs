@@ -1,10 +1,10 @@
 //! The files of a scenario, which its commands may change while threads read them.
 
-use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,13 +16,21 @@ use crate::scenario::{Scenario, texts};
 const LAB: &str = "/lab";
 
 pub(crate) struct Tree {
-    files: RefCell<MemoryTree>,
+    files: RwLock<MemoryTree>,
     repositories: Vec<String>,
     unreadable: Vec<String>,
     cwd: String,
 }
 
 impl Tree {
+    fn files(&self) -> RwLockReadGuard<'_, MemoryTree> {
+        self.files.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn files_mut(&self) -> RwLockWriteGuard<'_, MemoryTree> {
+        self.files.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn lay_out(scenario: &Scenario, packs: &Path) -> Result<Self, String> {
         let codex_home = scenario.text("codexHome").unwrap_or("/lab/codex_home");
         let mut files = MemoryTree::default();
@@ -59,7 +67,7 @@ impl Tree {
             }
         }
         let tree = Self {
-            files: RefCell::new(files),
+            files: RwLock::new(files),
             repositories: texts(scenario.get("gitRepos")),
             unreadable: texts(scenario.get("unreadable")),
             cwd: scenario.text("cwd").unwrap_or(LAB).to_owned(),
@@ -72,7 +80,7 @@ impl Tree {
     pub(crate) fn append(&self, path: &Path, line: &str) {
         let mut text = self.read_text(path, FileKind::Input).unwrap_or_default();
         text.push_str(line);
-        self.files.borrow_mut().write(path, text);
+        self.files_mut().write(path, text);
     }
 
     pub(crate) fn read_to_string(&self, path: &str) -> Option<String> {
@@ -88,7 +96,7 @@ impl Tree {
         let folder = tempfile::tempdir().map_err(|it| it.to_string())?;
         let real = folder.path().join("lab");
         let lab = real.to_str().ok_or("the temporary folder has no name")?;
-        write_out(&self.files.borrow(), Path::new(LAB), &real, lab)?;
+        write_out(&self.files(), Path::new(LAB), &real, lab)?;
         for repository in &self.repositories {
             let at = repository.replacen(LAB, lab, 1);
             let git = ["-c", "init.defaultBranch=main", "init", "-q", &at];
@@ -101,7 +109,7 @@ impl Tree {
             bash.current_dir(self.cwd.replacen(LAB, lab, 1));
             bash.output().map_err(|it| format!("bash: {it}"))?;
         }
-        let mut files = self.files.borrow_mut();
+        let mut files = self.files_mut();
         files.remove(LAB);
         read_in(&mut files, &real, Path::new(LAB), lab)?;
         Ok(())
@@ -109,7 +117,7 @@ impl Tree {
 
     /// Refuses files that the program's user could not read: these files, and everything below these folders.
     fn allowed(&self, path: &Path, what: Access) -> io::Result<()> {
-        let real = self.files.borrow().canonicalize(path);
+        let real = self.files().canonicalize(path);
         let real = real.unwrap_or_else(|_| path.to_owned());
         let denied = self.unreadable.iter().any(|it| {
             let locked = Path::new(it);
@@ -128,26 +136,26 @@ enum Access {
 impl Files for Tree {
     fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
         self.allowed(path, Access::Look)?;
-        self.files.borrow().entry_kind(path)
+        self.files().entry_kind(path)
     }
 
     fn kind(&self, path: &Path) -> io::Result<EntryKind> {
         self.allowed(path, Access::Look)?;
-        self.files.borrow().kind(path)
+        self.files().kind(path)
     }
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
         self.allowed(path, Access::Read)?;
-        self.files.borrow().read_head(path, limit)
+        self.files().read_head(path, limit)
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         self.allowed(directory, Access::Read)?;
-        self.files.borrow().names(directory)
+        self.files().names(directory)
     }
 
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
-        self.files.borrow().canonicalize(path)
+        self.files().canonicalize(path)
     }
 }
 

@@ -25,7 +25,8 @@ use tokio::sync::mpsc::{Receiver, channel};
 use self::output::Output;
 use self::session::EditorSession;
 use crate::conversation::project::find_team_file;
-use crate::conversation::{ConversationOptions, Rehearse};
+use crate::conversation::sessions::UnknownSession;
+use crate::conversation::{self, ConversationOptions, Rehearse};
 use crate::host_environment;
 use crate::outcome::Outcome;
 
@@ -60,10 +61,12 @@ const INVALID_REQUEST: i64 = -32600;
 const UNKNOWN_METHOD: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const INTERNAL_ERROR: i64 = -32603;
+/// The protocol's code for something that does not exist, such as a session.
+const NOT_FOUND: i64 = -32002;
 
 /// Runs `convoke acp`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = conversation::runtime()?;
     let tasks = tokio::task::LocalSet::new();
     let server = Server {
         team: arguments.team.clone(),
@@ -101,13 +104,15 @@ impl ErrorResponse {
 
 impl From<anyhow::Error> for ErrorResponse {
     fn from(error: anyhow::Error) -> Self {
-        Self::new(INTERNAL_ERROR, format!("{error:#}"))
+        let code = if error.is::<UnknownSession>() { NOT_FOUND } else { INTERNAL_ERROR };
+        Self::new(code, format!("{error:#}"))
     }
 }
 
 impl Server {
     async fn serve(mut self) -> anyhow::Result<()> {
         let mut messages = read_messages();
+        let mut read_error = None;
         let mut ends = signal(SignalKind::terminate())?;
         let mut interrupts = signal(SignalKind::interrupt())?;
         while !self.output.is_gone() {
@@ -116,8 +121,15 @@ impl Server {
                 _ = ends.recv() => None,
                 _ = interrupts.recv() => None,
             };
-            let Some(message) = message else { break };
-            self.read(&message).await;
+            match message {
+                Some(Incoming::Message(line)) => self.read(&line).await,
+                Some(Incoming::TooLong(shortened)) => self.refuse_long(&shortened),
+                Some(Incoming::Failed(error)) => {
+                    read_error = Some(error);
+                    break;
+                }
+                None => break,
+            }
         }
         self.sessions.values().for_each(EditorSession::leave);
         let ending = async {
@@ -127,7 +139,25 @@ impl Server {
         };
         // The guardians end the remaining agents when this process has ended.
         let _ = tokio::time::timeout(LEAVING, ending).await;
-        Ok(())
+        match read_error {
+            Some(error) => Err(anyhow::Error::from(error).context("cannot read standard input")),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a message over the limit. A shortened message still has its id, unless that lies behind the cut.
+    fn refuse_long(&self, shortened: &str) {
+        let message = format!("the message is too long: the limit is {MAX_MESSAGE_BYTES} bytes");
+        match Message::parse(shortened) {
+            // The question is not left open.
+            Some(Message::Response { id, .. }) => self.output.answered(&id, &Err(json!(message))),
+            Some(Message::Request { id, .. }) => {
+                self.output.respond(&id, Err((INVALID_REQUEST, message)));
+            }
+            Some(Message::Notification { .. }) | None => {
+                self.output.respond(&Value::Null, Err((INVALID_REQUEST, message)));
+            }
+        }
     }
 
     async fn read(&mut self, line: &str) {
@@ -184,8 +214,12 @@ impl Server {
     ) -> Result<Option<Value>, ErrorResponse> {
         match method {
             "initialize" => Ok(Some(abilities())),
-            // There is nothing to sign in to.
-            "authenticate" => Ok(Some(json!({}))),
+            // There is nothing to sign in to: `initialize` offers no method.
+            "authenticate" => {
+                let method = text(params, "methodId");
+                let message = format!("no sign-in method `{method}`: Convoke needs none");
+                Err(ErrorResponse::new(INVALID_PARAMS, message))
+            }
             "session/new" => self.open(id, params, None).await,
             "session/load" => self.open(id, params, Some(History::Repeat)).await,
             "session/resume" => self.open(id, params, Some(History::Keep)).await,
@@ -216,10 +250,7 @@ impl Server {
         }
         let named = text(params, "sessionId");
         if stored.is_some() && named.len() < SESSION_ID {
-            return Err(ErrorResponse::new(
-                INVALID_PARAMS,
-                "`sessionId` must be the id of a session",
-            ));
+            return Err(no_session(params));
         }
         if let Some(open) = self.sessions.remove(&named) {
             open.end().await;
@@ -252,7 +283,7 @@ impl Server {
     async fn close(&mut self, params: &Value) -> Result<Value, ErrorResponse> {
         let name = text(params, "sessionId");
         let Some(session) = self.sessions.remove(&name) else {
-            return Err(ErrorResponse::new(INVALID_PARAMS, format!("no session `{name}` is open")));
+            return Err(no_session(params));
         };
         session.end().await;
         Ok(json!({}))
@@ -261,7 +292,7 @@ impl Server {
     fn prompt(&mut self, id: &Value, params: &Value) -> Result<(), ErrorResponse> {
         let name = text(params, "sessionId");
         let Some(session) = self.sessions.get_mut(&name) else {
-            return Err(ErrorResponse::new(INVALID_PARAMS, format!("no session `{name}` is open")));
+            return Err(no_session(params));
         };
         let Some(blocks) = params["prompt"].as_array() else {
             return Err(ErrorResponse::new(
@@ -287,8 +318,7 @@ impl Server {
             let message = "a prompt of this session is running; cancel it first";
             return Err(ErrorResponse::new(INVALID_REQUEST, message));
         }
-        session.prompt(id.clone(), prompt);
-        Ok(())
+        session.prompt(id.clone(), prompt)
     }
 }
 
@@ -326,8 +356,25 @@ fn text(params: &Value, name: &str) -> String {
     params[name].as_str().unwrap_or_default().to_owned()
 }
 
+/// Returns the error of a request that names an unknown session, or none.
+fn no_session(params: &Value) -> ErrorResponse {
+    match params["sessionId"].as_str() {
+        Some(name) => ErrorResponse::new(NOT_FOUND, format!("no session `{name}`")),
+        None => ErrorResponse::new(INVALID_PARAMS, "`sessionId` must be the id of a session"),
+    }
+}
+
+/// A line from the editor.
+enum Incoming {
+    Message(String),
+    /// A message over the limit, shortened.
+    TooLong(String),
+    /// Standard input cannot be read.
+    Failed(io::Error),
+}
+
 /// Reads messages in a separate thread, which ends with the process.
-fn read_messages() -> Receiver<String> {
+fn read_messages() -> Receiver<Incoming> {
     let (sender, messages) = channel(READ_AHEAD);
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();
@@ -336,17 +383,30 @@ fn read_messages() -> Receiver<String> {
         let mut is_read = true;
         while is_read {
             let count = match input.read(&mut buffer) {
-                Ok(0) | Err(_) => break,
+                Ok(0) => break,
                 Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    // Without a reader the process is ending.
+                    let _ = sender.blocking_send(Incoming::Failed(error));
+                    break;
+                }
             };
+            let mut too_long = lines.too_long();
             lines.push(&buffer[..count], |line| {
-                // A truncated message is invalid, and its sender gets an error.
-                let text = match line.left_out {
-                    0 => String::from_utf8_lossy(line.bytes).into_owned(),
-                    _ => "a message that is too long".to_owned(),
+                let text = String::from_utf8_lossy(line.bytes).into_owned();
+                let incoming = if line.left_out == 0 {
+                    Incoming::Message(text)
+                } else {
+                    too_long += 1;
+                    Incoming::TooLong(text)
                 };
-                is_read &= sender.blocking_send(text).is_ok();
+                is_read &= sender.blocking_send(incoming).is_ok();
             });
+            // A line of which nothing could be kept is refused too.
+            for _ in too_long..lines.too_long() {
+                is_read &= sender.blocking_send(Incoming::TooLong(String::new())).is_ok();
+            }
         }
     });
     messages

@@ -18,13 +18,14 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
-use super::INTERNAL_ERROR;
 use super::output::Output;
 use super::prompt::{Prompt, fenced};
 use super::updates::{Updates, chunk, safe};
+use super::{ErrorResponse, INTERNAL_ERROR};
 use crate::commands::run::{addressees, retry};
 use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::{self, Conversation, ConversationOptions};
+use crate::program;
 
 /// The maximum number of earlier messages that an editor gets.
 const MESSAGES: usize = 1_000;
@@ -118,7 +119,18 @@ impl EditorSession {
             notes,
             state: Rc::clone(&state),
         };
-        let task = tokio::task::spawn_local(replies.answer(asked));
+        let (failed, open) = (Rc::clone(&state), replies.output.clone());
+        let answering = tokio::task::spawn_local(replies.answer(asked));
+        let task = tokio::task::spawn_local(async move {
+            if let Err(error) = answering.await
+                && let Some(prompt) = failed.running.take()
+            {
+                open.respond(
+                    &prompt,
+                    Err((INTERNAL_ERROR, format!("the session failed: {error}"))),
+                );
+            }
+        });
         Ok(Self { id, controls, prompts, state, past, people, task })
     }
 
@@ -127,8 +139,9 @@ impl EditorSession {
         let left_out = self.past.first().map_or(0, |first| first.number.0 - 1);
         if left_out > 0 {
             let note = format!(
-                "*{left_out} earlier messages are not shown; `convoke sessions show {}` shows them.*",
-                self.id
+                "*{left_out} earlier messages are not shown; `convoke sessions show {}{}` shows them.*",
+                self.id,
+                program::store_option()
             );
             output.update(&self.id, &chunk("agent_message_chunk", &note, None));
         }
@@ -157,11 +170,14 @@ impl EditorSession {
         self.state.running.borrow().as_ref() == Some(request)
     }
 
-    pub(super) fn prompt(&mut self, id: Value, prompt: Prompt) {
-        self.state.running.replace(Some(id.clone()));
+    /// Hands a prompt to the idle session. Fails if the session has failed.
+    pub(super) fn prompt(&mut self, id: Value, prompt: Prompt) -> Result<(), ErrorResponse> {
+        self.prompts.try_send((id.clone(), prompt)).map_err(|_| {
+            ErrorResponse::new(INTERNAL_ERROR, "the session has failed; load it again")
+        })?;
+        self.state.running.replace(Some(id));
         self.state.is_cancelled.set(false);
-        // The task ends only with this handle, and waits for a prompt while the session is idle.
-        let _ = self.prompts.try_send((id, prompt));
+        Ok(())
     }
 
     /// Cancels the running prompt, if there is one.
@@ -183,7 +199,9 @@ impl EditorSession {
     pub(super) async fn end(self) {
         self.leave();
         drop(self.prompts);
-        let _ = self.task.await;
+        if let Err(error) = self.task.await {
+            tracing::warn!("session {} ended with an error: {error}", self.id);
+        }
     }
 }
 
@@ -235,7 +253,9 @@ impl Replies {
             self.output.respond(&id, response);
         }
         // A session without messages is not stored.
-        let _ = self.conversation.discard().await;
+        if let Err(error) = self.conversation.discard().await {
+            tracing::warn!("an empty session was not removed: {error:#}");
+        }
     }
 
     /// Waits for a prompt, and shows the messages and turns of others in a shared session. The protocol permits updates
@@ -251,19 +271,27 @@ impl Replies {
         loop {
             tokio::select! {
                 biased;
-                prompt = prompts.recv() => return prompt,
+                prompt = prompts.recv() => {
+                    updates.flush().iter().for_each(|waiting| output.update(id, waiting));
+                    return prompt;
+                }
                 Some(event) = events.recv() => {
                     if let SessionEventKind::Message(message) = &event.kind
                         && people.contains(&message.from)
                     {
                         let words = format!("\n\n**{}:** {}\n\n", message.from, safe(&message.text));
+                        updates.flush().iter().for_each(|waiting| output.update(id, waiting));
                         output.update(id, &chunk("agent_message_chunk", &words, None));
                     }
                     for update in updates.for_event(&event.kind) {
                         output.update(id, &update);
                     }
                 }
+                () = updates.due() => {
+                    updates.flush().iter().for_each(|waiting| output.update(id, waiting));
+                }
                 error = coordinator.watch() => {
+                    updates.flush().iter().for_each(|waiting| output.update(id, waiting));
                     notes.push(format!("cannot follow the session: {error}"));
                     return prompts.recv().await;
                 }
@@ -349,27 +377,29 @@ impl Replies {
         let controls = conversation.coordinator.controls();
         let mut updates = Updates::default();
         let mut has_turns = false;
-        let mut show = |SessionEvent { at, kind: event, .. }: &SessionEvent| {
-            has_turns |= matches!(event, SessionEventKind::TurnStarted { .. });
-            match event {
-                // A question that a rule or an earlier answer decides has expired when it is asked.
-                SessionEventKind::PermissionAsked { member, question, expires_at, .. }
-                    if *expires_at > at.0 =>
-                {
-                    output.ask(id, member.as_str(), question, controls.clone());
+        let mut show =
+            |updates: &mut Updates, SessionEvent { at, kind: event, .. }: &SessionEvent| {
+                has_turns |= matches!(event, SessionEventKind::TurnStarted { .. });
+                match event {
+                    // A question that a rule or an earlier answer decides has expired when it is asked.
+                    SessionEventKind::PermissionAsked { member, question, expires_at, .. }
+                        if *expires_at > at.0 =>
+                    {
+                        updates.flush().iter().for_each(|waiting| output.update(id, waiting));
+                        output.ask(id, member.as_str(), question, controls.clone());
+                    }
+                    SessionEventKind::PermissionAnswered { id: question, .. } => {
+                        output.withdraw(question);
+                    }
+                    _ => {}
                 }
-                SessionEventKind::PermissionAnswered { id: question, .. } => {
-                    output.withdraw(question);
+                for update in updates.for_event(event) {
+                    output.update(id, &update);
                 }
-                _ => {}
-            }
-            for update in updates.for_event(event) {
-                output.update(id, &update);
-            }
-            if output.is_gone() {
-                controls.leave();
-            }
-        };
+                if output.is_gone() {
+                    controls.leave();
+                }
+            };
         let running = conversation.coordinator.run();
         tokio::pin!(running);
         let stop = loop {
@@ -379,13 +409,18 @@ impl Replies {
             }
             tokio::select! {
                 biased;
-                Some(event) = events.recv() => show(&event),
-                stop = &mut running => break stop?,
+                Some(event) = events.recv() => show(&mut updates, &event),
+                stop = &mut running => break stop,
+                () = updates.due() => {
+                    updates.flush().iter().for_each(|waiting| output.update(id, waiting));
+                }
             }
         };
         while let Some(event) = events.try_recv() {
-            show(&event);
+            show(&mut updates, &event);
         }
+        updates.flush().iter().for_each(|waiting| output.update(id, waiting));
+        let stop = stop?;
         if let StopReason::Addressed { person, .. } = &stop {
             self.speaker.clone_from(person);
         }

@@ -1,25 +1,91 @@
 //! Session events as updates of the protocol.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use convoke_agent::event::{EventKind, TextPart, TodoItem, TodoState};
 use convoke_chat::printable;
 use convoke_session::event::waits_for;
 use convoke_session::{MemberName, SessionEventKind, TurnId};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-/// Translates the events of one prompt.
+/// The time between two updates of the same text. An agent may write thousands of pieces in it.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// The size at which a text is sent before the interval is over.
+const MAX_WAITING_BYTES: usize = 16 << 10;
+
+/// Translates the events of one prompt. The pieces of a text that come in quick succession are one update.
 #[derive(Debug, Default)]
 pub(super) struct Updates {
+    /// The text that has not been returned yet.
+    waiting: Option<WaitingText>,
+    /// The time of the last text that was returned.
+    sent_at: Option<Instant>,
     /// The turn that wrote last.
     last_writer: Option<TurnId>,
     /// Whether the current text of each turn arrived in pieces.
     pieces: HashMap<(TurnId, &'static str), bool>,
 }
 
+#[derive(Debug)]
+struct WaitingText {
+    kind: &'static str,
+    turn: TurnId,
+    member: MemberName,
+    text: String,
+}
+
 impl Updates {
-    /// Returns the updates of an event.
+    /// Returns the updates of an event, after the text that waits, if the event does not continue it.
     pub(super) fn for_event(&mut self, event: &SessionEventKind) -> Vec<Value> {
+        let mut sent = Vec::new();
+        for update in self.updates(event) {
+            match update {
+                Update::Text(text) => {
+                    if let Some(waiting) = &mut self.waiting
+                        && (waiting.kind, waiting.turn) == (text.kind, text.turn)
+                    {
+                        waiting.text.push_str(&text.text);
+                    } else {
+                        sent.extend(self.flush());
+                        self.waiting = Some(text);
+                    }
+                    let is_long =
+                        self.waiting.as_ref().is_some_and(|it| it.text.len() >= MAX_WAITING_BYTES);
+                    if is_long {
+                        sent.extend(self.flush());
+                    }
+                }
+                Update::Other(update) => {
+                    sent.extend(self.flush());
+                    sent.push(update);
+                }
+            }
+        }
+        sent
+    }
+
+    /// Returns the text that waits.
+    pub(super) fn flush(&mut self) -> Option<Value> {
+        let WaitingText { kind, turn, member, text } = self.waiting.take()?;
+        self.sent_at = Some(Instant::now());
+        Some(chunk(kind, &text, Some((turn, &member))))
+    }
+
+    /// Waits until the waiting text is to be sent; forever without one.
+    pub(super) fn due(&self) -> impl Future<Output = ()> + use<> {
+        let at = self.waiting.as_ref().map(|_| self.sent_at.map(|sent| sent + INTERVAL));
+        async move {
+            match at {
+                Some(Some(at)) => tokio::time::sleep_until(at).await,
+                Some(None) => {}
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn updates(&mut self, event: &SessionEventKind) -> Vec<Update> {
         match event {
             SessionEventKind::Agent { turn, member, event } => {
                 self.agent(*turn, member, &event.kind)
@@ -39,7 +105,7 @@ impl Updates {
         }
     }
 
-    fn agent(&mut self, turn: TurnId, member: &MemberName, event: &EventKind<'_>) -> Vec<Value> {
+    fn agent(&mut self, turn: TurnId, member: &MemberName, event: &EventKind<'_>) -> Vec<Update> {
         match event {
             EventKind::Text { text, part } => {
                 self.text(turn, member, "agent_message_chunk", text, *part)
@@ -49,7 +115,7 @@ impl Updates {
             }
             EventKind::ToolStarted { id, name, input } => {
                 self.last_writer = None;
-                vec![tool_started(turn, member, id, name, input)]
+                vec![Update::Other(tool_started(turn, member, id, name, input))]
             }
             EventKind::ToolFinished { id, ok, output } => {
                 let status = if *ok { "completed" } else { "failed" };
@@ -64,7 +130,7 @@ impl Updates {
                     update["rawOutput"] = json!(output);
                     update["content"] = json!([{ "type": "content", "content": text }]);
                 }
-                vec![update]
+                vec![Update::Other(update)]
             }
             EventKind::FileChange { changes } => {
                 let paths: Vec<&str> = changes.iter().map(|change| &*change.path).collect();
@@ -88,9 +154,9 @@ impl Updates {
                 if !diffs.is_empty() {
                     update["content"] = diffs.into();
                 }
-                vec![update]
+                vec![Update::Other(update)]
             }
-            EventKind::Todo { items } => vec![plan(items)],
+            EventKind::Todo { items } => vec![Update::Other(plan(items))],
             _ => Vec::new(),
         }
     }
@@ -103,7 +169,7 @@ impl Updates {
         kind: &'static str,
         text: &str,
         part: TextPart,
-    ) -> Vec<Value> {
+    ) -> Vec<Update> {
         let has_pieces = self.pieces.entry((turn, kind)).or_default();
         let is_new = match part {
             TextPart::Delta => {
@@ -115,16 +181,27 @@ impl Updates {
         if is_new && !text.is_empty() { self.words(turn, member, kind, text) } else { Vec::new() }
     }
 
-    /// Returns chunks, with the name of the member if another one wrote before.
-    fn words(&mut self, turn: TurnId, member: &MemberName, kind: &str, text: &str) -> Vec<Value> {
-        let mut chunks = Vec::new();
+    /// Returns a text, with the name of the member if another one wrote before.
+    fn words(
+        &mut self,
+        turn: TurnId,
+        member: &MemberName,
+        kind: &'static str,
+        text: &str,
+    ) -> Vec<Update> {
+        let mut words = safe(text);
         if self.last_writer != Some(turn) && kind == "agent_message_chunk" {
             self.last_writer = Some(turn);
-            chunks.push(chunk(kind, &format!("\n\n**{member}:** "), Some((turn, member))));
+            words.insert_str(0, &format!("\n\n**{member}:** "));
         }
-        chunks.push(chunk(kind, &safe(text), Some((turn, member))));
-        chunks
+        vec![Update::Text(WaitingText { kind, turn, member: member.clone(), text: words })]
     }
+}
+
+/// What an event becomes.
+enum Update {
+    Text(WaitingText),
+    Other(Value),
 }
 
 /// Returns a chunk of text, with its author for editors that show it otherwise.

@@ -28,6 +28,7 @@ pub use self::arguments::Arguments;
 use self::arguments::ModelChoice;
 use self::output::{AnswerReport, AskedThread, LiveOutput, Printer, Streams};
 use crate::commands::sessions::sent::{Showing, show_thread};
+use crate::conversation;
 use crate::conversation::home::Home;
 use crate::conversation::store::open_store;
 use crate::conversation::trust::TrustedDirectories;
@@ -42,10 +43,7 @@ use crate::threads::RestoredItems;
 /// Runs `convoke ask`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let task = Task::from_arguments(arguments)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
+    let runtime = conversation::runtime().context("cannot start")?;
     runtime.block_on(perform(arguments, task))
 }
 

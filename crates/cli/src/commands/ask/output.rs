@@ -234,7 +234,10 @@ pub(super) fn write(report: &AnswerReport<'_>, arguments: &Arguments) -> io::Res
                 } else {
                     "nothing was sent; the request is stored"
                 };
-                format!("{what}: {program} ask --thread {name} --request")
+                format!(
+                    "{what}: {program} ask --thread {name} --request{}",
+                    program::store_option()
+                )
             }
         };
         let paint = Paint::for_stream(&err);

@@ -70,7 +70,8 @@ pub(super) async fn expect_own(store: &AnyStore, task: &Task) -> anyhow::Result<
             let member = member.map_or("MEMBER".to_owned(), |member| shell_word(&member));
             let command = command.replace("ID", &id).replace("MEMBER", &member);
             let whose = format!("{thread} belongs to session {id}");
-            refused(format!("{whose}; use `{program} {command}`"))
+            let store = program::store_option();
+            refused(format!("{whose}; use `{program} {command}{store}`"))
         }
         Some(ThreadOwner::Nobody) if matches!(task, Task::Forget(_)) => Ok(()),
         Some(ThreadOwner::Nobody) => match Log::load(store, thread).await? {

@@ -22,6 +22,7 @@ use crate::conversation::undo_progress::progress;
 use crate::conversation::undo_text::{self, LISTED, change_lines, uncertain, unverified};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
+use crate::program;
 use crate::terminal::{Paint, stderr, stdout};
 
 /// Shows what each turn changed in the working directory, and what you changed between two turns.
@@ -170,7 +171,8 @@ fn list_workspaces(changes: &Changes, session: &str) -> anyhow::Result<()> {
     for workspace in changes.workspaces(session)? {
         let count = shown_count(changes, session, &workspace)?;
         let member = &workspace.member;
-        let apply = format!("`convoke changes apply {}`", shell_word(member));
+        let apply =
+            format!("`convoke changes apply {}{}`", shell_word(member), program::store_option());
         let what = match count {
             0 => "everything is merged".to_owned(),
             1 => format!("1 file is not merged; {apply} merges it"),

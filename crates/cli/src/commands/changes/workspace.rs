@@ -17,6 +17,7 @@ use crate::conversation::undo_progress::progress;
 use crate::conversation::undo_text::{self, LISTED, change_lines};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
+use crate::program;
 use crate::terminal::{stderr, stdout};
 
 /// An action on a workspace.
@@ -142,7 +143,8 @@ impl Apply {
         }
         merge(&changes, &plan)?;
         let member = &plan.workspace.member;
-        writeln!(out, "the workspace of {member} is merged; `convoke undo` undoes it")?;
+        let store = program::store_option();
+        writeln!(out, "the workspace of {member} is merged; `convoke undo{store}` undoes it")?;
         Ok(Outcome::Done)
     }
 }

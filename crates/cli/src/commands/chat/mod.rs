@@ -15,6 +15,7 @@ use crate::commands::serve::page::{self, SessionPage};
 use crate::commands::sessions::short;
 use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::project::Origin;
+use crate::conversation::store::before_leaving;
 use crate::conversation::{self, AgentBackend, Conversation, ConversationOptions, sample};
 use crate::diagnostics::Deny;
 use crate::host_environment;
@@ -78,7 +79,7 @@ fn editor() -> String {
 
 /// Runs `convoke chat`.
 pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = conversation::runtime()?;
     if !arguments.json && has_screen() {
         return runtime.block_on(run_conversation(&arguments));
     }
@@ -125,16 +126,17 @@ async fn run_conversation(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let Conversation { coordinator, rehearsal_servers, is_new, .. } = conversation;
     let closing = Box::pin(convoke_chat::run(coordinator, updates, setup, host, remote)).await?;
     drop(rehearsal_servers);
-    if is_new && store.session(id).await?.state.last_message == MessageNumber::default() {
+    let read = async { Ok(store.session(id).await?) };
+    if is_new && before_leaving(read).await?.state.last_message == MessageNumber::default() {
         store.remove(id).await?;
         writeln!(stdout(), "no messages; the session was not saved")?;
         return Ok(arguments.deny.outcome(closing.codes));
     }
     store.close().await;
-    let program = program::name();
+    let (program, store) = (program::name(), program::store_option());
     writeln!(
         stdout(),
-        "session saved; continue with: `{program} chat --session {session}{option}`"
+        "session saved; continue with: `{program} chat --session {session}{option}{store}`"
     )?;
     Ok(arguments.deny.outcome(closing.codes))
 }
@@ -148,6 +150,7 @@ async fn setup(arguments: &Arguments, conversation: &Conversation) -> anyhow::Re
     Ok(Setup {
         name: team.name.clone().unwrap_or_else(|| "a conversation".to_owned()),
         session: short(coordinator.session()),
+        store_option: program::store_option(),
         team: coordinator.team_agents().team().clone(),
         speaker: conversation.speaker().await?,
         to: addressees(&arguments.to, conversation).await?,

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +14,7 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
 use convoke_core::figures::hexadecimal;
 use convoke_explain::{AgentReport, DirectoryReport, Edition, Session};
-use convoke_files::{Disk, FileKind, Files};
+use convoke_files::{Disk, FileKind, Files, draft};
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::diagnostics;
 use convoke_inspect::verify::{TreeHash, verify};
@@ -155,12 +155,9 @@ impl Remembered {
     fn save(&self, directory: &Path, name: &str) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         forget_oldest(directory)?;
-        let draft = directory.join(format!(".{name}.{}", std::process::id()));
-        let mut options = fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        serde_json::to_writer(&mut file, self)?;
-        file.write_all(b"\n")?;
-        fs::rename(&draft, directory.join(name))
+        let mut text = serde_json::to_vec(self)?;
+        text.push(b'\n');
+        draft::replace(&directory.join(name), &text, 0o600)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_pipe::assemble::assemble_lines;
+use convoke_core::input_schema;
+use convoke_pipe::assemble::{UnknownFields, assemble_lines};
 use convoke_pipe::mcp::{Cancellation, Tool, ToolResult, Tools};
 use serde_json::{Map, Value, json};
 
@@ -51,7 +52,7 @@ impl Tools for DirectoryTools {
                  every byte, and what was cut. JSON, as written by `convoke assemble`.",
                 json!({
                     "agent": text("The type of agent, such as claude or codex."),
-                    "input": { "type": "object", "description": "The input of the assembler." },
+                    "input": input_schema(),
                 }),
                 &["agent", "input"],
             ),
@@ -110,7 +111,8 @@ fn compared(given: &Value) -> anyhow::Result<String> {
 fn assembled(given: &Value) -> ToolResult {
     let mut output = Vec::new();
     let line = given.to_string();
-    let result = assemble_lines(line.as_bytes(), &mut output, line.len() as u64);
+    let result =
+        assemble_lines(line.as_bytes(), &mut output, line.len() as u64, UnknownFields::Refused);
     let text = match result {
         Ok(_) => String::from_utf8_lossy(&output).trim_end().to_owned(),
         Err(error) => error.to_string(),

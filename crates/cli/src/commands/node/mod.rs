@@ -9,11 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Args;
-use convoke_agent::id::now;
 use convoke_session::shared::{LeftTurn, NodeOffer};
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::{NodeRegistration, PostgresStore};
-use convoke_session::{AnyStore, StoreError};
+use convoke_session::{AnyStore, Store as _, StoreError};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -27,6 +26,9 @@ use crate::outcome::{Outcome, UsageError};
 
 /// The maximum time between two searches for turns. New turns are announced; the end of another node is not.
 const LOOK: Duration = Duration::from_secs(2);
+
+/// The time limit for telling the store that the node has stopped.
+const STOP_LIMIT: Duration = Duration::from_secs(2);
 
 /// Run turns of sessions in a shared store.
 ///
@@ -112,15 +114,15 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
             .into());
         }
     }
-    let holder = Holder::this_process(now());
+    let holder = Holder::this_process(store.now());
     let name = arguments.name.clone().unwrap_or_else(|| holder.host.clone());
     let mut offer = offered(&arguments.offer, &host_environment)?;
     offer.labels.clone_from(&arguments.label);
     if projects.is_empty() && arguments.map.is_empty() {
         projects.push(host_environment.cwd.clone());
     }
-    let registration = register(&shared, &name, &offer, &holder).await?;
     let shown = NodeOutput::new(arguments.json);
+    let registration = register(&shared, &name, &offer, &holder, shown).await?;
     shown.started(&name, &offer)?;
     let turns = Turns {
         store,
@@ -136,14 +138,15 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
         left: watch::Sender::default(),
     };
     let ended = take_turns(turns, &shared, &registration).await;
-    // If the database is unreachable, the registration expires.
-    let left = async {
-        let _ = shared.remove_node(&registration).await;
-        shared.close().await;
-    };
-    let _ = tokio::time::timeout(shared.lease_duration(), left).await;
+    let removed = tokio::time::timeout(STOP_LIMIT, shared.remove_node(&registration)).await;
+    let is_removed = matches!(removed, Ok(Ok(())));
+    shared.close().await;
     ended?;
-    shown.note("stopped")?;
+    shown.note(if is_removed {
+        "stopped"
+    } else {
+        "stopped; the store cannot be reached, and lists this node until its registration expires"
+    })?;
     Ok(Outcome::Done)
 }
 
@@ -153,14 +156,23 @@ async fn register(
     name: &str,
     offer: &NodeOffer,
     holder: &Holder,
-) -> Result<NodeRegistration, StoreError> {
-    let give_up = tokio::time::Instant::now() + shared.lease_duration();
+    shown: NodeOutput,
+) -> anyhow::Result<NodeRegistration> {
+    let lease = shared.lease_duration();
+    let give_up = tokio::time::Instant::now() + lease;
+    let mut is_told = false;
     loop {
         match shared.register_node(name, offer, holder).await {
-            Err(StoreError::NodeExists { .. }) if tokio::time::Instant::now() < give_up => {
+            Err(error @ StoreError::NodeExists { .. }) if tokio::time::Instant::now() < give_up => {
+                if !std::mem::replace(&mut is_told, true) {
+                    shown.note(&format!(
+                        "waiting: {error}; if it has ended, its registration expires within {} seconds",
+                        lease.as_secs()
+                    ))?;
+                }
                 tokio::time::sleep(LOOK / 4).await;
             }
-            registered => return registered,
+            registered => return Ok(registered?),
         }
     }
 }

@@ -82,7 +82,12 @@ impl Turns {
             }
             excluded.retain(|_, it| it.since.elapsed() < MAX_EXCLUSION);
             if !is_draining && running.len() < this.most {
-                match this.claim(&excluded).await {
+                let claimed = tokio::select! {
+                    claimed = this.claim(&excluded) => claimed,
+                    // A store that does not respond must not delay the end of the node.
+                    _ = draining.changed() => continue,
+                };
+                match claimed {
                     Ok(Some((session, lease))) => {
                         let taking = Arc::clone(&this);
                         running.spawn(async move {

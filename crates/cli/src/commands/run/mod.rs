@@ -35,6 +35,7 @@ use self::view::{Layout, Quiet, View};
 use crate::commands::completions;
 use crate::commands::serve::page::{self, PageObserver, SessionPage};
 use crate::commands::sessions::short;
+use crate::conversation::store::before_leaving;
 use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::{Deny, own};
 use crate::host_environment;
@@ -76,7 +77,7 @@ pub struct Arguments {
 
 /// Runs `convoke run`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = conversation::runtime()?;
     runtime.block_on(run_conversation(arguments))
 }
 
@@ -121,8 +122,10 @@ async fn converse(
     let is_input_used = arguments.task.as_deref() == Some("-");
     let mut answers = Answers::listen(&conversation, arguments.json, is_input_used, page);
     let stop = drive(&mut conversation, &mut events, &mut show, &mut reached, &mut answers).await?;
+    let has_left = stop == StopReason::Left;
     let finale = RunEnd { stop, reached, elapsed: began.elapsed() };
-    conclude(&conversation, &mut show, finale, &arguments.deny).await
+    let concluded = conclude(&conversation, &mut show, finale, &arguments.deny);
+    if has_left { before_leaving(concluded).await } else { concluded.await }
 }
 
 /// Serves a page of the conversation if requested, and prints its address.
@@ -197,8 +200,9 @@ pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyho
     let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
     if turns.iter().any(|turn| turn.state == TurnState::Queued) {
         // A turn interrupted by a crash was requeued when the session was opened.
-        let (program, id) = (program::name(), short(session));
-        message = format!("{message}; run the queued turns with: {program} sessions resume {id}");
+        let (program, store, id) = (program::name(), program::store_option(), short(session));
+        message =
+            format!("{message}; run the queued turns with: {program} sessions resume {id}{store}");
     }
     Err(crate::outcome::UsageError(message).into())
 }

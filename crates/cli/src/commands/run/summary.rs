@@ -119,7 +119,8 @@ pub(super) fn closing<W: Write>(
         view.line(&format!("{}{times}: {}", paint.warning(code.name()), printable(&given.first)))?;
         view.line(&format!("  {}", paint.faint(code.fix())))?;
     }
-    let (program, id) = (program::name(), short(conversation.coordinator.session()));
+    let (program, store) = (program::name(), program::store_option());
+    let id = short(conversation.coordinator.session());
     let again = match stop {
         StopReason::TurnFailed { .. } => " --retry".to_owned(),
         _ if is_unfinished => " --retry".to_owned(),
@@ -140,12 +141,12 @@ pub(super) fn closing<W: Write>(
     let (models, programs): (Vec<_>, Vec<_>) =
         totals.members.iter().partition(|member| member.requests.is_some());
     if !models.is_empty() {
-        advice("show every request", format!("{program} sessions show {id} --request"))?;
+        advice("show every request", format!("{program} sessions show {id} --request{store}"))?;
     }
     if programs.iter().any(|member| member.turns > 0) {
-        advice("show every prompt", format!("{program} sessions show {id} --prompt"))?;
+        advice("show every prompt", format!("{program} sessions show {id} --prompt{store}"))?;
     }
-    advice(&go_on, format!("{program} run{option} --session {id}{again}"))
+    advice(&go_on, format!("{program} run{option} --session {id}{store}{again}"))
 }
 
 /// Returns the reason why a conversation stopped, and whether that counts as success.

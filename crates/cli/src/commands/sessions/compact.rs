@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use clap::Args;
 use convoke_agent::event::Event;
-use convoke_agent::id::{ThreadId, now};
+use convoke_agent::id::ThreadId;
 use convoke_agent::{TurnInput, Verdict};
 use convoke_core::Diagnostic;
 use convoke_model::undo_compaction;
@@ -42,7 +42,7 @@ pub(super) struct Arguments {
 pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let id = arguments.which.find(store).await?;
     // The lock keeps turns from using the thread while it changes.
-    let _hold = store.hold(id, Holder::this_process(now())).await?;
+    let _hold = store.hold(id, Holder::this_process(store.now())).await?;
     let session = store.session(id).await?;
     let host_environment = host_environment::of_process()?;
     let ModelMember { agent, thread, directory, trust, mut diagnostics } =

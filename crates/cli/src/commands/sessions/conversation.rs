@@ -154,7 +154,8 @@ async fn write_unanswered(
         let became = match turn.problem.as_deref().map(printable) {
             _ if is_abandoned && turn.state == TurnState::Running => {
                 let (program, session) = (program::name(), short(id));
-                format!("interrupted; `{program} run --session {session}` retries it")
+                let store = program::store_option();
+                format!("interrupted; `{program} run --session {session}{store}` retries it")
             }
             None => state.to_owned(),
             Some(problem) if problem.starts_with(state) => problem.into_owned(),

@@ -4,7 +4,6 @@ use std::io::Write as _;
 use std::path::Path;
 
 use clap::Args;
-use convoke_agent::id::now;
 use convoke_session::{AnyStore, MemberCost, Millis, Store as _, Summary};
 use convoke_team::Team;
 use serde_json::{Value, json};
@@ -60,7 +59,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     }
     let mut out = stdout();
     let (paint, columns) = (Paint::for_stream(&out), width(&out));
-    for line in table(&rows, &here, columns, paint) {
+    for line in table(&rows, &here, store.now(), columns, paint) {
         writeln!(out, "{line}")?;
     }
     if is_empty {
@@ -134,8 +133,13 @@ impl Row {
 
 /// Returns the lines of the table: aligned columns, then the beginning of each conversation, if it fits. In a
 /// narrow terminal a session takes two lines.
-fn table(rows: &[Row], here: &WorkingDirectory, columns: usize, paint: Paint) -> Vec<String> {
-    let now = now();
+fn table(
+    rows: &[Row],
+    here: &WorkingDirectory,
+    now: Millis,
+    columns: usize,
+    paint: Paint,
+) -> Vec<String> {
     let cells: Vec<[String; 6]> = rows.iter().map(|row| row.cells(here, now)).collect();
     let widths: [usize; 6] = std::array::from_fn(|column| {
         cells.iter().map(|cells| cells[column].width()).max().unwrap_or(0)

@@ -3,7 +3,6 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::Args;
-use convoke_agent::id::now;
 use convoke_session::{AnyStore, SessionId, Store as _};
 use serde_json::json;
 
@@ -13,6 +12,7 @@ use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find, one_of};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
+use crate::program;
 use crate::terminal::{Paint, stderr, stdout};
 
 /// The days for which a removed session can be restored.
@@ -58,7 +58,7 @@ pub(super) async fn remove(arguments: &Remove, store: &AnyStore) -> anyhow::Resu
         if arguments.purge {
             purge(store, *session).await?;
         } else {
-            store.set_removed(*session, Some(now())).await?;
+            store.set_removed(*session, Some(store.now())).await?;
         }
     }
     if arguments.json {
@@ -70,7 +70,9 @@ pub(super) async fn remove(arguments: &Remove, store: &AnyStore) -> anyhow::Resu
     }
     if !arguments.purge {
         let restore = sessions.iter().map(|id| short(*id)).collect::<Vec<_>>().join(" ");
-        let text = format!("`convoke sessions restore {restore}` undoes this within {DAYS} days");
+        let store = program::store_option();
+        let text =
+            format!("`convoke sessions restore {restore}{store}` undoes this within {DAYS} days");
         writeln!(stderr(), "{}", Paint::for_stream(&stderr()).faint(&text))?;
     }
     Ok(Outcome::Done)
@@ -142,7 +144,7 @@ pub(super) async fn restore(arguments: &Restore, store: &AnyStore) -> anyhow::Re
         for removed in &removed {
             let session = &removed.session;
             let beginning = one_line(session.beginning.as_deref().unwrap_or_default(), BEGINNING);
-            let age = age(now().since(removed.removed_at));
+            let age = age(store.now().since(removed.removed_at));
             writeln!(
                 out,
                 "{}  removed {age}  {}  {beginning}",
@@ -172,7 +174,7 @@ pub(super) async fn restore(arguments: &Restore, store: &AnyStore) -> anyhow::Re
 
 /// Deletes the sessions that were removed too long ago to be restored.
 async fn purge_expired(store: &AnyStore) -> anyhow::Result<()> {
-    let now = now();
+    let now = store.now();
     for removed in store.removed_sessions().await? {
         if now.since(removed.removed_at) > DAYS * DAY {
             purge(store, removed.session.id).await?;

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io::Write as _;
 
 use clap::Args;
-use convoke_agent::id::now;
 use convoke_session::{AnyStore, SessionId, Store as _, Summary};
 use serde_json::json;
 
@@ -64,7 +63,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     }
     for message in &found {
         let Some(session) = sessions.get(&message.session) else { continue };
-        let age = age(now().since(session.updated_at));
+        let age = age(store.now().since(session.updated_at));
         let place = format!("message {}  {age}", message.number);
         writeln!(out, "{}  {}", paint.strong(&short(session.id)), paint.faint(&place))?;
         writeln!(out, "  {}", printable(&message.excerpt))?;

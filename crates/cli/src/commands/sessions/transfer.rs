@@ -3,23 +3,22 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write, stdin};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use convoke_agent::id::now;
 use convoke_core::Diagnostic;
+use convoke_files::draft::Draft;
 use convoke_server::{ExportForm, document};
 use convoke_session::rows::each_turn;
 use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
-use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId, StoreError};
+use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId, Store as _, StoreError};
 use serde_json::json;
 
 use super::{SessionArgument, markdown, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::home::Home;
-use crate::conversation::project::{Project, UserConfiguration, find_team_file};
+use crate::conversation::project::{self, Project, UserConfiguration, find_team_file};
 use crate::conversation::team_redaction::without_secrets;
 use crate::diagnostics::{self, Deny};
 use crate::host_environment;
@@ -46,7 +45,7 @@ pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<O
     let copy = SessionId::generate();
     let after = arguments.after.map(MessageNumber);
     let mut diagnostics =
-        transfer::fork(store, session, after, copy, now()).await.map_err(explain)?;
+        transfer::fork(store, session, after, copy, store.now()).await.map_err(explain)?;
     diagnostics.extend(fork_changes(store, session, copy).await?);
     if arguments.json {
         write_json(&json!({"session": copy, "from": session, "diagnostics": diagnostics}))?;
@@ -114,12 +113,9 @@ pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Resu
     let written = match &arguments.output {
         None => write(form, store, session, stdout().verbatim()).await,
         Some(path) => {
-            let file = create_private(path)?;
-            let written = write(form, store, session, file).await;
-            if written.is_err() {
-                // Remove the incomplete file.
-                let _ = fs::remove_file(path);
-            }
+            let mut file = create_private(path)?;
+            let written = write(form, store, session, &mut file).await;
+            let written = written.and_then(|()| Ok(file.publish()?));
             written.with_context(|| format!("cannot write {}", path.display()))
         }
     };
@@ -147,16 +143,15 @@ pub(in crate::commands) async fn write(
         ExportForm::Markdown => markdown::write(store, session, &mut out).await?,
         ExportForm::Archive => transfer::export(store, session, &mut out).await?,
         ExportForm::Snapshot => {
-            transfer::export_snapshot(store, session, now(), &mut out).await?;
+            transfer::export_snapshot(store, session, store.now(), &mut out).await?;
         }
     }
     Ok(out.flush()?)
 }
 
 /// Creates a new file for this user alone.
-fn create_private(path: &Path) -> Result<fs::File, UsageError> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
+fn create_private(path: &Path) -> Result<Draft, UsageError> {
+    Draft::create_new(path, 0o600).map_err(|error| {
         UsageError(format!("cannot write {}: {error}; name a new file", path.display()))
     })
 }
@@ -193,7 +188,7 @@ pub(super) async fn import(arguments: &Import, store: &AnyStore) -> anyhow::Resu
         ..ImportLimits::default()
     };
     let source = ArchiveSource::open(BufReader::new(file), limits).map_err(explain)?;
-    let new = new_session(arguments, &source)?;
+    let new = new_session(arguments, &source, store)?;
     let imported = source.import(store, new, &threads::check).await.map_err(explain)?;
     if arguments.json {
         write_json(&json!({"session": imported.session, "diagnostics": imported.diagnostics}))?;
@@ -208,15 +203,16 @@ pub(super) async fn import(arguments: &Import, store: &AnyStore) -> anyhow::Resu
 fn new_session<R: BufRead + Send>(
     arguments: &Import,
     source: &ArchiveSource<R>,
+    store: &AnyStore,
 ) -> anyhow::Result<NewSession> {
     let host_environment = host_environment::of_process()?;
     let user = UserConfiguration::load(&Home::new(&host_environment))?;
     let path = arguments.team.clone().or_else(|| find_team_file(&host_environment));
     let mut new = NewSession {
         id: SessionId::generate(),
-        created_at: now(),
+        created_at: store.now(),
         name: None,
-        directory: host_environment.cwd.display().to_string(),
+        directory: project::as_text(&host_environment.cwd)?,
         team: String::new(),
         task: None,
         rehearsal: None,
@@ -225,7 +221,7 @@ fn new_session<R: BufRead + Send>(
         Some(path) => {
             let project = Project::read(&path, &user)?;
             new.name.clone_from(&project.team.name);
-            new.directory = project.directory.display().to_string();
+            new.directory = project::as_text(&project.directory)?;
             new.team = without_secrets(&project.text);
         }
         None if source.has_team() => {}

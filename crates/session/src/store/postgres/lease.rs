@@ -5,6 +5,7 @@
 //! A process whose lease has expired can therefore write nothing, however late it notices.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use super::database::Connection;
+use super::{CLOSE_LIMIT, IdleConnections};
 use crate::id::{Millis, SessionId};
 use crate::store::{Holder, SessionHold, StoreError};
 
@@ -31,6 +33,7 @@ struct Leases {
     /// The duration of a lease without a heartbeat.
     duration: Duration,
     epochs: Mutex<HashMap<SessionId, LeaseState>>,
+    idle: Arc<IdleConnections>,
     /// Releases that have not reached the database yet.
     releases: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -60,9 +63,9 @@ pub struct SessionLease {
 }
 
 impl Fence {
-    pub(super) fn new(pool: PgPool, duration: Duration) -> Self {
+    pub(super) fn new(pool: PgPool, duration: Duration, idle: Arc<IdleConnections>) -> Self {
         let (epochs, releases) = (Mutex::default(), Mutex::default());
-        Self { leases: Arc::new(Leases { pool, duration, epochs, releases }) }
+        Self { leases: Arc::new(Leases { pool, duration, epochs, idle, releases }) }
     }
 
     /// Claims a session in one statement.
@@ -103,6 +106,7 @@ impl Fence {
     ) -> SessionLease {
         let leases = &self.leases;
         lock(&leases.epochs).insert(session, LeaseState::Epoch(epoch));
+        leases.idle.held.fetch_add(1, Ordering::SeqCst);
         let (tell, lost) = watch::channel(false);
         let (extend, until) = watch::channel(claimed_at + leases.duration);
         let heartbeat = tokio::spawn(beat(Arc::clone(leases), session, epoch, extend, tell));
@@ -189,9 +193,15 @@ impl Fence {
 impl Leases {
     async fn finish_releases(&self) {
         let releases = std::mem::take(&mut *lock(&self.releases));
-        for release in releases {
-            // A failed release ends when its lease expires.
-            let _ = release.await;
+        let released = async {
+            for release in releases {
+                if let Err(error) = release.await {
+                    tracing::warn!("a lease was not released and ends with its time: {error}");
+                }
+            }
+        };
+        if tokio::time::timeout(CLOSE_LIMIT, released).await.is_err() {
+            tracing::debug!("the server does not respond; leases end with their time");
         }
     }
 }
@@ -232,6 +242,7 @@ impl SessionHold for SessionLease {
 impl Drop for SessionLease {
     fn drop(&mut self) {
         self.heartbeat.abort();
+        self.leases.idle.held.fetch_sub(1, Ordering::SeqCst);
         let own = LeaseState::Epoch(self.epoch);
         let mut epochs = lock(&self.leases.epochs);
         if epochs.get(&self.session) == Some(&own) {

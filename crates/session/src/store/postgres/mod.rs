@@ -1,5 +1,6 @@
 //! A store in a PostgreSQL database, for processes on several machines.
 
+mod clock;
 mod commits;
 #[path = "../sql/costs.rs"]
 mod costs;
@@ -27,6 +28,7 @@ mod threads;
 mod write;
 
 use std::io::ErrorKind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgSs
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use self::PostgresStore as SqlStore;
+use self::clock::DatabaseClock;
 use self::commits::Announcements;
 pub use self::commits::Commits;
 use self::database::Fence;
@@ -43,7 +46,7 @@ pub use self::lease::SessionLease;
 pub use self::nodes::NodeRegistration;
 pub use self::signal::Attendance;
 use super::failpoint::Failpoint;
-use super::{Commit, Holder, Store as _, StoreError};
+use super::{Commit, Holder, ServerFailure, Store as _, StoreError};
 use crate::id::{Head, Millis, SessionId};
 
 /// The duration of a lease without a heartbeat.
@@ -52,12 +55,19 @@ const LEASE: Duration = Duration::from_secs(15);
 /// The time limit for the first connection, and for later ones.
 const FIRST_CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// The maximum number of connections of a process, besides the one that listens.
+const MAX_CONNECTIONS: u32 = 8;
+/// The time limit for releasing leases and closing connections.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+/// The time between two attempts to connect to a server that has no free connection.
+const CROWDED_PAUSE: Duration = Duration::from_millis(250);
 
 /// Sessions in a PostgreSQL database. Clones share its connections and leases.
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
     writer: Writer,
     announcements: Announcements,
+    clock: DatabaseClock,
 }
 
 /// The parts that every writing transaction needs.
@@ -94,14 +104,14 @@ impl PostgresStore {
         failpoint: Failpoint,
     ) -> Result<Self, StoreError> {
         let options = options.application_name("convoke");
-        // A pool would retry repeatedly, and then report only a timeout.
-        let connecting = tokio::time::timeout(FIRST_CONNECT_LIMIT, options.connect());
-        connecting.await.map_err(|_| StoreError::unanswered())??.close().await?;
-        let pool = writing_pool(lease).connect_with(options).await?;
+        first_connection(&options).await?.close().await?;
+        let clock = DatabaseClock::default();
+        let idle = Arc::<IdleConnections>::default();
+        let pool = writing_pool(lease, &clock, &idle).connect_with(options).await?;
         schema::prepare(&pool).await?;
-        let fence = Fence::new(pool.clone(), lease);
+        let fence = Fence::new(pool.clone(), lease, idle);
         let announcements = Announcements::default();
-        Ok(Self { writer: Writer { pool, failpoint, fence }, announcements })
+        Ok(Self { writer: Writer { pool, failpoint, fence }, announcements, clock })
     }
 
     /// Returns whether a process holds a session.
@@ -109,11 +119,21 @@ impl PostgresStore {
         self.writer.fence.is_held(session).await
     }
 
-    /// Releases all leases and closes the connections.
+    /// Returns the time of the database, which all machines share.
+    pub fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    /// Releases all leases and closes the connections. If the server does not respond, the leases end with their time.
     pub async fn close(&self) {
-        self.writer.fence.finish_releases().await;
-        self.announcements.close();
-        self.writer.pool.close().await;
+        let closed = async {
+            self.writer.fence.finish_releases().await;
+            self.announcements.close();
+            self.writer.pool.close().await;
+        };
+        if tokio::time::timeout(CLOSE_LIMIT, closed).await.is_err() {
+            tracing::debug!("the server does not respond; its connections were left open");
+        }
     }
 
     /// Listens to the commits of all processes. All listeners in this process share a connection.
@@ -195,8 +215,8 @@ impl PostgresStore {
         let begin =
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1 FROM session LIMIT 1;";
         sqlx::raw_sql(begin).execute(&pool).await?;
-        let announcements = self.announcements.clone();
-        Ok(Self { writer: Writer { pool, ..self.writer.clone() }, announcements })
+        let (announcements, clock) = (self.announcements.clone(), self.clock.clone());
+        Ok(Self { writer: Writer { pool, ..self.writer.clone() }, announcements, clock })
     }
 
     /// Does nothing, because PostgreSQL reuses the space of removed rows.
@@ -206,28 +226,86 @@ impl PostgresStore {
     }
 }
 
+/// Connects for the first time, and waits for a free connection of the server. A pool would retry any error, and then
+/// report only a timeout.
+async fn first_connection(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
+    let deadline = tokio::time::Instant::now() + FIRST_CONNECT_LIMIT;
+    let mut refusal = None;
+    loop {
+        let error: StoreError = match tokio::time::timeout_at(deadline, options.connect()).await {
+            Ok(Ok(connection)) => return Ok(connection),
+            Ok(Err(error)) => error.into(),
+            Err(_) => return Err(refusal.unwrap_or_else(StoreError::unanswered)),
+        };
+        let is_crowded = error.server_failure() == Some(ServerFailure::TooManyConnections);
+        if !is_crowded || tokio::time::Instant::now() >= deadline {
+            return Err(error);
+        }
+        refusal = Some(error);
+        tokio::time::sleep(CROWDED_PAUSE).await;
+    }
+}
+
 /// Returns the options of the pool for writes. A process that is stopped in the middle of a transaction keeps
 /// the row of its lease locked, so the server aborts the transaction when the lease expires.
-fn writing_pool(lease: Duration) -> PgPoolOptions {
+fn writing_pool(
+    lease: Duration,
+    clock: &DatabaseClock,
+    idle: &Arc<IdleConnections>,
+) -> PgPoolOptions {
+    let clock = clock.clone();
+    let (taken, given_back) = (Arc::clone(idle), Arc::clone(idle));
     let before = Liveness::new(lease / 3);
     let after = before.clone();
-    pool(8)
+    pool(MAX_CONNECTIONS)
         .after_connect(move |connection, _| {
             let limit = format!("SET idle_in_transaction_session_timeout = {}", lease.as_millis());
+            let clock = clock.clone();
             Box::pin(async move {
-                sqlx::raw_sql(sqlx::AssertSqlSafe(limit)).execute(connection).await.map(drop)
+                sqlx::raw_sql(sqlx::AssertSqlSafe(limit)).execute(&mut *connection).await?;
+                clock.compare(connection).await
             })
         })
         // Without a time limit, both would wait for a dead connection.
         .test_before_acquire(false)
+        // An unused connection stays open, but only one.
+        .idle_timeout(None)
         .before_acquire(move |connection, meta| {
+            taken.take();
             let liveness = before.clone();
             Box::pin(async move { liveness.check(connection, meta.idle_for).await })
         })
         .after_release(move |connection, _| {
-            let liveness = after.clone();
-            Box::pin(async move { liveness.check(connection, Duration::ZERO).await })
+            let (liveness, idle) = (after.clone(), Arc::clone(&given_back));
+            Box::pin(async move {
+                let is_alive = liveness.check(connection, Duration::ZERO).await?;
+                Ok(is_alive && idle.keep())
+            })
         })
+}
+
+/// The connections that are open and unused. A process that holds no session, because it follows one or waits for a
+/// turn, needs one connection; there may be many such processes, and a server has few connections.
+#[derive(Debug, Default)]
+struct IdleConnections {
+    idle: AtomicUsize,
+    /// The number of sessions that this process holds.
+    held: AtomicUsize,
+}
+
+impl IdleConnections {
+    /// Counts an unused connection as used.
+    fn take(&self) {
+        let less = |idle: usize| idle.checked_sub(1);
+        let _ = self.idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+    }
+
+    /// Returns whether a connection stays open although it is not used, and counts it.
+    fn keep(&self) -> bool {
+        let most = if self.held.load(Ordering::SeqCst) > 0 { MAX_CONNECTIONS as usize } else { 1 };
+        let more = |idle: usize| (idle < most).then_some(idle + 1);
+        self.idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+    }
 }
 
 /// Finds dead connections that were never closed, because the network dropped them or the server is stopped.

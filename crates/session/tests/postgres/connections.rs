@@ -1,0 +1,128 @@
+//! The connections of a process, and the errors and the clock of the server.
+
+use std::time::Duration;
+
+use convoke_conformance_store::new_session;
+use convoke_session::id::now;
+use convoke_session::store::postgres::PostgresStore;
+use convoke_session::store::{ServerFailure, SessionHold as _};
+use convoke_session::{Store as _, StoreError};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions as _, Connection as _};
+
+use crate::cluster::Cluster;
+use crate::holder;
+
+async fn connection(cluster: &Cluster) -> sqlx::Result<PgConnection> {
+    let options: PgConnectOptions = cluster.url().parse().unwrap();
+    options.connect().await
+}
+
+/// Counts the connections of Convoke.
+async fn connections(observer: &mut PgConnection) -> i64 {
+    let (count,): (i64,) =
+        sqlx::query_as("SELECT COUNT(*) FROM pg_stat_activity WHERE application_name = 'convoke'")
+            .fetch_one(observer)
+            .await
+            .unwrap();
+    count
+}
+
+/// Waits until Convoke has so many connections: a closed one disappears some time later.
+async fn has_connections(observer: &mut PgConnection, expected: i64) {
+    let settled = async {
+        while connections(observer).await != expected {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let is_settled = tokio::time::timeout(Duration::from_mins(1), settled).await.is_ok();
+    assert!(is_settled, "{} connections instead of {expected}", connections(observer).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_a_free_connection_is_asked_again_until_it_has_one() {
+    let cluster = Cluster::start_crowded();
+    let mut others = Vec::new();
+    let refused = loop {
+        match connection(&cluster).await {
+            Ok(other) => others.push(other),
+            Err(error) => break StoreError::from(error),
+        }
+    };
+    assert_eq!(refused.server_failure(), Some(ServerFailure::TooManyConnections));
+    assert!(refused.is_transient(), "{refused}");
+    let url = cluster.url();
+    let opening = tokio::spawn(async move { PostgresStore::open(&url, None).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!opening.is_finished(), "it waits");
+    for other in others {
+        other.close().await.unwrap();
+    }
+    let store = opening.await.unwrap().unwrap();
+    store.create(new_session()).await.unwrap();
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_holds_no_session_has_one_connection_besides_the_listening_one() {
+    let cluster = Cluster::start();
+    let mut observer = connection(&cluster).await.unwrap();
+    let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
+    let new = new_session();
+    store.create(new.clone()).await.unwrap();
+    let read_at_once = || async {
+        let reads = (0..16).map(|_| {
+            let (store, id) = (store.clone(), new.id);
+            tokio::spawn(async move { store.session(id).await.unwrap() })
+        });
+        for read in reads.collect::<Vec<_>>() {
+            read.await.unwrap();
+        }
+    };
+    read_at_once().await;
+    has_connections(&mut observer, 1).await;
+    let _commits = store.listen().await.unwrap();
+    read_at_once().await;
+    has_connections(&mut observer, 2).await;
+    // The holder of a session keeps those that it uses at the same time.
+    let lease = store.hold(new.id, holder(1)).await.unwrap();
+    read_at_once().await;
+    assert!(connections(&mut observer).await >= 2);
+    lease.release().await;
+    for _ in 0..16 {
+        store.session(new.id).await.unwrap();
+    }
+    has_connections(&mut observer, 2).await;
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_is_that_of_the_database() {
+    let cluster = Cluster::start();
+    let mut observer = connection(&cluster).await.unwrap();
+    // A clock that is an hour ahead hides the server's own.
+    sqlx::raw_sql(
+        "CREATE SCHEMA skewed; \
+         CREATE FUNCTION skewed.clock_timestamp() RETURNS TIMESTAMPTZ LANGUAGE SQL AS \
+         $$ SELECT pg_catalog.clock_timestamp() + INTERVAL '1 hour' $$; \
+         ALTER DATABASE postgres SET search_path = skewed, pg_catalog, public",
+    )
+    .execute(&mut observer)
+    .await
+    .unwrap();
+    let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
+    let ahead = store.now().0 - now().0;
+    let hour = 3_600_000;
+    assert!((hour - 60_000..hour + 60_000).contains(&ahead), "{ahead}");
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_the_server_names_no_line_of_its_source() {
+    let cluster = Cluster::start();
+    let url = cluster.url().replace("/postgres?", "/none?");
+    let error = PostgresStore::open(&url, None).await.unwrap_err();
+    assert_eq!(error.to_string(), "the database failed: database \"none\" does not exist");
+    assert_eq!(error.server_failure(), Some(ServerFailure::NoDatabase));
+    assert!(std::error::Error::source(&error).is_none());
+}
