@@ -13,6 +13,9 @@ convoke_core::diagnostic_codes! {
     AGENT_OUTPUT_DAMAGED = "agent.output-damaged", Loss,
         "An agent's output contained invalid UTF-8, which was replaced by U+FFFD.",
         "Check the agent's output; the rest of the text is unchanged.";
+    AGENT_OUTPUT_UNREADABLE = "agent.output-unreadable", Loss,
+        "The system could not read an agent's output to its end; the rest of it is missing.",
+        "Run the turn again; the message names the system's error.";
     AGENT_LINE_TOO_LONG = "agent.line-too-long", Loss,
         "An agent wrote a line over the limit; its long texts were cut.",
         "Ask for a file instead of a long reply.";

@@ -196,6 +196,11 @@ impl TurnSide {
         self.send(Event::own(EventKind::Warning(diagnostic))).await;
     }
 
+    /// Sets the redactor, before the first event is sent.
+    pub(crate) fn set_redactor(&mut self, redactor: Redactor) {
+        self.redactor = redactor;
+    }
+
     /// Returns the redactor of the turn's texts.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor

@@ -26,8 +26,11 @@ pub struct TurnInput {
     /// The ledger of the prompt and system text, if they were assembled. A model member copies its entries into
     /// the ledger of each request.
     pub ledger: Option<Ledger<'static>>,
-    /// The working directory.
+    /// The working directory, by its real path: the turn is refused if a link is on it, which another turn may have put
+    /// there.
     pub cwd: PathBuf,
+    /// The agent's own copy of the project around `cwd`, in a directory of Convoke; `None` if it works elsewhere.
+    pub workspace: Option<PathBuf>,
     /// Directories of Convoke that the agent can read.
     pub readable: Vec<PathBuf>,
     /// The agent's permissions.
@@ -107,6 +110,7 @@ impl TurnInput {
             prompt: prompt.into(),
             ledger: None,
             cwd: cwd.into(),
+            workspace: None,
             readable: Vec::new(),
             permissions: Permissions::ReadOnly,
             model: None,

@@ -215,6 +215,8 @@ pub enum TerminationCause {
     TimedOut,
     /// The output exceeded its limit.
     OutputLimit,
+    /// The system could not read the output.
+    Unreadable,
     /// The model's server returned a status that no retry can change.
     PermanentError(u16),
     /// The agent exceeded the retry limit of a request, which failed for this reason.
@@ -248,6 +250,10 @@ pub fn decide(
         (_, Some(TerminationCause::OutputLimit)) => Verdict::Failed(Failure::new(
             FailureReason::Flood,
             "the agent exceeded the turn's output limit",
+        )),
+        (_, Some(TerminationCause::Unreadable)) => Verdict::Failed(Failure::new(
+            FailureReason::Incomplete,
+            "the output of the agent could not be read to its end",
         )),
         (Some(Verdict::Failed(failure)), _) => Verdict::Failed(failure),
         (_, Some(TerminationCause::PermanentError(status))) => Verdict::Failed(Failure::new(

@@ -8,10 +8,13 @@ use std::process::ExitCode;
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
-use convoke_agent::sandbox::{Route, SandboxSettings};
+use convoke_agent::sandbox::{Route, SandboxAdditions, SandboxSettings};
 use convoke_agent::turn_input::{Permissions, TurnInput};
 use convoke_agent::{TurnResult, Verdict};
-use seccompiler::{SeccompAction, SeccompFilter, apply_filter};
+use seccompiler::{
+    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    apply_filter,
+};
 
 fn main() -> ExitCode {
     if let Some(code) = run_if_asked() {
@@ -19,6 +22,9 @@ fn main() -> ExitCode {
     }
     if let Some(errno) = setting("ERRNO") {
         without_landlock(errno);
+    }
+    if setting::<u8>("READ_ERROR").is_some() {
+        without_output();
     }
     match play_convoke() {
         Some(TurnResult { verdict: Verdict::Done, .. }) => ExitCode::SUCCESS,
@@ -34,10 +40,17 @@ fn play_convoke() -> Option<TurnResult> {
     let kind = AgentKind::ALL.into_iter().find(|kind| kind.name() == name)?;
     let model = args.next().filter(|model| !model.is_empty());
     let dir = PathBuf::from(args.next()?);
+    let home = setting::<String>("AGENT_HOME").map(|home| ("HOME".to_owned(), home));
     let definition = Definition {
         command: Some(args.next()?),
         args: args.collect(),
         model,
+        env: home.into_iter().collect(),
+        sandbox: SandboxAdditions {
+            writable: setting::<PathBuf>("WRITABLE").into_iter().collect(),
+            no_listening: setting::<u8>("NO_LISTENING").is_some(),
+            ..SandboxAdditions::default()
+        },
         ..Definition::built_in(kind)
     };
     let port = setting("PORT");
@@ -54,6 +67,7 @@ fn play_convoke() -> Option<TurnResult> {
             route: port.map_or(Route::Direct, |port| Route::Through { port }),
             required: setting::<bool>("REQUIRED").is_some(),
             newest_abi: setting("ABI"),
+            started_in: setting::<PathBuf>("STARTED_IN"),
         },
     };
     let permissions = match setting::<String>("PERMISSIONS").as_deref() {
@@ -90,7 +104,20 @@ fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
 /// Fails every Landlock call with an error, like kernels without Landlock and some containers.
 fn without_landlock(errno: u32) {
     const CREATE_RULESET: i64 = 444;
-    let rules = BTreeMap::from([(CREATE_RULESET, Vec::new())]);
+    refuse(BTreeMap::from([(CREATE_RULESET, Vec::new())]), errno);
+}
+
+/// Fails the reads of an agent's output, which are the only ones of their size.
+fn without_output() {
+    const OUTPUT_BUFFER: u64 = 64 << 10;
+    const EIO: u32 = 5;
+    let size =
+        SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, OUTPUT_BUFFER).ok();
+    let rule = size.and_then(|size| SeccompRule::new(vec![size]).ok());
+    refuse(BTreeMap::from([(nix::libc::SYS_read, rule.into_iter().collect())]), EIO);
+}
+
+fn refuse(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: u32) {
     let filter = std::env::consts::ARCH.try_into().ok().and_then(|arch| {
         SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno), arch).ok()
     });

@@ -85,6 +85,14 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("pin Convoke to a processor", "perl $OUTSIDE/slow.pl affinity $CONVOKE"),
     ("schedule Convoke last", "perl $OUTSIDE/slow.pl scheduler $CONVOKE"),
     ("search the keyring", "perl $OUTSIDE/keyring.pl"),
+    ("bind a TCP port", "perl $OUTSIDE/net.pl bind 0"),
+    ("listen on a TCP port", "perl $OUTSIDE/net.pl listen 0"),
+    ("listen on no chosen port", "perl $OUTSIDE/net.pl unbound 0"),
+    ("share memory", "perl $OUTSIDE/shared.pl memory"),
+    ("share a semaphore", "perl $OUTSIDE/shared.pl semaphore"),
+    ("share a message queue", "perl $OUTSIDE/shared.pl messages"),
+    ("open a named message queue", "perl $OUTSIDE/shared.pl queue"),
+    ("call by the numbers of x32", "perl $OUTSIDE/x32.pl"),
 ];
 
 /// A client that connects; the connection is made when the other side's kernel accepts it.
@@ -99,6 +107,11 @@ if ($how eq "pair") {
     socketpair(my $one, my $other, AF_UNIX, SOCK_DGRAM, 0) or exit 1;
     connect($one, pack_sockaddr_un($to)) or exit 1;
     exit(defined(send($one, "x", 0)) ? 0 : 1);
+}
+if ($how eq "bind" or $how eq "listen" or $how eq "unbound") {
+    socket(my $server, AF_INET, SOCK_STREAM, 0) or exit 1;
+    bind($server, pack_sockaddr_in(0, inet_aton("127.0.0.1"))) or exit 1 if $how ne "unbound";
+    exit($how eq "bind" || listen($server, 1) ? 0 : 1);
 }
 my $host = $how eq "tcp2" ? "127.0.0.2" : "127.0.0.1";
 my $address = $how eq "tcp6" ? pack_sockaddr_in6($to, Socket::inet_pton(AF_INET6, "::1"))
@@ -151,6 +164,26 @@ use Errno;
 exit(syscall($keyctl, 0, -3, 0) < 0 && $! == Errno::ENOSYS());
 ";
 
+/// Makes something that other processes of the user find by its number or name, and removes it.
+const SHARED: &str = r#"
+use Errno;
+my $how = $ARGV[0];
+my ($open, $unlink) = `uname -m` =~ /aarch64/ ? (180, 181) : (240, 241);
+my $name = "convoke-test-$$";
+my $id = $how eq "memory" ? shmget(0, 16, 0600) : $how eq "semaphore" ? semget(0, 1, 0600)
+    : $how eq "messages" ? msgget(0, 0600) : syscall($open, $name, 0102, 0600, 0);
+exit 1 if !defined($id) || $id eq "-1";
+if ($how eq "memory") { shmctl($id, 0, 0) } elsif ($how eq "semaphore") { semctl($id, 0, 0, 0) }
+elsif ($how eq "messages") { msgctl($id, 0, 0) } else { syscall($unlink, $name) }
+"#;
+
+/// Asks for its process id by the number of another ABI, which the kernel may lack; a filter refuses it otherwise.
+const X32: &str = r"
+use Errno;
+exit 1 if `uname -m` !~ /x86_64/;
+exit(syscall(0x40000000 + 39) < 0 && $! == Errno::EPERM());
+";
+
 impl SandboxHost {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -199,6 +232,8 @@ impl SandboxHost {
             ("limit.pl", LIMIT),
             ("slow.pl", SLOW),
             ("keyring.pl", KEYRING),
+            ("shared.pl", SHARED),
+            ("x32.pl", X32),
         ] {
             write(&stage.outside().join(name), text);
         }
@@ -237,6 +272,17 @@ impl SandboxHost {
     fn turn_of_nobody(&self, permissions: &str, script: &str) -> Command {
         let mut command = as_nobody(self.path("host"));
         self.set_up(&mut command, permissions, script);
+        command
+    }
+
+    /// Returns the same command in another directory.
+    fn turn_in(&self, directory: &Path, permissions: &str, script: &str) -> Command {
+        let turn = self.turn(permissions, script);
+        let mut command = Command::new(turn.get_program());
+        let args: Vec<&OsStr> = turn.get_args().collect();
+        command.args(&args[..2]).arg(directory).args(&args[3..]);
+        let env = turn.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.env_clear().envs(env);
         command
     }
 
@@ -393,6 +439,14 @@ slow the disk of Convoke down    -         -    -       open
 pin Convoke to a processor       -         -    -       open
 schedule Convoke last            -         -    -       open
 search the keyring               -         -    -       open
+bind a TCP port                  -         open open    open
+listen on a TCP port             -         open open    open
+listen on no chosen port         -         open open    open
+share memory                     -         -    -       open
+share a semaphore                -         -    -       open
+share a message queue            -         -    -       open
+open a named message queue       -         -    -       -
+call by the numbers of x32       -         -    -       -
 ";
 
 #[test]
@@ -686,6 +740,156 @@ fn the_home_as_working_directory_keeps_its_secrets() {
     let text = shown(command);
     assert!(text.starts_with("done\nwrote\n") && !text.contains("key"), "{text}");
     assert_eq!(std::fs::read_to_string(stage.home().join(".claude/settings.json")).unwrap(), "{}");
+}
+
+/// A member with permission to edit may replace a directory of the project, in which another member works.
+#[test]
+fn a_working_directory_that_became_a_link_is_refused() {
+    for permissions in ["read-only", "edit", "full"] {
+        let stage = SandboxHost::new();
+        let sub = stage.work().join("sub");
+        std::os::unix::fs::symlink(stage.home().join(".ssh"), &sub).unwrap();
+        let script = "cat id; echo x >planted";
+        for place in [sub.clone(), stage.work().join("sub/..").join("sub")] {
+            let text = shown(stage.turn_in(&place, permissions, script));
+            assert!(text.starts_with("failed") && !text.contains("key"), "{permissions}: {text}");
+        }
+        let text = shown(stage.turn_in(&sub, permissions, script));
+        assert!(text.contains("is not the directory that it was"), "{permissions}: {text}");
+        assert!(!stage.home().join(".ssh/planted").exists(), "{permissions}");
+    }
+}
+
+#[test]
+fn an_agent_works_inside_a_secret_only_where_a_person_started_convoke() {
+    let stage = SandboxHost::new();
+    let secret = stage.home().join(".ssh");
+    for permissions in ["read-only", "edit", "full"] {
+        let text = shown(stage.turn_in(&secret, permissions, "cat id"));
+        assert!(text.contains("is inside a path that no agent can read"), "{permissions}: {text}");
+        for (started_in, is_accepted) in [(&secret, true), (&stage.home(), false)] {
+            let mut turn = stage.turn_in(&secret, permissions, "cat id");
+            turn.env("CONVOKE_TEST_STARTED_IN", started_in);
+            let text = shown(turn);
+            assert_eq!(text.starts_with("done\nkey"), is_accepted, "{permissions}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_path_of_the_users_configuration_leads_through_no_link_of_an_agent() {
+    let stage = SandboxHost::new();
+    let cache = stage.work().join("cache");
+    let outside = stage.home().join("cache");
+    std::os::unix::fs::symlink(stage.home().join(".ssh"), &outside).unwrap();
+    std::os::unix::fs::symlink(stage.outside(), &cache).unwrap();
+    let script = "echo x >$OUTSIDE/planted; cat $HOME/.ssh/id";
+    for (path, why) in [(&cache, "leads through the link"), (&outside, "one of your secrets")] {
+        let mut turn = stage.turn("edit", script);
+        turn.env("CONVOKE_TEST_WRITABLE", path);
+        let text = shown(turn);
+        assert!(text.contains(why) && !text.contains("key"), "{text}");
+    }
+    assert!(!stage.outside().join("planted").exists());
+}
+
+/// Another turn could replace a file with the policy, or the files of a program.
+#[test]
+fn temporary_files_inside_a_directory_that_agents_change_are_refused() {
+    for (permissions, is_refused) in [("read-only", true), ("edit", true), ("full", false)] {
+        let stage = SandboxHost::new();
+        let inside = stage.work().join("tmp");
+        std::fs::create_dir(&inside).unwrap();
+        let mut turn = stage.turn(permissions, "echo started");
+        turn.env("TMPDIR", &inside);
+        let text = shown(turn);
+        assert_eq!(text.contains("set `TMPDIR` to a directory outside"), is_refused, "{text}");
+        assert_eq!(text.starts_with("done\nstarted"), !is_refused, "{text}");
+        let mut turn = stage.turn(permissions, "echo started");
+        turn.env("CONVOKE_TEST_WRITABLE", stage.dir.path());
+        let text = shown(turn);
+        assert_eq!(text.contains("set `TMPDIR` to a directory outside"), is_refused, "{text}");
+    }
+}
+
+#[test]
+fn no_file_holds_the_policy_of_a_turn() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let stage = SandboxHost::new();
+    let is_over = AtomicBool::new(false);
+    let mut names = std::collections::BTreeSet::new();
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut names = std::collections::BTreeSet::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let turns = std::fs::read_dir(stage.path("tmp")).unwrap().flatten();
+                for turn in turns {
+                    let entries = std::fs::read_dir(turn.path()).into_iter().flatten().flatten();
+                    names.extend(entries.map(|entry| entry.file_name()));
+                }
+            }
+            names
+        });
+        for _ in 0..5 {
+            let text = shown(stage.turn("read-only", "cat; cat $HOME/.ssh/id; echo fine"));
+            // The program's input begins after the policy.
+            assert!(text.starts_with("done\nBegin.fine"), "{text}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+        names = watcher.join().unwrap();
+    });
+    let usual = ["guardian", "keeper", "lock", ".lock"].map(std::ffi::OsString::from);
+    names.retain(|name| !usual.contains(name));
+    assert!(names.is_empty(), "{names:?}");
+}
+
+#[test]
+fn no_home_of_an_agent_uncovers_the_users_secrets() {
+    for home in ["/nowhere", ".", ""] {
+        let stage = SandboxHost::new();
+        let mut turn = stage.turn("read-only", "cat $OUTSIDE/../home/.ssh/id; echo fine");
+        turn.env("CONVOKE_TEST_AGENT_HOME", home);
+        let text = shown(turn);
+        assert!(text.starts_with("done\nfine"), "{home:?}: {text}");
+        // The secrets of the agent's own home are hidden too.
+        let mut turn = stage.turn("read-only", "cat $HOME/.aws/credentials; echo fine");
+        write(&stage.outside().join(".aws/credentials"), "key");
+        turn.env("CONVOKE_TEST_AGENT_HOME", stage.outside());
+        let text = shown(turn);
+        assert!(text.starts_with("done\nfine"), "{home:?}: {text}");
+    }
+    let stage = SandboxHost::new();
+    let mut turn = stage.turn("read-only", "cat $OUTSIDE/../home/.ssh/id; echo fine");
+    turn.env("HOME", ".").current_dir(stage.home());
+    let text = shown(turn);
+    assert!(text.starts_with("done\nfine"), "{text}");
+}
+
+#[test]
+fn a_setting_closes_ports_to_an_agent_that_may_edit() {
+    let stage = SandboxHost::new();
+    for permissions in ["edit", "edit-and-network"] {
+        let mut turn = stage.turn(permissions, &all_attempts());
+        turn.env("CONVOKE_TEST_NO_LISTENING", "1");
+        let text = shown(turn);
+        for name in ["bind a TCP port", "listen on a TCP port", "listen on no chosen port"] {
+            assert!(text.contains(&format!("{name}: stopped")), "{permissions} {name}: {text}");
+        }
+        assert!(text.contains("connect to its model: open"), "{permissions}: {text}");
+    }
+}
+
+#[test]
+fn output_that_the_system_cannot_read_fails_the_turn() {
+    let stage = SandboxHost::new();
+    let mut turn = stage.turn("full", "echo lost");
+    turn.env("CONVOKE_TEST_READ_ERROR", "1");
+    let text = shown(turn);
+    assert!(text.starts_with("failed"), "{text}");
+    assert!(
+        text.contains("agent.output-unreadable: the output of the program could not"),
+        "{text}"
+    );
 }
 
 /// Files that vanish between listing and opening need no rule, and do not prevent a program from starting.

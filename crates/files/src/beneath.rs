@@ -47,12 +47,40 @@ impl fmt::Display for Outside {
 
 impl std::error::Error for Outside {}
 
+/// The flag of a directory that is only named or entered, which needs no right to list it.
+#[cfg(target_os = "linux")]
+const TO_NAME: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const TO_NAME: OFlags = OFlags::RDONLY;
+
+/// Opens a directory by its real path, only to name it: no entry on the way may be a link. A path that was real once and
+/// is not any more is refused with [`io::ErrorKind::NotADirectory`].
+pub fn open_real(path: &Path) -> io::Result<OwnedFd> {
+    let flags = TO_NAME | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut directory = openat(CWD, "/", flags, Mode::empty())?;
+    let mut parts = path.components();
+    if parts.next() != Some(Component::RootDir) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is not absolute"));
+    }
+    for part in parts {
+        let Component::Normal(name) = part else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path contains `..`"));
+        };
+        directory = openat(&directory, name, flags, Mode::empty())?;
+    }
+    Ok(directory)
+}
+
 impl Beneath {
     /// Opens a directory.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        let path = directory.canonicalize()?;
-        let directory = openat(CWD, &path, directory_flags(), Mode::empty())?;
-        Ok(Self { path, directory })
+        Self::open_real(&directory.canonicalize()?)
+    }
+
+    /// Opens a directory by its real path: no entry on the way may be a link.
+    pub fn open_real(path: &Path) -> io::Result<Self> {
+        let directory = openat(open_real(path)?, ".", directory_flags(), Mode::empty())?;
+        Ok(Self { path: path.to_owned(), directory })
     }
 
     /// Returns the real path of the directory.
@@ -241,6 +269,25 @@ mod tests {
         assert!(new.write(b"y").is_err());
         assert_eq!(std::fs::read(outside.join("a")).unwrap(), b"x");
         assert!(!outside.join("new").exists());
+    }
+
+    #[test]
+    fn a_real_path_leads_through_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("a/file"), "").unwrap();
+        symlink("a", root.join("link")).unwrap();
+        assert!(open_real(&root.join("a/b")).is_ok());
+        let kind = |path: &str| open_real(&root.join(path)).unwrap_err().kind();
+        for path in ["link", "link/b", "a/file"] {
+            assert_eq!(kind(path), io::ErrorKind::NotADirectory, "{path}");
+        }
+        assert_eq!(kind("a/none"), io::ErrorKind::NotFound);
+        assert_eq!(kind("a/../a"), io::ErrorKind::InvalidInput);
+        assert_eq!(open_real(Path::new("a")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert!(Beneath::open_real(&root.join("link/b")).is_err());
+        assert!(Beneath::open(&root.join("link/b")).is_ok());
     }
 
     #[test]

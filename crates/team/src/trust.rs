@@ -222,16 +222,26 @@ impl Grant {
 
 impl Team {
     /// Returns the settings of each member that need trust, in the order of the team file. `locate` returns the
-    /// location of an instructions file.
-    pub fn choices(&self, locate: impl Fn(&str) -> FileLocation) -> Vec<MemberChoices> {
+    /// location of an instructions file; `resolve` the real path of a working directory, if links lead elsewhere.
+    pub fn choices(
+        &self,
+        locate: impl Fn(&str) -> FileLocation,
+        resolve: impl Fn(&str) -> Option<String>,
+    ) -> Vec<MemberChoices> {
         let agents = self.members.iter().filter_map(|it| Some((&it.name, it.agent()?)));
         let asked = agents.filter_map(|(name, settings)| {
             let instructions = settings.instructions_file.as_deref().map(&locate);
             let baseline =
                 Baseline { instructions: instructions.unwrap_or_default(), ..Baseline::default() };
             let needed = gate(settings, baseline, Trust::Untrusted).refused;
-            let choices: Vec<Choice> =
+            let mut choices: Vec<Choice> =
                 needed.iter().flat_map(|setting| choices_of(*setting, settings)).collect();
+            let cwd = choices.iter_mut().find(|it| it.setting == TrustedSetting::Cwd.as_str());
+            let elsewhere = settings.cwd.as_deref().and_then(&resolve);
+            if let (Some(cwd), Some(elsewhere)) = (cwd, elsewhere) {
+                // A grant is for the directory that was there, not for what a later link leads to.
+                cwd.value = format!("{} (a link to {elsewhere:?})", cwd.value);
+            }
             let is_asking = !choices.is_empty();
             is_asking.then(|| MemberChoices {
                 member: name.to_string(),
@@ -316,7 +326,20 @@ mod tests {
         let locate = |file: &str| {
             if file.starts_with("..") { FileLocation::Outside } else { FileLocation::Inside }
         };
-        Team::parse(text).unwrap().choices(locate)
+        Team::parse(text).unwrap().choices(locate, |_| None)
+    }
+
+    #[test]
+    fn a_grant_is_for_the_working_directory_that_was_there() {
+        let team = Team::parse("[[member]]\nname = \"max\"\nagent = \"claude\"\ncwd = \"sub\"\n");
+        let team = team.unwrap();
+        let asked = |resolve: fn(&str) -> Option<String>| {
+            team.choices(|_| FileLocation::Inside, resolve).remove(0)
+        };
+        let (itself, link) = (asked(|_| None), asked(|_| Some("/home/kim/.ssh".to_owned())));
+        assert_eq!(link.choices[0].value, r#""sub" (a link to "/home/kim/.ssh")"#);
+        assert!(itself.grant.covers(&itself.grant) && link.grant.covers(&link.grant));
+        assert!(!itself.grant.covers(&link.grant) && !link.grant.covers(&itself.grant));
     }
 
     #[test]

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_core::{AgentType, Diagnostic, Escaping};
+use convoke_files::beneath::open_real;
 
 pub use self::acp::{PRESETS, Preset};
 pub use self::claude::TAIL as CLAUDE_TAIL;
@@ -41,8 +42,9 @@ use crate::config::{AgentKind, Definition, Protocol, is_option};
 use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, HostAccess, Launch, PrivateDir};
+use crate::sandbox::sign_in::SignIn;
 use crate::sandbox::variables::OwnVariables;
-use crate::sandbox::{Enforcer, ProgramState, Sandbox, SandboxSettings, secrets};
+use crate::sandbox::{Enforcer, ProgramState, Reach, Sandbox, SandboxSettings, secrets};
 use crate::stream::{is_signed_out, is_unconnected};
 use crate::team_tools::McpServer;
 use crate::team_tools::socket::TeamSocket;
@@ -222,7 +224,11 @@ impl Context<'_> {
 
     /// Returns the sandbox of the turn.
     fn sandbox(&self, call: &ProgramCall) -> Sandbox<'_> {
-        let home = self.variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        // The program takes a relative home for one in its working directory.
+        let home = self.variable("HOME").map(|home| self.turn_input.cwd.join(home));
+        let given = self.host.env.iter().rev().find(|(name, _)| name == "HOME");
+        let given = given.map(|(_, home)| Path::new(home));
+        let users_homes = secrets::users_homes(given).into_iter().collect();
         let directory = self.vendor.and_then(|vendor| {
             let facts = vendor.facts();
             let moved = facts.directory_variable.and_then(|name| self.variable(name));
@@ -261,7 +267,9 @@ impl Context<'_> {
             session: call.session.clone(),
             state,
             home,
+            users_homes,
             cwd: &self.turn_input.cwd,
+            workspace: self.turn_input.workspace.as_deref(),
             private_dir: self.private_dir,
             private_home: call.home.as_ref().map(|home| home.path().to_owned()),
             temp_root: &self.host.temp_root,
@@ -368,25 +376,67 @@ fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
 
 impl Agent for CliAgent {
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
-        let agent = self.clone();
-        let mut secrets = agent.host.env.clone();
-        secrets.extend(os_pairs(&agent.definition.env));
-        secrets.extend(Vendor::stored_secrets(&secrets));
-        let (turn, side) = AgentTurn::open(Redactor::for_env(&secrets));
+        let (agent, turn_input) = (self.clone(), Arc::new(turn_input));
+        let (turn, mut side) = AgentTurn::open(Redactor::default());
         tokio::spawn(async move {
-            let result = agent.take_turn(&turn_input, &side).await;
+            let result = match agent.clone().prepare(turn_input.clone()).await {
+                Ok((redactor, prepared)) => {
+                    side.set_redactor(redactor);
+                    match prepared {
+                        Ok(prepared) => agent.take_turn(&turn_input, prepared, &side).await,
+                        Err(failure) => Err(failure),
+                    }
+                }
+                Err(failure) => Err(failure),
+            };
             side.finish(result.unwrap_or_else(TurnResult::failed)).await;
         });
         turn
     }
 }
 
+/// A turn whose program can be started.
+struct PreparedTurn {
+    call: ProgramCall,
+    launch: Launch,
+    reach: Reach,
+    /// The sign-in that the program may renew.
+    sign_in: Option<SignIn>,
+    /// The CLI that the program is, if it is one.
+    vendor: Option<Vendor>,
+    /// Removed when the turn is over.
+    private: PrivateDir,
+    /// Open until the turn is over.
+    team_socket: Option<TeamSocket>,
+}
+
+/// Runs work that waits for the disk on a thread of its own. A panic there is a failure of the turn.
+async fn off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let failed = |error| start_failure(format!("cannot prepare the turn: {error}"));
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}
+
 impl CliAgent {
-    async fn take_turn(
-        &self,
-        turn_input: &TurnInput,
-        side: &TurnSide,
-    ) -> Result<TurnResult, Failure> {
+    /// Finds the secrets to redact, and prepares the turn.
+    async fn prepare(
+        self,
+        turn_input: Arc<TurnInput>,
+    ) -> Result<(Redactor, Result<PreparedTurn, Failure>), Failure> {
+        off_the_runtime(move || {
+            let mut secrets = self.host.env.clone();
+            secrets.extend(os_pairs(&self.definition.env));
+            secrets.extend(Vendor::stored_secrets(&secrets));
+            (Redactor::for_env(&secrets), self.prepared(&turn_input))
+        })
+        .await
+    }
+
+    fn prepared(&self, turn_input: &TurnInput) -> Result<PreparedTurn, Failure> {
+        let cwd = &turn_input.cwd;
+        open_real(cwd)
+            .map_err(|error| start_failure(process::not_real(cwd, &error).to_string()))?;
         let private = PrivateDir::create(&self.host.temp_root).map_err(|error| {
             let root = self.host.temp_root.display();
             start_failure(format!("cannot create a directory in `{root}`: {error}"))
@@ -395,7 +445,6 @@ impl CliAgent {
         let program = program::find(&context)?;
         // A CLI that is configured as a plain program has its state too.
         context.vendor = context.vendor.or_else(|| Vendor::from_program(&program));
-        // Keeps the socket open until the turn is over.
         let team_socket = team_socket(&context)?;
         context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());
         let mut call = prepare(&context)?;
@@ -409,23 +458,41 @@ impl CliAgent {
         let stopped_by = policy.is_some().then_some(sandbox.permissions);
         drop(sandbox);
         call.diagnostics.splice(..0, partial.into_iter().chain(missing));
-        for diagnostic in &call.diagnostics {
-            side.warn(diagnostic.clone()).await;
-        }
+        // The arguments name variables that the program gets.
         let env = self.environment(&context, &call);
-        let withheld = self.withheld_variables(&context, &env);
         let launch = Launch {
             program,
             args: std::mem::take(&mut call.args),
             env,
-            cwd: turn_input.cwd.clone(),
+            cwd: cwd.clone(),
             private_dir: private.path().to_owned(),
+            private_home: call.home.as_ref().map(|home| home.path().to_owned()),
             policy,
             stopped_by,
         };
         let access = HostAccess { launch: &launch, guardian: &self.host.guardian, reach: &reach };
         let equipped = call.dialogue.equip(access);
         equipped.map_err(|error| start_failure(format!("cannot prepare the turn: {error}")))?;
+        let (vendor, team_socket) = (context.vendor, team_socket.map(|(socket, _)| socket));
+        Ok(PreparedTurn { call, launch, reach, sign_in, vendor, private, team_socket })
+    }
+
+    async fn take_turn(
+        &self,
+        turn_input: &TurnInput,
+        prepared: PreparedTurn,
+        side: &TurnSide,
+    ) -> Result<TurnResult, Failure> {
+        let PreparedTurn { mut call, launch, reach, sign_in, vendor, private, team_socket } =
+            prepared;
+        let context = Context {
+            vendor,
+            ..Context::new(turn_input, &self.definition, &self.host, &launch.private_dir)
+        };
+        for diagnostic in &call.diagnostics {
+            side.warn(diagnostic.clone()).await;
+        }
+        let withheld = self.withheld_variables(&context, &launch.env);
         tracing::info!(
             program = %launch.program.display(), cwd = %launch.cwd.display(),
             permissions = context.permissions().as_str(), "starting {}", self.definition.kind.name()
@@ -436,13 +503,20 @@ impl CliAgent {
             &self.host.guardian,
             call.dialogue.as_mut(),
             &turn_input.limits,
-            &turn_input.approvals.clone().within(reach.clone()),
+            &turn_input.approvals.clone().within(reach),
             turn_input.lease.clone(),
             side,
         )
         .await
         .map_err(|error| start_failure(error.to_string()));
-        let kept = sign_in.map_or(Ok(false), |it| it.keep());
+        drop(team_socket);
+        let home = call.home.take();
+        let home_path = home.as_ref().map(|home| home.path().to_owned());
+        let kept = off_the_runtime(move || {
+            drop((private, home));
+            sign_in.map_or(Ok(false), |it| it.keep())
+        });
+        let kept = kept.await?;
         let mut result = result?;
         match kept {
             Ok(false) => {}
@@ -458,7 +532,7 @@ impl CliAgent {
             result.diagnostics.extend(withheld);
         }
         tracing::debug!(agent = self.definition.kind.name(), verdict = %result.verdict, "turn ended");
-        Ok(complete(&context, call, result, side).await)
+        Ok(complete(&context, call, home_path.as_deref(), result, side).await)
     }
 
     /// Returns a diagnostic about variables with secrets that were withheld from a program of the user's
@@ -523,6 +597,7 @@ fn os_pairs(env: &BTreeMap<String, String>) -> impl Iterator<Item = (OsString, O
 async fn complete(
     context: &Context<'_>,
     call: ProgramCall,
+    private_home: Option<&Path>,
     mut result: TurnResult,
     side: &TurnSide,
 ) -> TurnResult {
@@ -533,8 +608,8 @@ async fn complete(
     if let Verdict::Failed(failure) = &mut result.verdict {
         let is_sign_in = matches!(failure.reason, FailureReason::Auth | FailureReason::SignedOut);
         failure.reason = reason_by_what_was_sent(failure, has_answered);
-        if let Some(home) = &call.home {
-            failure.message = in_the_users_home(&failure.message, home.path());
+        if let Some(home) = private_home {
+            failure.message = in_the_users_home(&failure.message, home);
         }
         if let Some(vendor) = context.vendor.filter(|_| is_sign_in) {
             failure.message = vendor.sign_in_failure(&failure.message);

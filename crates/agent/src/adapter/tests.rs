@@ -454,7 +454,7 @@ async fn codex_turn_ending(
     let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
     let result = call.dialogue.finish(&ending, &mut |_| {});
     let (_turn, side) = AgentTurn::open(Redactor::for_env(&[]));
-    complete(&context, call, result, &side).await
+    complete(&context, call, None, result, &side).await
 }
 
 #[tokio::test]

@@ -64,6 +64,7 @@ pub async fn trial(
         env,
         cwd: turn_input.cwd.clone(),
         private_dir: private.path().to_owned(),
+        private_home: call.home.as_ref().map(|home| home.path().to_owned()),
         policy,
         stopped_by: None,
     };

@@ -64,7 +64,7 @@ impl AgentKind {
             (
                 Self::Api,
                 "sandbox" | "permissions" | "readable" | "writable" | "ports" | "unix-sockets"
-                | "variables",
+                | "listen" | "variables",
             ) => (
                 "which runs no program",
                 "remove it; `tools = \"read\"` lets the model read this directory".to_owned(),
@@ -72,7 +72,7 @@ impl AgentKind {
             (
                 Self::StandIn,
                 "command" | "args" | "env" | "model" | "cwd" | "sandbox" | "permissions" | "readable"
-                | "writable" | "ports" | "unix-sockets" | "variables",
+                | "writable" | "ports" | "unix-sockets" | "listen" | "variables",
             ) => ("which runs no program and calls no model", "remove it".to_owned()),
             (Self::StandIn, _) if is_of_models(setting) => {
                 ("which runs no program and calls no model", "remove it".to_owned())

@@ -63,6 +63,7 @@ const AGENT: &[&str] = &[
     "writable",
     "ports",
     "unix-sockets",
+    "listen",
     "variables",
 ];
 
@@ -156,6 +157,7 @@ fn read_agent(
     let writable = read_paths(section, "writable");
     let ports = section.ports("ports");
     let unix_sockets = section.boolean("unix-sockets");
+    let listen = section.boolean("listen");
     let variables = section.arguments("variables", "variables = [\"GITHUB_TOKEN\"]");
     if is_of_known_kind {
         refuse_unused(section, base.kind);
@@ -181,6 +183,7 @@ fn read_agent(
             writable: writable.unwrap_or(base.sandbox.writable),
             ports: if section.has("ports") { ports } else { base.sandbox.ports },
             unix_sockets: unix_sockets.unwrap_or(base.sandbox.unix_sockets),
+            no_listening: listen.map_or(base.sandbox.no_listening, |listens| !listens),
             variables: if section.has("variables") { variables } else { base.sandbox.variables },
         },
     })

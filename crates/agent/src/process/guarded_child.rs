@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use convoke_files::beneath::open_real;
 use nix::sys::signal::{Signal, kill};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -14,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use super::guardian::{ALLOW, Guardian, INTERRUPT, KILL, LEASE_OVER, TERMINATE};
+use super::start_order::{StartOrder, not_real};
 use super::{Launch, platform};
 use crate::verdict::Exit;
 
@@ -26,9 +28,9 @@ const MARKED_ROUNDS: usize = 200;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The working directory does not exist.
-    #[error("the working directory `{}` does not exist", .0.display())]
-    NoDirectory(PathBuf),
+    /// The working directory does not exist, or a link is on its path.
+    #[error("{0}")]
+    NoDirectory(io::Error),
     /// The turn's private directory could not be used.
     #[error("cannot use the private directory `{}`: {source}", .path.display())]
     PrivateDir {
@@ -90,9 +92,9 @@ impl ChildEnd {
 impl GuardedChild {
     /// Starts a program under a guardian.
     pub async fn start(launch: &Launch, guardian: &Guardian) -> Result<(Self, Pipes), StartError> {
-        if !launch.cwd.is_dir() {
-            return Err(StartError::NoDirectory(launch.cwd.clone()));
-        }
+        open_real(&launch.cwd)
+            .map_err(|error| StartError::NoDirectory(not_real(&launch.cwd, &error)))?;
+        let order = StartOrder::new(launch).to_bytes().map_err(StartError::Guardian)?;
         let socket = launch.private_dir.join("guardian");
         let listener = platform::at_short_path(&socket, |path| UnixListener::bind(path));
         let listener = listener.map_err(|source| StartError::PrivateDir {
@@ -103,7 +105,6 @@ impl GuardedChild {
         command
             .env_clear()
             .envs(launch.env.iter().map(|(key, value)| (key, value)))
-            .current_dir(&launch.cwd)
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
@@ -112,7 +113,7 @@ impl GuardedChild {
         let _ = signal(SignalKind::child());
         let mut guardian =
             tokio::process::Command::from(command).spawn().map_err(StartError::Guardian)?;
-        let pipes = take_pipes(&mut guardian).ok_or(StartError::Silent)?;
+        let mut pipes = take_pipes(&mut guardian).ok_or(StartError::Silent)?;
         platform::widen(&pipes.stdout);
         let connected = tokio::select! {
             biased;
@@ -125,6 +126,10 @@ impl GuardedChild {
         };
         // Prevents further connections; the directory itself is removed with the turn.
         let _ = std::fs::remove_file(&socket);
+        // A process that has ended does not read its order, and its end is reported.
+        let _ = timeout(START_LIMIT, pipes.stdin.write_all(&order))
+            .await
+            .map_err(|_| StartError::Silent)?;
         let (reports, control) = stream.into_split();
         let held = Self {
             guardian,
@@ -165,7 +170,18 @@ impl GuardedChild {
 
     /// Waits until the child and everything that it started have ended. Cancel-safe.
     pub async fn ended(&mut self) -> ChildEnd {
-        while let Ok(Some(line)) = self.reports.next_line().await {
+        loop {
+            let line = match self.reports.next_line().await {
+                Ok(Some(line)) => line,
+                Ok(None) => break,
+                // The guardian ended before it read the last command.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+                Err(error) => {
+                    self.problem
+                        .get_or_insert(format!("cannot read the guardian's report: {error}"));
+                    break;
+                }
+            };
             match line.split_once(' ') {
                 Some(("exit", code)) => self.exit = code.parse().map_or(Exit::Unknown, Exit::Code),
                 Some(("signal", n)) => self.exit = n.parse().map_or(Exit::Unknown, Exit::Signal),

@@ -29,8 +29,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{self, Pid};
 
 use super::private_dir::{self, Abandoned};
+use super::start_order::StartOrder;
 use super::{Launch, platform};
-use crate::sandbox::{CONFINE, confine};
 
 const GUARDIAN: &str = "__convoke-guardian";
 pub(super) const KEEPER: &str = "__convoke-keeper";
@@ -80,10 +80,8 @@ impl Guardian {
     /// Returns the command that starts the guardian; it connects to `socket` before anything else.
     pub(super) fn command(&self, socket: &Path, launch: &Launch) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg(GUARDIAN).arg(socket);
-        if let Some(policy) = &launch.policy {
-            command.arg(CONFINE).arg(policy);
-        }
+        let home = launch.private_home.as_deref().unwrap_or(Path::new(""));
+        command.arg(GUARDIAN).arg(socket).arg(home);
         command.arg(&launch.program).args(&launch.args).process_group(0);
         command
     }
@@ -94,19 +92,62 @@ pub fn run_if_asked() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     let mode = args.next()?;
     if mode == GUARDIAN {
-        let socket = args.next()?;
+        let files = TurnFiles::from_args(&mut args)?;
         let program = args.next()?;
-        Some(guard(Path::new(&socket), &program, args))
+        Some(guard(&files, &program, args))
     } else if mode == KEEPER {
-        let socket = args.next()?;
+        let files = TurnFiles::from_args(&mut args)?;
         let program = args.next()?;
-        Some(run_keeper(Path::new(&socket), &program, args))
+        Some(run_keeper(&files, &program, args))
     } else if mode == AGENT {
         let parent = args.next()?;
         let program = args.next()?;
         Some(become_agent(&parent, &program, args))
     } else {
         None
+    }
+}
+
+/// The files of a turn, as Convoke names them: nothing is read from the turn's directory, which the agent can change.
+#[derive(Debug)]
+struct TurnFiles {
+    /// The socket to connect to, in the turn's private directory.
+    socket: PathBuf,
+    /// The program's private home; empty if it has none.
+    home: PathBuf,
+}
+
+impl TurnFiles {
+    fn from_args(args: &mut impl Iterator<Item = OsString>) -> Option<Self> {
+        Some(Self { socket: args.next()?.into(), home: args.next()?.into() })
+    }
+
+    /// Returns the turn's private directory.
+    fn directory(&self) -> Option<&Path> {
+        self.socket.parent().filter(|dir| private_dir::is_private_dir(dir))
+    }
+
+    /// Returns the private home. It is in the same temporary root as the turn's directory.
+    fn home(&self) -> Option<&Path> {
+        let root = self.directory()?.parent()?;
+        let home = Some(&*self.home).filter(|home| private_dir::is_private_dir(home));
+        home.filter(|home| home.parent() == Some(root))
+    }
+
+    /// Removes the turn's directory and its private home, if Convoke is gone.
+    fn remove(&self) {
+        let Some(directory) = self.directory() else { return };
+        let _ = std::fs::remove_dir_all(directory);
+        // Convoke may still be exiting.
+        if let Some(abandoned) = self.home().and_then(|it| abandoned_within(HOME_TIMEOUT, it)) {
+            abandoned.remove();
+        }
+    }
+
+    /// Returns whether Convoke releases the turn's directory soon without removing it.
+    fn are_abandoned_soon(&self) -> bool {
+        const ABANDON_TIMEOUT: Duration = Duration::from_secs(2);
+        self.directory().is_some_and(|dir| abandoned_within(ABANDON_TIMEOUT, dir).is_some())
     }
 }
 
@@ -122,12 +163,12 @@ enum GuardianEvent {
     KeeperIsGone,
 }
 
-fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
+fn guard(files: &TurnFiles, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
     // Terminal signals must not end the guardian.
     let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let blocked = stray.into_iter().collect::<SigSet>().thread_block();
     let adopting = platform::adopt_orphans();
-    let connected = platform::at_short_path(socket, |path| UnixStream::connect(path));
+    let connected = platform::at_short_path(&files.socket, |path| UnixStream::connect(path));
     let Ok(mut convoke) = connected else {
         return ExitCode::FAILURE;
     };
@@ -135,7 +176,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
         send_line(&mut convoke, &format!("error {error}"));
         return ExitCode::FAILURE;
     }
-    let KeptAgent { keeper, agent, connection } = match start_keeper(socket, program, args) {
+    let KeptAgent { keeper, agent, connection } = match start_keeper(files, program, args) {
         Ok(kept) => kept,
         Err(error) => {
             send_line(&mut convoke, &format!("error {error}"));
@@ -193,8 +234,8 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
     }
     // The keeper may have been killed together with Convoke, which may still be exiting and accept writes.
     let is_told = writeln!(convoke, "left {left}").is_ok();
-    if !is_told || (keeper_is_gone && is_abandoned_soon(socket)) {
-        remove_private_dir(socket);
+    if !is_told || (keeper_is_gone && files.are_abandoned_soon()) {
+        files.remove();
     }
     drop(connection);
     ExitCode::SUCCESS
@@ -235,34 +276,23 @@ fn read_line(connection: &mut UnixStream) -> io::Result<String> {
 }
 
 fn start_keeper(
-    socket: &Path,
+    files: &TurnFiles,
     program: &OsStr,
     args: impl Iterator<Item = OsString>,
 ) -> io::Result<KeptAgent> {
-    let socket = socket.with_file_name("keeper");
+    let socket = files.socket.with_file_name("keeper");
     let listener = platform::at_short_path(&socket, |path| UnixListener::bind(path))?;
-    listener.set_nonblocking(true)?;
-    let mut child = Command::new(platform::this_program()?)
+    let child = Command::new(platform::this_program()?)
         .arg(KEEPER)
         .arg(&socket)
+        .arg(&files.home)
         .arg(program)
         .args(args)
         .spawn()?;
     let keeper = pid_of(&child)?;
-    let mut connection = loop {
-        match listener.accept() {
-            Ok((connection, _)) => break connection,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-        if child.try_wait()?.is_some() {
-            return Err(io::Error::other("the keeper process ended"));
-        }
-        thread::sleep(Duration::from_millis(1));
-    };
+    let mut connection = first_connection(listener, keeper)?;
     // Prevents further connections.
     let _ = std::fs::remove_file(&socket);
-    connection.set_nonblocking(false)?;
     let agent = read_line(&mut connection)?
         .parse()
         .map_err(|_| io::Error::other("the agent did not start"))?;
@@ -270,12 +300,29 @@ fn start_keeper(
     Ok(KeptAgent { keeper, agent: Pid::from_raw(agent), connection })
 }
 
+/// Waits until the keeper connects or ends, whichever comes first.
+fn first_connection(listener: UnixListener, keeper: Pid) -> io::Result<UnixStream> {
+    let (sender, first) = mpsc::sync_channel(2);
+    let ended = sender.clone();
+    // The thread that waits in vain ends with this process.
+    thread::Builder::new().spawn(move || sender.send(listener.accept().map(|(it, _)| it)))?;
+    thread::Builder::new().spawn(move || {
+        platform::wait_unreaped(keeper);
+        ended.send(Err(io::Error::other("the keeper process ended")))
+    })?;
+    first.recv().map_err(io::Error::other)?
+}
+
 /// Runs the keeper: starts the agent, and kills everything when the guardian is gone.
-fn run_keeper(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
+fn run_keeper(
+    files: &TurnFiles,
+    program: &OsStr,
+    args: impl Iterator<Item = OsString>,
+) -> ExitCode {
     let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let prepared = stray.into_iter().collect::<SigSet>().thread_block();
     let prepared = prepared.and(platform::adopt_orphans()).and(unistd::setsid());
-    let connected = platform::at_short_path(socket, |path| UnixStream::connect(path));
+    let connected = platform::at_short_path(&files.socket, |path| UnixStream::connect(path));
     let (Ok(_), Ok(mut guardian)) = (prepared, connected) else {
         return ExitCode::FAILURE;
     };
@@ -296,7 +343,7 @@ fn run_keeper(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsStrin
     // Wait until the guardian kills this process or is gone.
     while let Ok(1..) = guardian.read(&mut [0]) {}
     sweep(agent, None, &mut None);
-    remove_private_dir(socket);
+    files.remove();
     ExitCode::SUCCESS
 }
 
@@ -345,8 +392,8 @@ fn listen(mut commands: UnixStream, sender: &mpsc::SyncSender<GuardianEvent>) {
 /// Kills and reaps all descendants of this process, and returns the number of unexpected ones. Stores the
 /// agent's exit status in `exit`.
 ///
-/// Processes that fork meanwhile are found in the next round. Only `wait` can tell whether any is left: a list
-/// of processes can miss one that changes its parent. The keeper is killed last, because it kills the others if
+/// Processes that fork meanwhile are found in the next round, once all that were killed have ended. Only `wait` can tell
+/// whether any is left: a list of processes can miss one that changes its parent. The keeper is killed last, because it kills the others if
 /// this process is killed meanwhile.
 fn sweep(agent: Pid, keeper: Option<Pid>, exit: &mut Option<ExitStatus>) -> usize {
     let begin = Instant::now();
@@ -358,16 +405,16 @@ fn sweep(agent: Pid, keeper: Option<Pid>, exit: &mut Option<ExitStatus>) -> usiz
             Ok(WaitStatus::StillAlive) if begin.elapsed() < SWEEP_LIMIT => {
                 let descendants = platform::descendants(unistd::getpid());
                 let is_keeper_alone = descendants.iter().all(|pid| Some(*pid) == keeper);
-                for pid in descendants {
-                    if Some(pid) == keeper && !is_keeper_alone {
-                        continue;
-                    }
+                let mut dying = descendants;
+                dying.retain(|pid| Some(*pid) != keeper || is_keeper_alone);
+                let dying = platform::Ending::watch(dying);
+                for &pid in dying.pids() {
                     let is_expected = pid == agent || Some(pid) == keeper;
                     if kill(pid, Signal::SIGKILL).is_ok() && !is_expected {
                         ended.insert(pid);
                     }
                 }
-                thread::sleep(Duration::from_millis(1));
+                dying.wait(SWEEP_LIMIT.saturating_sub(begin.elapsed()));
             }
             Ok(WaitStatus::Exited(pid, code)) if pid == agent => {
                 *exit = Some(ExitStatus::from_raw(code << 8));
@@ -382,26 +429,7 @@ fn sweep(agent: Pid, keeper: Option<Pid>, exit: &mut Option<ExitStatus>) -> usiz
     }
 }
 
-/// Removes the turn's directory and the private home that it names, if Convoke is gone.
-fn remove_private_dir(socket: &Path) {
-    let Some(dir) = socket.parent().filter(|dir| private_dir::is_private_dir(dir)) else { return };
-    let home = dir.join(private_dir::HOME).read_link().ok();
-    let _ = std::fs::remove_dir_all(dir);
-    if let Some(home) = home.filter(|home| private_dir::is_private_dir(home)) {
-        // Convoke may still be exiting.
-        if let Some(abandoned) = abandoned_within(HOME_TIMEOUT, &home) {
-            abandoned.remove();
-        }
-    }
-}
-
 const HOME_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// Returns whether Convoke releases the turn's directory soon without removing it.
-fn is_abandoned_soon(socket: &Path) -> bool {
-    const ABANDON_TIMEOUT: Duration = Duration::from_secs(2);
-    socket.parent().is_some_and(|dir| abandoned_within(ABANDON_TIMEOUT, dir).is_some())
-}
 
 /// Waits until a directory is abandoned; `None` if it is removed or stays in use.
 fn abandoned_within(timeout: Duration, dir: &Path) -> Option<Abandoned> {
@@ -418,14 +446,12 @@ fn abandoned_within(timeout: Duration, dir: &Path) -> Option<Abandoned> {
 /// The first file descriptor after standard input, output and error.
 const AFTER_STANDARD: i32 = 3;
 
-/// Executes the agent in a new session, with a parent-death signal from the keeper. The agent gets only the
+/// Executes the agent in a new session, with a parent-death signal from the keeper, after this process has entered
+/// the working directory and restricted itself. Restrictions apply to a process and its children and cannot be lifted; the
+/// guardian and the keeper stay outside, to terminate what is inside. The agent gets only the
 /// standard pipes: a sandbox does not restrict files that are already open, and Convoke may have inherited
 /// some.
-fn become_agent(
-    parent: &OsStr,
-    program: &OsStr,
-    mut args: impl Iterator<Item = OsString>,
-) -> ExitCode {
+fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
     let prepared = unistd::setsid()
         .and_then(|_| platform::end_with_parent())
         .and_then(|()| SigSet::all().thread_unblock());
@@ -434,15 +460,10 @@ fn become_agent(
         return ExitCode::FAILURE;
     }
     close_fds::set_fds_cloexec(AFTER_STANDARD, &[]);
-    // The path of a program contains a slash.
-    if program == CONFINE {
-        let (Some(policy), Some(program)) = (args.next(), args.next()) else {
-            return ExitCode::FAILURE;
-        };
-        let error = confine(&policy, &program, args);
-        return cannot_start(&program, &error);
-    }
-    let error = Command::new(program).args(args).exec();
+    let error = match StartOrder::from_stdin().and_then(StartOrder::carry_out) {
+        Ok(env) => Command::new(program).args(args).envs(env).exec(),
+        Err(error) => error,
+    };
     cannot_start(program, &error)
 }
 
@@ -465,26 +486,66 @@ mod tests {
     #[test]
     fn the_private_home_of_a_killed_convoke_is_removed_with_the_turns_directory() {
         let root = tempfile::tempdir().unwrap();
+        let directory = |name: &str| private_directory(&root.path().join(name));
         for is_held in [false, true] {
-            let (turn, home) = (root.path().join("convoke-turn"), root.path().join("convoke-home"));
-            std::fs::create_dir(&turn).unwrap();
-            std::fs::create_dir(&home).unwrap();
+            let (turn, home) = (directory("convoke-turn00"), directory("convoke-home00"));
             let lock = std::fs::File::create(home.join("lock")).unwrap();
             if is_held {
                 lock.try_lock().unwrap();
             }
-            std::os::unix::fs::symlink(&home, turn.join(private_dir::HOME)).unwrap();
-            remove_private_dir(&turn.join("guardian"));
+            TurnFiles { socket: turn.join("guardian"), home: home.clone() }.remove();
             assert!(!turn.exists());
             // A home that is in use belongs to another turn.
             assert_eq!(home.exists(), is_held);
         }
-        let foreign = tempfile::tempdir().unwrap();
-        let turn = root.path().join("convoke-turn");
-        std::fs::create_dir(&turn).unwrap();
-        std::os::unix::fs::symlink(foreign.path(), turn.join(private_dir::HOME)).unwrap();
-        remove_private_dir(&turn.join("guardian"));
-        assert!(foreign.path().exists() && !turn.exists());
+    }
+
+    fn private_directory(path: &Path) -> PathBuf {
+        use std::os::unix::fs::DirBuilderExt as _;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).unwrap();
+        path.to_owned()
+    }
+
+    /// The agent can write to the turn's directory.
+    #[test]
+    fn nothing_is_removed_that_an_agent_names_or_that_is_not_in_the_temporary_root() {
+        let root = tempfile::tempdir().unwrap();
+        let users = private_directory(&root.path().join("elsewhere/convoke-keep01"));
+        std::fs::write(users.join("lock"), "").unwrap();
+        for home in [PathBuf::new(), users.clone()] {
+            let turn = private_directory(&root.path().join("convoke-turn00"));
+            std::os::unix::fs::symlink(&users, turn.join("home")).unwrap();
+            TurnFiles { socket: turn.join("guardian"), home }.remove();
+            assert!(users.join("lock").exists() && !turn.exists());
+        }
+    }
+
+    #[test]
+    fn processes_that_are_no_children_are_waited_for_until_they_end() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "sleep 1000 & echo $!; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0; 16];
+        let count = shell.stdout.as_mut().unwrap().read(&mut line).unwrap();
+        let grandchild: i32 = std::str::from_utf8(&line[..count]).unwrap().trim().parse().unwrap();
+        let dying = platform::Ending::watch(vec![Pid::from_raw(grandchild)]);
+        kill(dying.pids()[0], Signal::SIGKILL).unwrap();
+        dying.wait(SWEEP_LIMIT);
+        assert!(platform::descendants(pid_of(&shell).unwrap()).is_empty());
+        let _ = shell.kill();
+        shell.wait().unwrap();
+    }
+
+    #[test]
+    fn a_keeper_that_ends_without_connecting_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let listen = || UnixListener::bind(dir.path().join("keeper")).unwrap();
+        let mut keeper = Command::new("true").spawn().unwrap();
+        assert!(first_connection(listen(), pid_of(&keeper).unwrap()).is_err());
+        // It is reaped elsewhere.
+        assert!(keeper.wait().unwrap().success());
     }
 
     /// A turn must not wait for the keeper after its agent has ended.

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -15,6 +17,8 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::guardian::KEEPER;
 
@@ -80,6 +84,63 @@ pub fn wait_for_end(child: Pid) -> Option<ExitStatus> {
             _ => return None,
         }
     }
+}
+
+/// Waits until a child has ended, without reaping it.
+pub fn wait_unreaped(child: Pid) {
+    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+    // An error other than an interruption means that there is nothing to wait for.
+    while waitid(Id::Pid(child), look) == Err(Errno::EINTR) {}
+}
+
+/// Processes whose end can be waited for, although they are not all children of this one.
+#[derive(Debug)]
+pub struct Ending {
+    pids: Vec<Pid>,
+    /// Of those that have not ended yet.
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Ending {
+    /// The pause where the kernel cannot tell when a process ends, and before a list of processes that missed one is read
+    /// again.
+    const PAUSE: Duration = Duration::from_millis(1);
+
+    /// Opens the processes, before anything is done to them.
+    pub fn watch(pids: Vec<Pid>) -> Self {
+        let open = |pid: &Pid| pidfd_open(rustix_pid(*pid)?, PidfdFlags::empty()).ok();
+        let descriptors = pids.iter().filter_map(open).collect();
+        Self { pids, descriptors }
+    }
+
+    pub fn pids(&self) -> &[Pid] {
+        &self.pids
+    }
+
+    /// Waits until all of them have ended, or the time is over.
+    pub fn wait(mut self, limit: Duration) {
+        if self.descriptors.is_empty() {
+            thread::sleep(Self::PAUSE.min(limit));
+        }
+        let end = Instant::now() + limit;
+        while !self.descriptors.is_empty() {
+            let left = end.saturating_duration_since(Instant::now());
+            let mut ready: Vec<PollFd<'_>> =
+                self.descriptors.iter().map(|it| PollFd::new(it, PollFlags::IN)).collect();
+            let left_time = Timespec::try_from(left).ok();
+            match poll(&mut ready, left_time.as_ref()) {
+                Ok(1..) | Err(rustix::io::Errno::INTR) => {}
+                Ok(0) | Err(_) => return,
+            }
+            let has_ended: Vec<bool> = ready.iter().map(|it| !it.revents().is_empty()).collect();
+            let mut has_ended = has_ended.into_iter();
+            self.descriptors.retain(|_| !has_ended.next().unwrap_or(false));
+        }
+    }
+}
+
+fn rustix_pid(pid: Pid) -> Option<rustix::process::Pid> {
+    rustix::process::Pid::from_raw(pid.as_raw())
 }
 
 /// Returns this user's processes whose temporary directory is this one or below it: those that a killed

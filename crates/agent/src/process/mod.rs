@@ -11,6 +11,7 @@ mod open_tools;
 #[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
 mod platform;
 mod private_dir;
+mod start_order;
 mod supervise;
 mod terminal;
 
@@ -22,10 +23,11 @@ use std::time::Duration;
 
 pub use self::guarded_child::StartError;
 pub use self::private_dir::PrivateDir;
-pub(crate) use self::private_dir::{HOME, is_private_path, other_private_dirs};
+pub(crate) use self::private_dir::{is_private_path, other_private_dirs};
+pub(crate) use self::start_order::not_real;
 pub use self::supervise::supervise;
 pub(crate) use self::terminal::{OutputBounds, Terminal};
-use crate::sandbox::Reach;
+use crate::sandbox::{Policy, Reach};
 use crate::stream::{EventReader, Sink};
 use crate::turn::TurnResult;
 use crate::turn_input::Permissions;
@@ -40,12 +42,15 @@ pub struct Launch {
     pub args: Vec<OsString>,
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
-    /// The working directory.
+    /// The working directory, by its real path. The program is not started if a link is on it.
     pub cwd: PathBuf,
     /// The turn's private directory, for temporary files and the control socket.
     pub private_dir: PathBuf,
-    /// The file with the program's policy, for the confine step; `None` if nothing is enforced.
-    pub policy: Option<PathBuf>,
+    /// The program's private home beside it, which the guardian removes too if Convoke is gone.
+    pub private_home: Option<PathBuf>,
+    /// The program's policy, which reaches the process that enforces it over its standard input; `None` if nothing is
+    /// enforced.
+    pub policy: Option<Policy>,
     /// The permissions whose refusals are reported; `None` if they are not looked for.
     pub stopped_by: Option<Permissions>,
 }

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -36,6 +37,30 @@ pub fn wait_for_end(child: Pid) -> Option<ExitStatus> {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(_) => return None,
         }
+    }
+}
+
+/// Waits until a child has ended.
+pub fn wait_unreaped(child: Pid) {
+    let _ = waitpid(child, None);
+}
+
+/// Processes whose end cannot be waited for here.
+#[derive(Debug)]
+pub struct Ending(Vec<Pid>);
+
+impl Ending {
+    pub fn watch(pids: Vec<Pid>) -> Self {
+        Self(pids)
+    }
+
+    pub fn pids(&self) -> &[Pid] {
+        &self.0
+    }
+
+    /// Pauses, so that the next look at the children finds more of them ended.
+    pub fn wait(self, limit: Duration) {
+        std::thread::sleep(limit.min(Duration::from_millis(10)));
     }
 }
 

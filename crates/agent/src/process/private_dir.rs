@@ -19,9 +19,6 @@ use super::platform;
 
 const PREFIX: &str = "convoke-";
 const LOCK: &str = "lock";
-/// The link in a turn's directory to the program's private home, which the guardian removes if Convoke is
-/// killed.
-pub(crate) const HOME: &str = "home";
 /// The age after which a directory without a lock file is removed. Its creator was killed, or is an older
 /// version.
 const UNLOCKED_AGE: Duration = Duration::from_hours(24);
@@ -97,17 +94,19 @@ fn locked_file(dir: &Path) -> io::Result<File> {
 
 /// Returns whether a directory has the name of a private one.
 pub(super) fn is_private_dir(dir: &Path) -> bool {
-    dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX))
+    dir.file_name().and_then(|name| name.to_str()).is_some_and(is_private_name)
+}
+
+/// Returns whether a name is one that a private directory gets. Those of the user's own may begin in the same way.
+fn is_private_name(name: &str) -> bool {
+    let rest = name.strip_prefix(PREFIX).unwrap_or_default();
+    [RANDOM_LENGTH, KEYED_LENGTH].contains(&rest.len())
+        && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// Returns whether a path in a text is in a private directory, of this turn or another.
 pub(crate) fn is_private_path(path: &str) -> bool {
-    let is_name = |component: &str| {
-        let name = component.strip_prefix(PREFIX).unwrap_or_default();
-        [RANDOM_LENGTH, KEYED_LENGTH].contains(&name.len())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    };
-    path.split('/').skip(1).any(is_name)
+    path.split('/').skip(1).any(is_private_name)
 }
 
 /// Returns the private directories of other turns, and the pattern for future ones.
@@ -143,7 +142,9 @@ impl Abandoned {
     /// Claims a directory; `None` if it is in use.
     pub(super) fn claim(dir: PathBuf) -> Option<Self> {
         let metadata = dir.symlink_metadata().ok()?;
-        if !metadata.is_dir() || metadata.uid() != nix::unistd::geteuid().as_raw() {
+        // A private directory is for its user alone from the beginning; one that others can read is somebody's own.
+        let is_private = metadata.mode() & 0o777 == 0o700 && is_private_dir(&dir);
+        if !metadata.is_dir() || !is_private || metadata.uid() != nix::unistd::geteuid().as_raw() {
             return None;
         }
         let path = dir.join(LOCK);
@@ -174,6 +175,12 @@ impl Abandoned {
 mod tests {
     use super::*;
 
+    fn private(path: &Path) -> PathBuf {
+        use std::os::unix::fs::DirBuilderExt as _;
+        std::fs::DirBuilder::new().mode(0o700).create(path).unwrap();
+        path.to_owned()
+    }
+
     #[test]
     fn a_private_directory_is_for_this_user_alone() {
         let root = tempfile::tempdir().unwrap();
@@ -186,24 +193,26 @@ mod tests {
     fn what_a_killed_process_left_is_swept_and_nothing_else() {
         let root = tempfile::tempdir().unwrap();
         let held = PrivateDir::new(root.path(), PREFIX, RANDOM_LENGTH).unwrap();
-        let make = |name: &str| {
-            let dir = root.path().join(name);
-            std::fs::create_dir(&dir).unwrap();
-            dir
-        };
+        let make = |name: &str| private(&root.path().join(name));
         // The kernel releases the lock of a killed process.
-        let left = make("convoke-left");
+        let left = make("convoke-left00");
         std::fs::write(left.join(LOCK), "").unwrap();
         std::fs::create_dir(left.join("tmp")).unwrap();
-        let (being_made, foreign) = (make("convoke-new"), make("other"));
-        let old = make("convoke-old");
+        let (being_made, foreign) = (make("convoke-new000"), make("other"));
+        let old = make("convoke-old000");
         let long_ago = std::time::SystemTime::now() - 2 * UNLOCKED_AGE;
         File::open(&old).unwrap().set_modified(long_ago).unwrap();
-        let link = root.path().join("convoke-link");
+        let link = root.path().join("convoke-link00");
         std::os::unix::fs::symlink(&foreign, &link).unwrap();
         std::fs::write(foreign.join(LOCK), "").unwrap();
+        let (notes, backup) = (make("convoke-notes"), make("convoke-backup"));
+        std::fs::set_permissions(&backup, Permissions::from_mode(0o755)).unwrap();
+        for dir in [&notes, &backup] {
+            std::fs::write(dir.join(LOCK), "").unwrap();
+        }
 
         sweep(root.path());
+        assert!(notes.exists() && backup.exists());
         assert!(!left.exists() && !old.exists());
         assert!(held.path().exists() && being_made.exists() && foreign.exists());
         assert!(link.symlink_metadata().is_ok());
@@ -224,7 +233,7 @@ mod tests {
         assert_eq!(create("session-ana").path(), path);
 
         // A directory left by a killed process is removed first.
-        std::fs::create_dir(&path).unwrap();
+        private(&path);
         std::fs::write(path.join("left"), "").unwrap();
         std::fs::write(path.join(LOCK), "").unwrap();
         let again = create("session-ana");
@@ -243,15 +252,14 @@ mod tests {
     #[test]
     fn a_claimed_directory_is_claimed_once() {
         let root = tempfile::tempdir().unwrap();
-        let dir = root.path().join("convoke-left");
-        std::fs::create_dir(&dir).unwrap();
+        let dir = private(&root.path().join("convoke-left00"));
         std::fs::write(dir.join(LOCK), "").unwrap();
         let claimed = Abandoned::claim(dir.clone()).unwrap();
         assert!(Abandoned::claim(dir.clone()).is_none());
         claimed.remove();
         assert!(!dir.exists());
         // A lock file that cannot be opened without waiting does not count as a lock.
-        std::fs::create_dir(&dir).unwrap();
+        private(&dir);
         nix::unistd::mkfifo(&dir.join(LOCK), nix::sys::stat::Mode::S_IRWXU).unwrap();
         Abandoned::claim(dir).unwrap().remove();
     }

@@ -4,6 +4,7 @@ mod question;
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -26,7 +27,7 @@ use convoke_redact::Redactor;
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::id::now;
-use crate::permission::{AnsweredBy, Approvals, PermissionAnswer, PermissionQuestion};
+use crate::permission::{AnsweredBy, Approvals, PermissionQuestion};
 use crate::redaction::redact_notice;
 use crate::sandbox::stopped::StoppedTools;
 use crate::stream::lines::{Line, LineSplitter, MAX_VALUES};
@@ -111,17 +112,17 @@ pub async fn supervise(
                 supervisor.send_input(input);
                 supervisor.after_lines().await;
             }
-            count = read(&mut stdout, &mut out), if supervisor.out_open && room => {
-                supervisor.output(&out[..count]).await;
+            read = stdout.read(&mut out), if supervisor.out_open && room => {
+                supervisor.output(read.map(|count| &out[..count])).await;
             }
-            count = read(&mut stderr, &mut err), if err_open => {
-                err_open = count > 0;
-                supervisor.error_output(&err[..count]).await;
+            read = stderr.read(&mut err), if err_open => {
+                err_open = supervisor.error_output(read.map(|count| &err[..count])).await;
             }
             ended = supervisor.held.ended(), if report.is_none() => {
                 report = Some(ended);
                 // Read the output that was written before the end.
                 supervisor.stop_step = StopStep::Ended;
+                supervisor.withdraw_questions();
                 supervisor.extend_drain();
             }
         }
@@ -145,11 +146,6 @@ async fn extended(lease: &mut Option<Lease>) -> Duration {
     // The lease was released or lost, so no extension follows.
     *lease = None;
     std::future::pending().await
-}
-
-/// Reads bytes; zero means the end or an error.
-async fn read(pipe: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> usize {
-    pipe.read(buffer).await.unwrap_or(0)
 }
 
 /// Returns the instant after a duration, far in the future if it overflows.
@@ -204,6 +200,8 @@ struct Supervisor<'d> {
     stop: Option<TerminationCause>,
     /// Whether the program stayed after its turn, or after closing its output, and was terminated.
     is_dismissed: bool,
+    /// The first error of reading its output.
+    unreadable: Option<Diagnostic>,
 }
 
 impl<'d> Supervisor<'d> {
@@ -250,6 +248,7 @@ impl<'d> Supervisor<'d> {
             stop_step: StopStep::Running,
             stop: None,
             is_dismissed: false,
+            unreadable: None,
         }
     }
 
@@ -269,8 +268,19 @@ impl<'d> Supervisor<'d> {
         }
     }
 
-    /// Reads a chunk of output; an empty chunk is the end.
-    async fn output(&mut self, chunk: &[u8]) {
+    /// Reads a chunk of output; an empty chunk is the end. What follows an error cannot be read, so the turn fails.
+    async fn output(&mut self, read: io::Result<&[u8]>) {
+        let chunk = match read {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                self.unreadable.get_or_insert(unreadable("output", &error));
+                if self.stop_step != StopStep::Ended {
+                    self.kill().await;
+                }
+                self.stop.get_or_insert(TerminationCause::Unreadable);
+                &[]
+            }
+        };
         // The end of the output is handled even over the limit.
         if self.count(chunk.len()).await && !chunk.is_empty() {
             return;
@@ -403,7 +413,15 @@ impl<'d> Supervisor<'d> {
         }
     }
 
-    async fn error_output(&mut self, chunk: &[u8]) {
+    /// Reads a chunk of error output, and returns whether more may follow.
+    async fn error_output(&mut self, read: io::Result<&[u8]>) -> bool {
+        let chunk = match read {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                self.unreadable.get_or_insert(unreadable("error output", &error));
+                return false;
+            }
+        };
         let mut lines = std::mem::replace(&mut self.error_lines, LineSplitter::text(0));
         lines.push(chunk, |line| {
             let line = String::from_utf8_lossy(line.bytes);
@@ -417,6 +435,7 @@ impl<'d> Supervisor<'d> {
         let over = self.stderr.len().saturating_sub(STDERR_KEPT);
         self.stderr.drain(..over);
         self.count(chunk.len()).await;
+        !chunk.is_empty()
     }
 
     /// Counts output and returns whether it exceeds the limit.
@@ -433,9 +452,7 @@ impl<'d> Supervisor<'d> {
     /// Starts to stop the turn: asks the agent, if possible.
     async fn stop(&mut self, stop: TerminationCause) {
         self.stop = Some(stop);
-        for open in std::mem::take(&mut self.questions) {
-            self.answer(&open.question, PermissionAnswer::Never, AnsweredBy::Withdrawn);
-        }
+        self.withdraw_questions();
         match self.dialogue.interrupt() {
             Some(input) if self.input.is_some() => {
                 self.send_input(input);
@@ -495,12 +512,16 @@ impl<'d> Supervisor<'d> {
     /// Reads the rest of the error output after all processes have ended.
     async fn drain(&mut self, stderr: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) {
         let end = in_time(Duration::from_secs(1));
-        while let Ok(count @ 1..) = tokio::time::timeout_at(end, read(stderr, buffer)).await {
-            self.error_output(&buffer[..count]).await;
+        while let Ok(read) = tokio::time::timeout_at(end, stderr.read(buffer)).await {
+            if !self.error_output(read.map(|count| &buffer[..count])).await {
+                break;
+            }
         }
     }
 
     async fn close(mut self, report: ChildEnd, side: &TurnSide) -> TurnResult {
+        // Also those of the output that was read after the end.
+        self.withdraw_questions();
         let mut bytes: Vec<u8> = std::mem::take(&mut self.stderr).into();
         if let Some(problem) = &report.problem {
             bytes.extend_from_slice(problem.as_bytes());
@@ -511,7 +532,7 @@ impl<'d> Supervisor<'d> {
         let ending = Ending { exit, stop: self.stop, stderr: &stderr };
         let mut result = self.read(|dialogue, sink| dialogue.finish(&ending, sink));
         self.waiting.extend(self.tools.end());
-        let mut notes = Vec::new();
+        let mut notes: Vec<Diagnostic> = self.unreadable.take().into_iter().collect();
         if let Some(permissions) = self.stopped_by {
             if self.dialogue.reader().is_text() {
                 // The program writes no events.
@@ -556,6 +577,12 @@ impl<'d> Supervisor<'d> {
         }
         result
     }
+}
+
+/// Returns the diagnostic for output that cannot be read.
+fn unreadable(what: &str, error: &io::Error) -> Diagnostic {
+    let message = format!("the {what} of the program could not be read to its end: {error}");
+    Diagnostic::new(diagnostics::AGENT_OUTPUT_UNREADABLE, message)
 }
 
 /// Returns the reason to stop a turn whose agent is about to retry a request, if retrying is pointless.

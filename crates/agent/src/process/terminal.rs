@@ -14,8 +14,6 @@ use tokio::time::{Instant, timeout_at};
 use super::guarded_child::{GuardedChild, Pipes};
 use super::guardian::Guardian;
 use super::{Launch, PrivateDir};
-use crate::adapter::write_private;
-use crate::sandbox::Policy;
 use crate::verdict::Exit;
 
 /// The time limit for remaining output after all processes have ended.
@@ -49,20 +47,15 @@ impl Terminal {
     /// Starts a command. `ended` is called when the command and everything that it started have ended.
     pub fn start(
         mut launch: Launch,
-        policy: Option<&Policy>,
         guardian: Guardian,
         bounds: OutputBounds,
         ended: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
-        // Not in the turn's directory, where the agent could replace the policy.
+        // Beside the turn's directory, which the agent can change.
         let root = launch.private_dir.parent().unwrap_or_else(|| Path::new("/"));
         let private = PrivateDir::create(root)?;
-        let file = private.path().join("confine.json");
-        if let Some(policy) = policy {
-            write_private(&file, policy.to_text()?.as_bytes())?;
-        }
-        launch.policy = policy.map(|_| file);
         private.path().clone_into(&mut launch.private_dir);
+        launch.private_home = None;
         let state = State { output: Output::new(bounds.kept), exit: None };
         let (state, killed) = (Arc::new(Mutex::new(state)), Arc::new(Notify::new()));
         let command = Running { state: state.clone(), killed: killed.clone(), most: bounds.most };
@@ -141,7 +134,7 @@ impl Running {
         let mut end = None;
         let mut drained = Instant::now();
         while end.is_none() || open.contains(&true) {
-            let (stream, count) = tokio::select! {
+            let (stream, read) = tokio::select! {
                 biased;
                 ended = child.ended(), if end.is_none() => {
                     end = Some(ended);
@@ -152,9 +145,14 @@ impl Running {
                     child.kill().await;
                     continue;
                 }
-                count = read(&mut stdout, &mut out, end.is_some().then_some(drained)), if open[0] => (0, count),
-                count = read(&mut stderr, &mut err, end.is_some().then_some(drained)), if open[1] => (1, count),
+                read = read(&mut stdout, &mut out, end.is_some().then_some(drained)), if open[0] => (0, read),
+                read = read(&mut stderr, &mut err, end.is_some().then_some(drained)), if open[1] => (1, read),
             };
+            let count = read.unwrap_or_else(|error| {
+                let message = format!("\n[the rest of the output could not be read: {error}]\n");
+                lock(&self.state).output.push(stream, message.as_bytes());
+                0
+            });
             open[stream] = count > 0;
             bytes += count as u64;
             if bytes > self.most {
@@ -172,16 +170,16 @@ impl Running {
     }
 }
 
-/// Reads bytes; zero means the end, an error, or a timeout.
+/// Reads bytes; zero means the end or a timeout.
 async fn read(
     pipe: &mut (impl AsyncRead + Unpin),
     buffer: &mut [u8],
     until: Option<Instant>,
-) -> usize {
+) -> io::Result<usize> {
     let read = pipe.read(buffer);
     match until {
-        Some(until) => timeout_at(until, read).await.map_or(0, |count| count.unwrap_or(0)),
-        None => read.await.unwrap_or(0),
+        Some(until) => timeout_at(until, read).await.unwrap_or(Ok(0)),
+        None => read.await,
     }
 }
 

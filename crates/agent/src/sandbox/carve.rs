@@ -35,8 +35,11 @@ enum Exception {
 /// Returns parts that together cover `root`, except the given paths.
 ///
 /// Symbolic links are left out, because a rule would apply to their targets; a target is covered or excepted by
-/// its own path. An exception that contains `root` is ignored.
+/// its own path. An exception that contains `root` leaves nothing of it.
 pub fn carve(root: &Path, except: &[PathBuf]) -> Vec<Covered> {
+    if except.iter().any(|path| root.starts_with(path)) {
+        return Vec::new();
+    }
     if exceptions_in(root, except).is_empty() {
         return vec![Covered::Root(root.to_owned())];
     }
@@ -81,6 +84,36 @@ fn exceptions_in<'a>(directory: &Path, except: &'a [PathBuf]) -> HashMap<&'a OsS
         };
     }
     found
+}
+
+/// The maximum number of links on a path, as in the kernel.
+const MAX_LINKS: usize = 40;
+
+/// Returns the first link in a directory that a path leads through.
+pub fn link_beneath(path: &Path, place: &Path) -> Option<PathBuf> {
+    let mut real = PathBuf::from("/");
+    let own = |part: Component<'_>| part.as_os_str().to_owned();
+    let mut left: Vec<OsString> = path.components().rev().map(own).collect();
+    let mut links = 0;
+    while let Some(name) = left.pop() {
+        if name == ".." {
+            real.pop();
+            continue;
+        }
+        // An absolute name replaces the path.
+        let next = real.join(name);
+        match next.read_link() {
+            Ok(target) if links < MAX_LINKS => {
+                if next.starts_with(place) {
+                    return Some(next);
+                }
+                links += 1;
+                left.extend(target.components().rev().map(own));
+            }
+            _ => real = next,
+        }
+    }
+    None
 }
 
 /// Resolves symbolic links, also in paths whose ends do not exist. Each directory is looked up once.
@@ -187,12 +220,27 @@ mod tests {
     }
 
     #[test]
-    fn a_root_inside_an_exception_is_covered() {
+    fn nothing_is_covered_of_a_root_inside_an_exception() {
         let dir = tree(&["data/sample/a"]);
         let root = dir.path().join("data/sample");
         for except in ["data", "data/sample"] {
-            let covered = carve(&root, &[dir.path().join(except)]);
-            assert!(matches!(&covered[..], [Covered::Root(path)] if *path == root), "{covered:?}");
+            assert!(carve(&root, &[dir.path().join(except)]).is_empty(), "{except}");
+        }
+    }
+
+    #[test]
+    fn a_link_beneath_a_place_is_found_on_any_way_through_it() {
+        let dir = tree(&["work/sub/a", "elsewhere/b"]);
+        let root = dir.path().canonicalize().unwrap();
+        let work = root.join("work");
+        std::os::unix::fs::symlink("../elsewhere", work.join("link")).unwrap();
+        std::os::unix::fs::symlink("work/link", root.join("outer")).unwrap();
+        std::os::unix::fs::symlink("work/sub", root.join("fine")).unwrap();
+        for path in ["work/link", "work/link/b", "work/sub/../link", "outer/b"] {
+            assert_eq!(link_beneath(&root.join(path), &work), Some(work.join("link")), "{path}");
+        }
+        for path in ["work/sub/a", "fine/a", "elsewhere/b", "work/none"] {
+            assert_eq!(link_beneath(&root.join(path), &work), None, "{path}");
         }
     }
 

@@ -1,11 +1,10 @@
 //! The sandbox: what an agent may do, enforced by the kernel.
 //!
 //! Every program has one enforcer. If the kernel has Landlock, the enforcer is Convoke: it creates a policy,
-//! and a confine step enforces the policy on itself before it becomes the program. Otherwise it is the
+//! and a process enforces the policy on itself before it becomes the program. Otherwise it is the
 //! program's own sandbox. Whatever is not enforced is a [`Gap`], and is reported.
 
 mod carve;
-mod confine;
 mod gap;
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
@@ -25,11 +24,11 @@ use std::path::{Component, Path, PathBuf};
 
 use convoke_core::Diagnostic;
 
-use self::carve::RealPaths;
-pub(crate) use self::confine::{CONFINE, confine};
+use self::carve::{RealPaths, link_beneath};
 pub use self::gap::Gap;
-pub(crate) use self::policy::Policy;
-use self::policy::{FilePath, Network, Writes};
+pub(crate) use self::platform::restrict;
+pub(crate) use self::policy::{FilePath, Policy};
+use self::policy::{Network, Writes};
 pub use self::secrets::Secrets;
 use self::sign_in::SignIn;
 use crate::diagnostics;
@@ -53,6 +52,9 @@ pub struct SandboxSettings {
     pub required: bool,
     /// The newest version of Landlock to use, for tests of older kernels.
     pub newest_abi: Option<u8>,
+    /// The directory in which a person started Convoke, as it was then, without links. Only there can an agent work
+    /// although it is inside a hidden path.
+    pub started_in: Option<PathBuf>,
 }
 
 /// The route of a program to its model.
@@ -80,6 +82,8 @@ pub struct SandboxAdditions {
     pub ports: Vec<u16>,
     /// Whether Unix sockets can be connected to.
     pub unix_sockets: bool,
+    /// Whether TCP ports cannot be listened on, not even with permission to edit.
+    pub no_listening: bool,
     /// Variables that are passed on although their names look like secrets.
     pub variables: Vec<String>,
 }
@@ -261,8 +265,14 @@ pub(crate) struct Sandbox<'a> {
     pub session: Option<String>,
     /// The state of a program known by name.
     pub state: ProgramState,
+    /// The program's home.
     pub home: Option<PathBuf>,
+    /// The user's homes, whatever the program's home is.
+    pub users_homes: Vec<PathBuf>,
+    /// The working directory, by its real path.
     pub cwd: &'a Path,
+    /// The agent's own copy of the project, which is in a directory of Convoke; `None` if it works elsewhere.
+    pub workspace: Option<&'a Path>,
     pub private_dir: &'a Path,
     /// The program's private home, outside the turn's directory.
     pub private_home: Option<PathBuf>,
@@ -318,30 +328,102 @@ impl Sandbox<'_> {
         (!names.is_empty()).then(|| Diagnostic::new(diagnostics::SANDBOX_PATH_MISSING, message))
     }
 
-    /// Creates the directories that the program writes to, and writes its policy into the private directory.
-    /// Returns the policy's file (`None` if nothing is enforced), and the paths for actions that Convoke takes
-    /// on the agent's behalf.
-    pub fn prepare(&self) -> io::Result<(Option<PathBuf>, Reach)> {
+    /// Creates the directories that the program writes to. Returns the policy (`None` if nothing is enforced), and the
+    /// paths for actions that Convoke takes on the agent's behalf. Fails if the agent must not work here.
+    pub fn prepare(&self) -> io::Result<(Option<Policy>, Reach)> {
         let is_confined = self.enforcer.is_kernel() && self.permissions < Permissions::Full;
-        let changed = if is_confined { self.written()? } else { self.changed() };
         let mut real = RealPaths::default();
-        let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.resolve(path)).collect();
-        let reach = Reach {
-            hidden: all(self.hidden()),
-            shown: all(self.shown().map(Path::to_owned).collect()),
-            kept: all(self.kept()),
-            cwd: self.cwd.to_owned(),
-            changed: all(changed),
+        let mut all = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
+            paths.iter().map(|path| real.resolve(path)).collect()
         };
+        let given = self.hidden();
+        let hidden = all(given.clone());
+        self.check_places(&given, &hidden)?;
+        let changed = all(if is_confined { self.written()? } else { self.changed() });
+        let mut shown = all(self.shown().map(Path::to_owned).collect());
+        // Everything that was checked, and the program's own state.
+        shown.extend(changed.iter().filter(|root| depth_of(&hidden, root) > 0).cloned());
+        let (kept, cwd) = (all(self.kept()), self.cwd.to_owned());
+        let reach = Reach { hidden, shown, kept, cwd, changed };
+        self.check_temp_root(&reach)?;
         let Enforcer::Landlock { abi } = self.enforcer else {
             return Ok((None, reach));
         };
-        let Some(policy) = self.policy(abi, &reach) else {
-            return Ok((None, reach));
+        Ok((self.policy(abi, &reach), reach))
+    }
+
+    /// Fails if a place of the agent is inside a hidden path that it was not meant for. An earlier turn may have put a link
+    /// there. `given` are the hidden paths as they are named, `hidden` without links.
+    fn check_places(&self, given: &[PathBuf], hidden: &[PathBuf]) -> io::Result<()> {
+        let refused = |what: &str, path: &Path, why: &str| {
+            io::Error::other(format!("{what} `{}` {why}", path.display()))
         };
-        let path = self.private_dir.join("confine.json");
-        state::make_file(&path, &policy.to_text()?)?;
-        Ok((Some(path), reach))
+        let mut real = RealPaths::default();
+        let cwd = real.resolve(self.cwd);
+        let started_in = self.settings.started_in.as_deref();
+        let is_ours = |secret: &Path| {
+            let was_chosen = started_in.is_some_and(|started_in| {
+                let is_there = cwd.starts_with(started_in) || started_in.starts_with(&cwd);
+                is_there && started_in.starts_with(secret)
+            });
+            was_chosen || self.workspace.is_some_and(|it| cwd.starts_with(it))
+        };
+        if hidden.iter().any(|secret| cwd.starts_with(secret) && !is_ours(secret)) {
+            let why = "is inside a path that no agent can read; only a person who starts Convoke \
+                       there lets an agent work there";
+            return Err(refused("the working directory", &cwd, why));
+        }
+        let own: Vec<&Path> =
+            self.directory.as_deref().into_iter().chain(self.state.shown()).collect();
+        let mut secrets = self.own_secrets();
+        secrets.extend(self.settings.private.iter().cloned());
+        secrets.retain(|secret| !own.iter().any(|path| secret.starts_with(path)));
+        let secrets: Vec<PathBuf> = secrets.iter().map(|secret| real.resolve(secret)).collect();
+        for path in own.into_iter().filter(|path| !self.is_private(path)) {
+            let found = real.resolve(path);
+            if secrets.iter().any(|secret| found.starts_with(secret)) {
+                let why = "is inside a path that no agent can read";
+                return Err(refused("the program's own directory", path, why));
+            }
+        }
+        for path in self.additions.readable.iter().chain(&self.additions.writable) {
+            if let Some(link) = link_beneath(path, &cwd) {
+                let why = format!(
+                    "leads through the link `{}`, which an agent can change",
+                    link.display()
+                );
+                return Err(refused("the path", path, &why));
+            }
+            let found = real.resolve(path);
+            let mut around =
+                given.iter().zip(hidden).filter(|(_, secret)| found.starts_with(secret));
+            if around.any(|(given, secret)| !path.starts_with(given) && !path.starts_with(secret)) {
+                return Err(refused("the path", path, "leads to one of your secrets"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if an agent could change the private directories of turns, which Convoke and other programs rely on.
+    fn check_temp_root(&self, reach: &Reach) -> io::Result<()> {
+        if self.permissions == Permissions::Full {
+            return Ok(());
+        }
+        let mut real = RealPaths::default();
+        let temp_root = real.resolve(self.temp_root);
+        let others = self.additions.writable.iter().map(PathBuf::as_path);
+        // Also the directory of a turn that may only read: another member may change it.
+        let mut roots = others.chain([self.cwd]).map(|root| real.resolve(root));
+        let Some(root) = roots.find(|root| temp_root.starts_with(root)) else { return Ok(()) };
+        if !reach.shows(&temp_root) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "the directory for temporary files, `{}`, is inside `{}`, which agents can change; set \
+             `TMPDIR` to a directory outside",
+            temp_root.display(),
+            root.display()
+        )))
     }
 
     fn policy(&self, abi: u8, reach: &Reach) -> Option<Policy> {
@@ -362,6 +444,8 @@ impl Sandbox<'_> {
             hidden: paths(&reach.hidden),
             writes,
             network: self.network(),
+            listens: is_full
+                || (self.permissions >= Permissions::Edit && !self.additions.no_listening),
             unix_sockets: is_full || self.additions.unix_sockets,
             env: Vec::new(),
             scoped: !is_full,
@@ -371,6 +455,10 @@ impl Sandbox<'_> {
     /// Returns the directories that are removed with the turn.
     fn private(&self) -> impl Iterator<Item = &Path> {
         [Some(self.private_dir), self.private_home.as_deref()].into_iter().flatten()
+    }
+
+    fn is_private(&self, path: &Path) -> bool {
+        self.private().any(|private| path.starts_with(private))
     }
 
     /// Returns the paths that can be read although they are in a hidden directory.
@@ -384,21 +472,23 @@ impl Sandbox<'_> {
     /// turns.
     fn kept(&self) -> Vec<PathBuf> {
         // Private files are removed with the turn.
-        let is_private = |path: &PathBuf| self.private().any(|private| path.starts_with(private));
-        let own = self.directory.iter().filter(|directory| !is_private(directory));
+        let own = self.directory.iter().filter(|directory| !self.is_private(directory));
         let own = own.filter(|_| self.vendor.is_some()).cloned();
         let settings = self.home.iter().filter(|_| self.vendor == Some(Vendor::Claude));
         let settings = settings.map(|home| home.join(secrets::CLAUDE_SETTINGS));
         own.chain(settings).chain(self.state.readable.iter().cloned()).collect()
     }
 
+    /// Returns the secrets in the user's homes and in the program's.
+    fn own_secrets(&self) -> Vec<PathBuf> {
+        let homes: BTreeSet<&PathBuf> = self.users_homes.iter().chain(&self.home).collect();
+        homes.into_iter().flat_map(|home| secrets::secret_paths(home, self.vendor)).collect()
+    }
+
     fn hidden(&self) -> Vec<PathBuf> {
-        let mut hidden = self
-            .home
-            .as_deref()
-            .map_or_else(Vec::new, |home| secrets::secret_paths(home, self.vendor));
+        let mut hidden = self.own_secrets();
         hidden.extend(self.settings.private.iter().chain(&self.secrets).cloned());
-        if self.permissions < Permissions::Full && !self.temp_root.starts_with(self.cwd) {
+        if self.permissions < Permissions::Full {
             hidden.extend(crate::process::other_private_dirs(
                 self.temp_root,
                 &self.private().collect::<Vec<_>>(),

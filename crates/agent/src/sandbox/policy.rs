@@ -1,15 +1,12 @@
-//! The policy that the confine step enforces, and its file format.
+//! The policy that a process enforces on itself before it becomes the agent's program.
 
 use std::ffi::OsString;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use convoke_files::FileKind;
-use convoke_files::limit::read_named_text;
 use serde::{Deserialize, Serialize};
 
-/// The permissions of a program. The confine step enforces all of them or does not start the program. Paths
-/// contain no links.
+/// The permissions of a program. All of them are enforced, or the program does not start. Paths contain no links: one that
+/// is found on a path is not followed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// The version of Landlock that the rules need.
@@ -22,9 +19,11 @@ pub struct Policy {
     pub writes: Writes,
     /// The network access of the program.
     pub network: Network,
+    /// Whether the program can listen on TCP ports.
+    pub listens: bool,
     /// Whether Unix sockets can be connected to.
     pub unix_sockets: bool,
-    /// Variables for the program, but not for the confine step.
+    /// Variables for the program, but not for the process that becomes it.
     #[serde(default)]
     pub env: Vec<(String, String)>,
     /// Whether signals and abstract sockets reach only the program's own processes.
@@ -72,27 +71,8 @@ impl FilePath {
     }
 }
 
-impl From<PathBuf> for FilePath {
-    fn from(path: PathBuf) -> Self {
-        Self(path.into_os_string())
-    }
-}
-
 impl From<&Path> for FilePath {
     fn from(path: &Path) -> Self {
         Self(path.as_os_str().to_owned())
-    }
-}
-
-impl Policy {
-    /// Reads a policy from its file.
-    pub fn read(path: &Path) -> io::Result<Self> {
-        let text = read_named_text(path, FileKind::Configuration)?;
-        serde_json::from_str(&text).map_err(io::Error::other)
-    }
-
-    /// Returns the policy as the text of its file.
-    pub fn to_text(&self) -> io::Result<String> {
-        serde_json::to_string(self).map_err(io::Error::other)
     }
 }

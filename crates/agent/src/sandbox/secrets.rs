@@ -1,5 +1,6 @@
 //! The paths that no agent can read: the user's secrets, and the state of other agents.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -149,7 +150,9 @@ impl Secrets {
         variable: impl Fn(&str) -> Option<&'v OsStr>,
         private: &[PathBuf],
     ) -> Self {
-        let mut paths = home.map_or_else(Vec::new, |home| secret_paths(home, None));
+        let homes = users_homes(home);
+        let mut paths: Vec<PathBuf> =
+            homes.iter().flat_map(|home| secret_paths(home, None)).collect();
         paths.extend(secret_paths_from_env(variable, None, (home, cwd)));
         paths.extend(private.iter().cloned());
         Self(paths)
@@ -170,6 +173,17 @@ impl Secrets {
             |secret: &PathBuf| Some(real.resolve(secret).strip_prefix(directory).ok()?.to_owned());
         self.0.iter().filter_map(below).filter(|it| !it.as_os_str().is_empty()).collect()
     }
+}
+
+/// Returns the homes of the user whose secrets are hidden: the one that Convoke was given, those of its own environment and of
+/// the user database. An agent's `HOME` is not among them.
+pub(crate) fn users_homes(given: Option<&Path>) -> BTreeSet<PathBuf> {
+    let variable = std::env::var_os("HOME").map(PathBuf::from);
+    let listed = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+    let homes = [given.map(Path::to_owned), variable, listed.map(|user| user.dir)];
+    // A relative home is in the directory in which Convoke was started.
+    let absolute = homes.into_iter().flatten().filter_map(|home| std::path::absolute(home).ok());
+    absolute.collect()
 }
 
 /// Returns the paths of secrets that the environment names; `own` is the CLI that the agent runs. The working

@@ -156,6 +156,27 @@ async fn a_person_is_asked_and_the_option_is_chosen_by_its_kind() {
 }
 
 #[tokio::test]
+async fn an_agent_that_dies_with_an_open_question_ends_the_question() {
+    use convoke_agent::permission::AnsweredBy;
+    let test = TestHost::new();
+    let call =
+        r#"{"toolCallId":"1","kind":"execute","title":"List","rawInput":{"command":"ls -l"}}"#;
+    let mut turn_input = test.turn_input("x");
+    turn_input.permissions = Permissions::Ask;
+    let mut turn = script(&test, &format!("begin; ask '{call}'; kill -9 $$")).start(turn_input);
+    let (mut asked, mut ended) = (Vec::new(), Vec::new());
+    while let Some(event) = turn.next().await {
+        match event.kind {
+            EventKind::PermissionAsked { question, .. } => asked.push(question.id),
+            EventKind::PermissionAnswered { id, by, .. } => ended.push((id, by)),
+            _ => {}
+        }
+    }
+    assert_eq!(asked.len(), 1);
+    assert_eq!(ended, [(asked[0].clone(), AnsweredBy::Withdrawn)]);
+}
+
+#[tokio::test]
 async fn a_question_without_an_option_that_holds_once_is_reported() {
     let test = TestHost::new();
     let words = r#"begin

@@ -64,11 +64,8 @@ async fn a_child_that_has_ended_before_anybody_looks_is_heard() {
     for _ in 0..10 {
         let test = TestHost::new();
         let turn = test.agent("echo $$ >>pids; echo quick").start(test.turn_input(""));
-        tokio::task::yield_now().await;
+        test.has_pids(1).await;
         // On a single thread, no other task runs meanwhile.
-        while test.pids().is_empty() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
         std::thread::sleep(Duration::from_millis(50));
         let outcome = turn.result().await;
         assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Done, "quick"));

@@ -17,15 +17,21 @@ pub const HOST: &str = env!("CARGO_BIN_EXE_convoke-test-host");
 /// A directory, and a shell script that runs in it as an agent.
 pub struct TestHost {
     pub dir: TempDir,
+    temporary: TempDir,
 }
 
 impl TestHost {
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self { dir: tempfile::tempdir().unwrap(), temporary: tempfile::tempdir().unwrap() }
     }
 
     pub fn path(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// Returns the directory for temporary files.
+    pub fn temporary(&self) -> &Path {
+        self.temporary.path()
     }
 
     pub fn agent(&self, script: &str) -> Box<dyn Agent> {
@@ -41,7 +47,7 @@ impl TestHost {
         Host {
             guardian: Guardian::from_program(HOST),
             env: std::env::vars_os().collect(),
-            temp_root: self.path().to_owned(),
+            temp_root: self.temporary().to_owned(),
             state_dir: self.path().to_owned(),
             sandbox: SandboxSettings::default(),
         }

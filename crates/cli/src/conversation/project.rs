@@ -9,7 +9,7 @@ use convoke_agent::config::{AgentKind, Catalog};
 use convoke_agent::diagnostics;
 use convoke_agent::sandbox::Secrets;
 use convoke_core::Diagnostic;
-use convoke_files::{Disk, FileKind, Files as _, TooLarge, git};
+use convoke_files::{Disk, FileKind, Files as _, TooLarge, absolute, git};
 use convoke_inspect::HostEnvironment;
 use convoke_team::{
     AgentSettings, FileLocation, MemberChoices, MemberKind, PermissionFile, Team, TeamFileErrors,
@@ -278,7 +278,12 @@ pub(super) fn place_in(project: &Path, cwd: &Path) -> (PathBuf, PathBuf) {
 }
 
 fn choices(team: &Team, directory: &Path) -> Vec<MemberChoices> {
-    team.choices(|file| locate(directory, file))
+    let resolve = |cwd: &str| {
+        let given = absolute(directory, Path::new(cwd));
+        let real = given.canonicalize().ok()?;
+        (real != given).then(|| real.display().to_string())
+    };
+    team.choices(|file| locate(directory, file), resolve)
 }
 
 /// Returns the instructions to trust a team file.
@@ -337,6 +342,23 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+
+    #[test]
+    fn a_working_directory_that_became_a_link_needs_trust_again() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().canonicalize().unwrap();
+        let text = "[[member]]\nname = \"max\"\nagent = \"claude\"\ncwd = \"sub\"\n";
+        let team = Team::parse(text).unwrap();
+        std::fs::create_dir_all(directory.join("sub")).unwrap();
+        std::fs::create_dir_all(directory.join("keys")).unwrap();
+        let granted = choices(&team, &directory).remove(0).grant;
+        assert!(granted.covers(&choices(&team, &directory)[0].grant));
+        std::fs::remove_dir(directory.join("sub")).unwrap();
+        std::os::unix::fs::symlink("keys", directory.join("sub")).unwrap();
+        let asked = choices(&team, &directory).remove(0);
+        assert!(!granted.covers(&asked.grant));
+        assert!(asked.choices[0].value.contains("/keys"), "{asked:?}");
+    }
 
     #[test]
     fn a_team_file_is_found_up_to_the_root_of_the_repository() {

@@ -227,7 +227,9 @@ impl AgentResolver<'_> {
         member_agent.has_team_tools =
             settings.team_tools.unwrap_or(false) && resolved.definition.kind.takes_tools();
         if let Some(cwd) = &settings.cwd {
-            member_agent.cwd = self.project.directory.join(cwd);
+            // The directory that the trust is for. A link that a turn puts there later is not followed.
+            let cwd = self.project.directory.join(cwd);
+            member_agent.cwd = cwd.canonicalize().unwrap_or(cwd);
         }
         let has_program =
             resolved.definition.kind != AgentKind::Api && self.backend != AgentBackend::StandIns;
@@ -437,6 +439,11 @@ impl AgentResolver<'_> {
             route,
             required: self.project.team.require_sandbox,
             newest_abi: self.host_environment.newest_landlock(),
+            started_in: Some(match self.project.origin {
+                // It is in a directory of Convoke, and contains nothing else.
+                Origin::Sample => self.project.directory.clone(),
+                Origin::File | Origin::Session => self.host_environment.cwd.clone(),
+            }),
         }
     }
 

@@ -107,8 +107,10 @@ fn start(child: &Child<'_>, mut dialogue: Box<dyn Dialogue>, guardian: &Guardian
         program: child.program.clone(),
         args: child.arguments.clone(),
         env: child.environment.clone(),
-        cwd: child.cwd.to_owned(),
+        // A directory that does not exist is reported when the program is started.
+        cwd: child.cwd.canonicalize().unwrap_or_else(|_| child.cwd.to_owned()),
         private_dir: PathBuf::new(),
+        private_home: None,
         // It is the user's own command, and runs as if the user had started it.
         policy: None,
         stopped_by: None,

@@ -130,6 +130,7 @@ async fn once(
             ..SandboxSettings::default()
         },
     };
+    let work = work.canonicalize().map_err(|error| error.to_string())?;
     let mut turn_input = TurnInput::new("Say something.", &work);
     // The turns of a team have system text, model and tools, and flags of their own for them.
     turn_input.system = Some("Reply in one sentence.".to_owned());

@@ -1,9 +1,11 @@
 //! Prepares a turn: assembles its prompt from the stored conversation.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_core::{AssemblerOutput, Diagnostic};
+use convoke_files::beneath::open_real;
 use convoke_team::ChangesInContext;
 
 use super::team_agents::{MemberAgent, TeamAgents};
@@ -64,6 +66,9 @@ impl<S: Store> Coordinator<S> {
         let mut member_agent = member_agent.clone();
         let attempt =
             AttemptRef { session: self.session, turn: turn.id, attempt: turn.attempts + 1 };
+        if let Some(failure) = moved(&member_agent.cwd).await {
+            return Ok(Err(UnpreparedTurn { turn, failure }));
+        }
         let workspaces = match workspaces(&self.team_agents, attempt, &turn.member).await {
             Ok(workspaces) => workspaces,
             Err(why) => {
@@ -73,8 +78,11 @@ impl<S: Store> Coordinator<S> {
         };
         let recorded = match (&workspaces.root, &member_agent.workspace) {
             (Some(root), Some(own)) => {
+                // In a directory of Convoke, which no agent can change.
+                let root = root.canonicalize().unwrap_or_else(|_| root.clone());
                 member_agent.cwd = root.join(&own.below);
-                root.clone()
+                member_agent.workspace_root = Some(root.clone());
+                root
             }
             _ => member_agent.cwd.clone(),
         };
@@ -132,6 +140,24 @@ impl<S: Store> Coordinator<S> {
             context,
         }))
     }
+}
+
+/// Returns the failure of a turn in whose working directory a link was put since the session began: nothing is read,
+/// recorded or started there. A directory that does not exist fails where it is used.
+async fn moved(cwd: &Path) -> Option<Failure> {
+    let opened = {
+        let cwd = cwd.to_owned();
+        tokio::task::spawn_blocking(move || open_real(&cwd).map(drop)).await
+    };
+    let why = match opened {
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotADirectory => {
+            "is not the directory that it was: it is a file, or a link is on its path".to_owned()
+        }
+        Ok(_) => return None,
+        Err(error) => format!("cannot be checked: {error}"),
+    };
+    let message = format!("the working directory `{}` {why}", cwd.display());
+    Some(Failure::new(FailureReason::Start, message))
 }
 
 /// Prepares the workspaces of a team before a turn.

@@ -63,6 +63,8 @@ pub struct MemberAgent {
     pub may_write: bool,
     /// The agent's own copy of the directory, used instead of `cwd`.
     pub workspace: Option<OwnWorkspace>,
+    /// The directory of that copy, while a turn is prepared.
+    pub(super) workspace_root: Option<PathBuf>,
     /// Directories of Convoke that the agent can read.
     pub readable: Vec<PathBuf>,
     /// Whether the agent gets tools to reach its team.
@@ -83,6 +85,7 @@ impl MemberAgent {
             approvals: Approvals::default(),
             may_write: false,
             workspace: None,
+            workspace_root: None,
             readable: Vec::new(),
             has_team_tools: false,
         }
@@ -124,6 +127,7 @@ impl MemberAgent {
     ) -> TurnInput {
         let mut turn_input = TurnInput::new(prompt, &self.cwd);
         turn_input.system = system;
+        turn_input.workspace.clone_from(&self.workspace_root);
         turn_input.readable.clone_from(&self.readable);
         turn_input.permissions = self.permissions;
         turn_input.model.clone_from(&self.model);

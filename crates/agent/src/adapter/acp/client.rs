@@ -24,7 +24,7 @@ use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange};
 use crate::process::guardian::Guardian;
 use crate::process::{HostAccess, Launch, OutputBounds, Terminal};
-use crate::sandbox::{Policy, Reach};
+use crate::sandbox::Reach;
 use crate::stream::Sink;
 use crate::verdict::Exit;
 
@@ -74,7 +74,6 @@ struct Access {
     reach: Reach,
     launch: Launch,
     guardian: Guardian,
-    policy: Option<Policy>,
 }
 
 struct OpenTerminal {
@@ -137,11 +136,10 @@ impl Client {
         }
         let HostAccess { launch, guardian, reach } = access;
         self.access = Some(Access {
-            root: Beneath::open(&launch.cwd)?,
+            root: Beneath::open_real(&launch.cwd)?,
             reach: reach.clone(),
             launch: launch.clone(),
             guardian: guardian.clone(),
-            policy: launch.policy.as_deref().map(Policy::read).transpose()?,
         });
         Ok(())
     }
@@ -251,12 +249,11 @@ impl Client {
         let mut launch = access.launch.clone();
         launch.cwd = access.directory(line.cwd.as_deref())?;
         (launch.program, launch.args) = line.program();
-        let mut policy = access.policy.clone();
         if let Some((name, _)) = line.env.iter().find(|(name, _)| !is_variable_name(name)) {
             let message = format!("`{name}` is not a valid variable name");
             return Err(Refusal::new(INVALID_PARAMS, message));
         }
-        if let Some(policy) = &mut policy {
+        if let Some(policy) = &mut launch.policy {
             // Not in the environment of the processes that confine the command, which it could affect.
             policy.env.clone_from(&line.env);
         } else {
@@ -273,7 +270,7 @@ impl Client {
             // The turn may be over.
             let _ = ended.try_send(ended_id);
         };
-        let terminal = Terminal::start(launch, policy.as_ref(), guardian, bounds, tell)
+        let terminal = Terminal::start(launch, guardian, bounds, tell)
             .map_err(|error| Refusal::new(FAILED, format!("cannot start a command: {error}")))?;
         let open =
             OpenTerminal { terminal, waiting: Vec::new(), is_released: false, is_reported: false };

@@ -49,6 +49,7 @@ impl SimulatedAgent {
             env: Vec::new(),
             cwd: cwd.clone(),
             private_dir: dir.path().join("private"),
+            private_home: None,
             policy: None,
             stopped_by: None,
         };

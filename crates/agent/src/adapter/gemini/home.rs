@@ -16,7 +16,7 @@ use convoke_files::{Disk, FileKind, Files};
 use serde_json::{Value, json};
 
 use crate::adapter::{Context, write_private};
-use crate::process::{HOME, PrivateDir};
+use crate::process::PrivateDir;
 use crate::team_tools::{McpServer, SERVER};
 use crate::turn_input::Permissions;
 use crate::verdict::Failure;
@@ -37,7 +37,6 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PrivateDir> {
         Some(thread) => PrivateDir::create_for(root, thread.as_str())?,
         None => PrivateDir::create(root)?,
     };
-    symlink(home.path(), context.private_dir.join(HOME))?;
     let ours = home.path().join(".gemini");
     let kept = context.host.state_dir.join("gemini/.gemini");
     // Sessions are private transcripts.

@@ -38,6 +38,14 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Ends the questions of an agent that is stopped or has ended: nobody needs to answer them any more.
+    pub(super) fn withdraw_questions(&mut self) {
+        self.take_questions();
+        for open in std::mem::take(&mut self.questions) {
+            self.answer(&open.question, PermissionAnswer::Never, AnsweredBy::Withdrawn);
+        }
+    }
+
     /// Refuses the questions when no person can answer.
     pub(super) fn abandon_questions(&mut self) {
         for open in std::mem::take(&mut self.questions) {

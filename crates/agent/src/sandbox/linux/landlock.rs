@@ -1,12 +1,12 @@
 //! Landlock: file, port and scope rules that the kernel enforces on a program and everything that it starts.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use convoke_files::beneath::open_real;
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort,
     PathBeneath, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError,
@@ -16,6 +16,7 @@ use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 
 use crate::sandbox::carve::{Covered, carve};
+use crate::sandbox::depth_of;
 use crate::sandbox::policy::{FilePath, Network, Policy, Writes};
 
 /// The newest supported version of Landlock. Later versions add rules that are not tested.
@@ -68,6 +69,9 @@ pub fn restrict(policy: &Policy) -> Result<(), LandlockError> {
     if let (Network::Ports { .. }, true) = (&policy.network, limits_ports) {
         ruleset = ruleset.handle_access(AccessNet::ConnectTcp)?;
     }
+    if !policy.listens && limits_ports {
+        ruleset = ruleset.handle_access(AccessNet::BindTcp)?;
+    }
     if policy.scoped && !Scope::from_all(abi).is_empty() {
         ruleset = ruleset.scope(Scope::from_all(abi))?;
     }
@@ -96,12 +100,12 @@ fn add(
 ) -> Result<RulesetCreated, LandlockError> {
     match covered {
         Covered::Root(path) => {
-            let Ok(file) = open(path, OFlag::O_NOFOLLOW) else { return Ok(ruleset) };
+            let Ok(file) = open(path) else { return Ok(ruleset) };
             let has_all = is_directory(&file);
             Ok(add_rule(ruleset, &file, if has_all { access } else { of_file(access) })?)
         }
         Covered::Entries { directory, entries } => {
-            let Ok(directory) = open(directory, OFlag::O_DIRECTORY) else { return Ok(ruleset) };
+            let Ok(directory) = open_real(directory).map(File::from) else { return Ok(ruleset) };
             if entries.len() < WORTH_A_THREAD {
                 return Ok(add_entries(ruleset, &directory, entries, access)?);
             }
@@ -148,8 +152,18 @@ fn of_file(access: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
     access & AccessFs::from_file(ABI::V7)
 }
 
-fn open(path: &Path, flags: OFlag) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags((OFlag::O_PATH | flags).bits()).open(path)
+/// Opens a file or directory by its real path. A link on the path is not followed: since the policy was made, a turn may
+/// have put it there.
+fn open(path: &Path) -> io::Result<File> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return open_real(path).map(File::from);
+    };
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let file = File::from(openat(open_real(parent)?, name, flags, Mode::empty())?);
+    if file.metadata()?.is_symlink() {
+        return Err(io::Error::from(io::ErrorKind::NotADirectory));
+    }
+    Ok(file)
 }
 
 /// Returns whether an open file is a directory. Only a directory has rights to its contents.
@@ -200,8 +214,10 @@ impl Rights {
         but_devices.push(DEVICE_DIRECTORY.into());
         let everything = carve(Path::new("/"), &but_devices);
         let mut rules: Vec<_> = everything.into_iter().map(|it| (it, self.read)).collect();
-        for shown in policy.shown.iter().map(FilePath::as_path) {
-            rules.extend(carve(shown, &hidden).into_iter().map(|it| (it, self.read)));
+        let shown: Vec<PathBuf> = policy.shown.iter().map(own).collect();
+        for path in &shown {
+            let inside = hidden_of(path, &hidden, &shown);
+            rules.extend(carve(path, &inside).into_iter().map(|it| (it, self.read)));
         }
         let at = |path: &&str| Covered::Root(PathBuf::from(path));
         rules.extend(SOURCES.iter().map(|path| (at(path), self.read)));
@@ -213,15 +229,28 @@ impl Rights {
                 rules.push((at(&"/"), self.write));
             }
             Writes::Beneath { roots, except } => {
-                let mut kept = hidden;
-                kept.extend(except.iter().map(own));
                 for root in roots.iter().map(FilePath::as_path) {
-                    rules.extend(carve(root, &kept).into_iter().map(|it| (it, all)));
+                    let mut left_out = hidden_of(root, &hidden, &shown);
+                    // A root in a directory that is otherwise read-only is meant to be written.
+                    left_out.extend(except.iter().map(own).filter(|it| is_beneath(it, root)));
+                    rules.extend(carve(root, &left_out).into_iter().map(|it| (it, all)));
                 }
             }
         }
         rules
     }
+}
+
+/// Returns the hidden paths that are left out of a root. Those that contain it are among them, unless a path that is shown
+/// lies between.
+fn hidden_of(root: &Path, hidden: &[PathBuf], shown: &[PathBuf]) -> Vec<PathBuf> {
+    let is_shown = depth_of(hidden, root) <= depth_of(shown, root);
+    let is_left_out = |path: &&PathBuf| !is_shown || is_beneath(path, root);
+    hidden.iter().filter(is_left_out).cloned().collect()
+}
+
+fn is_beneath(path: &Path, directory: &Path) -> bool {
+    path != directory && path.starts_with(directory)
 }
 
 /// An error of restricting a process.

@@ -1,21 +1,21 @@
 //! A filter of system calls, for what Landlock does not restrict: Unix sockets in the file system, UDP and raw
-//! sockets, Multipath TCP, data sent with a connection's first packet, limits of other processes, and keyrings.
+//! sockets, Multipath TCP, data sent with a connection's first packet, listening without a port, limits of other processes,
+//! keyrings, and memory, semaphores and message queues that are shared by number or name.
 
 use std::collections::BTreeMap;
 
 use nix::libc;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
-    SeccompFilter, SeccompRule, TargetArch, apply_filter,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter, sock_filter,
 };
 
 use crate::sandbox::policy::{Network, Policy};
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The bit that marks calls of the x32 ABI, which duplicates every call.
-#[cfg(target_arch = "x86_64")]
-const X32: i64 = 0x4000_0000;
+/// The bit that marks calls of the x32 ABI, which has every call again under another number.
+const X32: u32 = 0x4000_0000;
 
 /// The mask of the socket type in the argument; the other bits are flags.
 const SOCKET_TYPE: u64 = 0xf;
@@ -23,6 +23,24 @@ const SOCKET_TYPE: u64 = 0xf;
 /// A single process, for `setpriority` and `ioprio_set`.
 const PRIO_PROCESS: u64 = 0;
 const IOPRIO_WHO_PROCESS: u64 = 1;
+
+/// The calls of System V shared memory, semaphores and message queues, and of POSIX message queues. Any process of the user
+/// reaches them by a number or a name that is in no directory.
+const SHARED_BY_NUMBER: [i64; 13] = [
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
 
 /// Filters this process, and everything that it becomes and starts.
 pub fn restrict(policy: &Policy) -> Result<(), seccompiler::Error> {
@@ -33,8 +51,17 @@ pub fn restrict(policy: &Policy) -> Result<(), seccompiler::Error> {
     if !policy.unix_sockets {
         close_unix_sockets(&mut rules)?;
     }
+    if !policy.listens && !policy.unix_sockets {
+        // A socket that listens without being bound gets a port that Landlock does not check.
+        rules.insert(libc::SYS_listen, Vec::new());
+    }
+    if cfg!(target_arch = "x86_64") {
+        apply_filter(&without_x32())?;
+    }
     if policy.scoped {
-        apply_filter(&compile(limits()?, libc::EPERM)?)?;
+        let mut private = limits()?;
+        private.extend(SHARED_BY_NUMBER.iter().map(|call| (*call, Vec::new())));
+        apply_filter(&compile(private, libc::EPERM)?)?;
         // The kernel's keyrings belong to the user's session.
         let keyrings = [libc::SYS_add_key, libc::SYS_keyctl, libc::SYS_request_key];
         let keyrings = keyrings.map(|call| (call, Vec::new())).into();
@@ -54,6 +81,22 @@ pub fn restrict(policy: &Policy) -> Result<(), seccompiler::Error> {
 /// Returns whether filters are supported on this machine.
 pub fn is_there() -> bool {
     TargetArch::try_from(std::env::consts::ARCH).is_ok()
+}
+
+/// Returns the filter that refuses every call of the x32 ABI. The filters of single calls know their usual numbers only.
+fn without_x32() -> BpfProgram {
+    // Loads a word of the call, jumps if a bit is set, and returns a verdict.
+    const LOAD: u16 = 0x20;
+    const JUMP_IF_SET: u16 = 0x45;
+    const RETURN: u16 = 0x06;
+    let step = |code, k| sock_filter { code, jt: 0, jf: 0, k };
+    vec![
+        // The number of the call is the first word.
+        step(LOAD, 0),
+        sock_filter { jf: 1, ..step(JUMP_IF_SET, X32) },
+        step(RETURN, libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
+        step(RETURN, libc::SECCOMP_RET_ALLOW),
+    ]
 }
 
 /// Closes Unix sockets. Programs behind them (tmux, the user's systemd, D-Bus, Docker) run commands for every
@@ -123,12 +166,7 @@ fn sockets(udp: bool) -> Result<Rules, BackendError> {
 
 /// Compiles a filter that fails these calls with an error and allows all others. A program for another
 /// architecture is killed, because its calls have other numbers.
-fn compile(mut rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let again: Rules = rules.iter().map(|(call, rules)| (call | X32, rules.clone())).collect();
-        rules.extend(again);
-    }
+fn compile(rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let errno = SeccompAction::Errno(error.unsigned_abs());
     SeccompFilter::new(rules, SeccompAction::Allow, errno, arch)?.try_into()
