@@ -19,7 +19,7 @@ pub fn team_file(bytes: &[u8]) -> bool {
         assert_eq!(found.name, member.name, "names are unique");
         assert!(team.context_options(member).max_bytes > 0);
     }
-    for asked in team.choices(|_| FileLocation::default()) {
+    for asked in team.choices(|_| FileLocation::default(), |_| None) {
         assert!(asked.grant.covers(&asked.grant), "a grant covers what was shown");
         assert!(!asked.choices.is_empty());
     }
