@@ -83,9 +83,11 @@ impl Files for Disk {
         thread::scope(|scope| {
             let other = thread::Builder::new().spawn_scoped(scope, || all(there));
             let mut found = all(here);
-            if let Ok(other) = other {
-                found.extend(other.join().unwrap_or_default());
-            }
+            found.extend(match other {
+                Ok(other) => other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // Without another thread, this one looks into all of them.
+                Err(_) => all(there),
+            });
             found
         })
     }
