@@ -320,7 +320,9 @@ mod tests {
             limit in 1usize..5000,
         ) {
             let mut line = if is_json { b"{\"first\":[".to_vec() } else { b"text ".to_vec() };
-            parts.iter().for_each(|(part, times)| line.extend(part.repeat(*times)));
+            for (part, times) in &parts {
+                line.extend(part.repeat(*times));
+            }
             if let Some((short, left_out)) = shorten(&line, limit, 997) {
                 let longest = if is_json { limit + TAIL + SHORT + 2 } else { limit };
                 // What is closed early gets the brackets that are open there.
@@ -338,6 +340,6 @@ mod tests {
         let line = format!("[{}0]", "\"0123456789\",".repeat(TAIL));
         let (short, left_out) = shorten(line.as_bytes(), 100, 999).unwrap();
         assert!((TAIL..=100 + TAIL + 13).contains(&short.len()), "{} bytes", short.len());
-        assert_eq!(left_out as usize, line.len() + 1 - short.len());
+        assert_eq!(left_out, (line.len() + 1 - short.len()) as u64);
     }
 }
