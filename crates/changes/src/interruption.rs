@@ -6,7 +6,7 @@
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// Touches the file of a turn until it is dropped. The times are those of the kernel, as are the times of files.
 #[derive(Debug)]
 pub(crate) struct Pulse {
-    stop: Option<Sender<()>>,
+    stop: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Pulse {
     pub(crate) fn start(file: PathBuf) -> Self {
-        let (stop, stopped) = channel();
+        let (stop, stopped) = sync_channel(0);
         let thread = thread::spawn(move || {
             let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
             let now = Timestamps { last_access: now, last_modification: now };

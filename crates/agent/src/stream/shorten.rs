@@ -292,12 +292,54 @@ mod tests {
             prop_assert_eq!(&event["type"], "result");
             prop_assert!(text.starts_with(event["first"].as_str().unwrap()));
         }
+    }
+
+    /// Parts of lines; each is repeated, so that a line grows past every limit.
+    const PARTS: [&[u8]; 12] = [
+        b"[",
+        b"{",
+        b"]",
+        b"}",
+        b"\"",
+        b"\\",
+        b"\\u00e9",
+        b"12,",
+        b"\"k\":",
+        b"\"text\",",
+        b"x",
+        b"\xff\xc3",
+    ];
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn any_bytes_are_bounded(line in prop::collection::vec(any::<u8>(), 0..400), limit in 1usize..80) {
-            if let Some((short, _)) = shorten(&line, limit, 7) {
-                prop_assert!(short.len() <= limit + TAIL + SHORT + 400);
+        fn any_line_is_bounded(
+            is_json: bool,
+            parts in prop::collection::vec((prop::sample::select(PARTS.to_vec()), 1usize..60_000), 1..6),
+            limit in 1usize..5000,
+        ) {
+            let mut line = if is_json { b"{\"first\":[".to_vec() } else { b"text ".to_vec() };
+            for (part, times) in &parts {
+                line.extend(part.repeat(*times));
+            }
+            if let Some((short, left_out)) = shorten(&line, limit, 997) {
+                let longest = if is_json { limit + TAIL + SHORT + 2 } else { limit };
+                // What is closed early gets the brackets that are open there.
+                let brackets = short.iter().rev().take_while(|byte| b"]}".contains(byte)).count();
+                prop_assert!(short.len() - brackets <= longest, "{} bytes", short.len());
+                prop_assert!(brackets <= longest, "{brackets} brackets");
+                prop_assert!(left_out > 0 || short == line);
             }
         }
+    }
+
+    #[test]
+    fn a_line_reaches_the_bound_and_not_further() {
+        // Short strings are kept behind the limit, until the tail is full.
+        let line = format!("[{}0]", "\"0123456789\",".repeat(TAIL));
+        let (short, left_out) = shorten(line.as_bytes(), 100, 999).unwrap();
+        assert!((TAIL..=100 + TAIL + 13).contains(&short.len()), "{} bytes", short.len());
+        assert_eq!(left_out, (line.len() + 1 - short.len()) as u64);
     }
 }

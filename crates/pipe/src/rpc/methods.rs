@@ -1,6 +1,6 @@
 //! The methods, each of them one call of the engine.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use convoke_core::json::InvalidField;
 use convoke_core::marker::{TextPolicy, scan, strip_all_markers};
@@ -35,13 +35,27 @@ const METHODS: [&str; 13] = [
     "scan",
 ];
 
+/// The notifications of the call that is being answered. They are written before the next call is read.
+#[derive(Clone, Default)]
+struct Events(Arc<Mutex<Vec<String>>>);
+
+impl Events {
+    fn add(&self, event: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// The conversation that a client drives.
 pub(super) struct Server {
     manager: ContextManager,
     options: ContextManagerOptions,
     /// Whether a message was added or imported, so that the options are fixed.
     started: bool,
-    events: Receiver<String>,
+    events: Events,
 }
 
 impl Server {
@@ -51,14 +65,14 @@ impl Server {
     }
 
     fn with_options(options: ContextManagerOptions) -> Self {
-        let (sender, events) = channel();
-        let manager = ContextManager::new(options.clone(), hooks(sender));
+        let events = Events::default();
+        let manager = ContextManager::new(options.clone(), hooks(&events));
         Self { manager, options, started: false, events }
     }
 
     /// Takes the notifications since the last call.
     pub(super) fn events(&self) -> impl Iterator<Item = String> {
-        self.events.try_iter()
+        self.events.take().into_iter()
     }
 
     /// Answers a call with JSON.
@@ -171,18 +185,16 @@ impl Server {
 }
 
 /// Creates hooks that write notifications.
-fn hooks(events: Sender<String>) -> Hooks {
-    let added = events.clone();
-    // The receiver lives as long as the manager, so sending cannot fail.
+fn hooks(events: &Events) -> Hooks {
+    let (added, changed) = (events.clone(), events.clone());
     Hooks {
         message_added: Some(Box::new(move |message| {
             if let Ok(message) = serde_json::to_string(message) {
-                let _ = added.send(notification("messageAdded", &message));
+                added.add(notification("messageAdded", &message));
             }
         })),
         team_task_changed: Some(Box::new(move |task| {
-            let task = json!(task).to_string();
-            let _ = events.send(notification("teamTaskChanged", &task));
+            changed.add(notification("teamTaskChanged", &json!(task).to_string()));
         })),
         limit: None,
     }

@@ -1,0 +1,318 @@
+//! The statements of `ARCHITECTURE.md` about the code of the workspace. Each check is a function of the code, and is
+//! also run on planted code that it must refuse.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod code;
+mod dependencies;
+mod joins;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use toml::Value;
+
+use crate::code::{Code, sources};
+
+/// Events in the output of CLIs.
+const CLI_EVENTS: [&str; 2] = ["turn.completed", "thread.started"];
+
+/// Flags of CLIs outside of the agent crate: a folder, and the flags that its code reads or that every program has.
+const FLAGS_ELSEWHERE: [(&str, &[&str]); 3] = [
+    // They decide which files a CLI loads.
+    ("crates/explain", &["--config", "--model", "--setting-sources", "--settings"]),
+    // The user's own arguments, which `request` passes on.
+    ("crates/cli/src/commands/request", &["--model", "--profile"]),
+    ("crates/inspect", &["--version"]),
+];
+
+/// The queues without a bound on their length: the input of a program is bounded by its bytes.
+const BOUNDED_OTHERWISE: [&str; 1] = ["crates/agent/src/process/supervise.rs"];
+
+/// Returns the root of the workspace.
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn every_function_that_is_named_exists() {
+    let root = workspace();
+    let page = page(&root);
+    let named = named(&page);
+    assert!(named.len() >= 50, "{} functions are named", named.len());
+    for (file, function) in named {
+        definition(&root, file, function);
+    }
+}
+
+#[test]
+fn every_invariant_names_its_test() {
+    let root = workspace();
+    let page = page(&root);
+    let (map, list) = page.split_once("## Invariants\n").expect("a list of invariants");
+    let of_crates = map.split("**Architecture Invariant:**").skip(1).map(|it| {
+        let end = it.find("\n\n").unwrap_or(it.len());
+        &it[..end]
+    });
+    let list = list.split("\n## ").next().unwrap_or_default();
+    let of_the_whole = list.split("\n\n").nth(1).unwrap_or_default();
+    let of_the_whole = of_the_whole.split_inclusive("`).\n").filter(|it| !it.trim().is_empty());
+    let mut invariants = 0;
+    for invariant in of_crates.chain(of_the_whole) {
+        let tests = named(invariant);
+        assert!(!tests.is_empty(), "no test is named for:{invariant}");
+        for (file, test) in tests {
+            let (code, at) = definition(&root, file, test);
+            let before: Vec<&str> = code[..at].lines().rev().take(4).collect();
+            // The harnesses of the scenarios have a `main` instead of the attribute.
+            let is_test =
+                before.iter().any(|line| line.contains("test]") || line.contains("test("));
+            assert!(is_test || file.contains("/tests/scenarios/"), "{test} of {file} is no test");
+        }
+        invariants += 1;
+    }
+    assert!(invariants >= 35, "{invariants} invariants");
+}
+
+#[test]
+fn the_map_has_every_crate_after_those_that_it_depends_on() {
+    let root = workspace();
+    let page = page(&root);
+    let heads = page.lines().filter_map(|line| line.strip_prefix("### `"));
+    let map: Vec<(&str, &str)> = heads
+        .map(|head| head.trim_end_matches('`').split_once("` — `").expect("a folder and a crate"))
+        .collect();
+    for entry in std::fs::read_dir(root.join("crates")).unwrap() {
+        let name = entry.unwrap().file_name();
+        let folder = format!("crates/{}", name.to_string_lossy());
+        assert!(map.iter().any(|(it, _)| *it == folder), "{folder} is not on the map");
+    }
+    for (index, (folder, name)) in map.iter().enumerate() {
+        let manifest = std::fs::read_to_string(root.join(folder).join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = manifest.parse().unwrap();
+        assert_eq!(manifest["package"]["name"].as_str(), Some(*name), "{folder}");
+        let Some(dependencies) = manifest.get("dependencies").and_then(Value::as_table) else {
+            continue;
+        };
+        for dependency in dependencies.keys().filter(|it| it.starts_with("convoke")) {
+            let is_above = map[..index].iter().any(|(_, it)| it == dependency);
+            assert!(is_above, "{name} depends on {dependency}, which is not above it");
+        }
+    }
+}
+
+#[test]
+fn the_map_names_every_module() {
+    let root = workspace();
+    let page = page(&root);
+    for section in page.split("\n### `").skip(1) {
+        let folder = section.split('`').next().unwrap();
+        let Ok(modules) = std::fs::read_dir(root.join(folder).join("src")) else { continue };
+        let code = section.split("\n## ").next().unwrap().split('`').skip(2).step_by(2);
+        let named: HashSet<&str> = code.flat_map(|it| it.split(|c| !is_word(c))).collect();
+        for module in modules {
+            let path = module.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let is_common =
+                ["lib", "main", "tests", "testing", "fixture", "diagnostics", "snapshots"];
+            assert!(is_common.contains(&name) || named.contains(name), "{folder}: {name}");
+        }
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    let undocumented = |code: &Code| !code.starts_with_documentation;
+    let found: Vec<String> =
+        sources().iter().filter(|it| undocumented(it)).map(|it| it.path.clone()).collect();
+    assert_eq!(found, [""; 0], "they have no documentation");
+}
+
+#[test]
+fn pure_crates_use_no_file_clock_environment_or_network() {
+    let found: Vec<String> = sources().iter().flat_map(impurities).collect();
+    assert_eq!(found, [""; 0]);
+    for planted in [
+        "use std::fs;",
+        "use std::{collections::HashMap, env};",
+        "use std::net::TcpStream as Connection;",
+        "fn f() { std::process::exit(1) }",
+        "#[cfg(test)]\nmod tests;\nfn f() { tokio::spawn(g()); }",
+        "use std::time::Instant as Clock; fn f() { Clock::now(); }",
+        "use std::time::*; fn f() -> SystemTime { g() }",
+        "fn f() { jiff::Timestamp::now(); }",
+    ] {
+        let code = Code::parse("crates/core/src/planted.rs", planted);
+        assert!(!impurities(&code).is_empty(), "{planted}");
+        let code = Code::parse("crates/session/src/planted.rs", planted);
+        assert!(impurities(&code).is_empty(), "{planted}");
+    }
+    let tests = "#[cfg(test)]\nmod tests { use std::fs; }";
+    assert!(impurities(&Code::parse("crates/core/src/planted.rs", tests)).is_empty());
+}
+
+/// Returns what a module of a pure crate uses of the outside.
+fn impurities(code: &Code) -> Vec<String> {
+    const MODULES: [&str; 5] = ["std::fs", "std::env", "std::net", "std::process", "tokio"];
+    const NAMES: [&str; 4] = ["SystemTime", "Instant::now", "Timestamp::now", "Zoned::now"];
+    let pure = ["core", "redact", "wire", "team", "codex", "thread", "explain"];
+    if !code.is_below(&pure.map(|name| format!("crates/{name}")).each_ref().map(|it| &**it)) {
+        return Vec::new();
+    }
+    let is_impure = |path: &str| {
+        let names: Vec<&str> = path.split("::").collect();
+        let contains = |part: &str| {
+            let part: Vec<&str> = part.split("::").collect();
+            names.windows(part.len()).any(|it| it == part)
+        };
+        let is_below = |module: &&str| {
+            path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        MODULES.iter().any(is_below) || NAMES.iter().any(|name| contains(name))
+    };
+    let paths = code.paths.iter().filter(|it| is_impure(&it.path));
+    paths.map(|it| format!("{}:{} uses {}", code.path, it.line, it.path)).collect()
+}
+
+#[test]
+fn queues_between_stages_are_bounded() {
+    let is_known = |code: &Code| BOUNDED_OTHERWISE.contains(&&*code.path);
+    let (known, others): (Vec<&Code>, Vec<&Code>) = sources().iter().partition(|it| is_known(it));
+    let found: Vec<String> = others.into_iter().flat_map(unbounded_queues).collect();
+    assert_eq!(found, [""; 0]);
+    for code in known {
+        assert!(!unbounded_queues(code).is_empty(), "{} has no such queue now", code.path);
+    }
+    for planted in [
+        "fn f() { std::sync::mpsc::channel::<u8>(); }",
+        "use std::sync::mpsc; fn f() { mpsc::channel(); }",
+        "use std::sync::mpsc::{Receiver, Sender, channel}; fn f() { let (a, b) = channel(); }",
+        "use std::sync::mpsc::channel as queue; fn f() { queue(); }",
+        "use std::sync::mpsc::*; fn f() { channel(); }",
+        "use tokio::sync::mpsc; fn f() { mpsc::unbounded_channel(); }",
+        "use tokio::sync::mpsc::unbounded_channel as queue; fn f() { queue(); }",
+        "#[cfg(test)]\nuse std::fs;\nuse std::sync::mpsc; fn f() { mpsc::channel(); }",
+    ] {
+        let code = Code::parse("crates/agent/src/planted.rs", planted);
+        assert!(!unbounded_queues(&code).is_empty(), "{planted}");
+    }
+    for bounded in [
+        "use tokio::sync::mpsc::channel; fn f() { channel(8); }",
+        "use std::sync::mpsc; fn f() { mpsc::sync_channel(8); }",
+        "use tokio::sync::oneshot; fn f() { oneshot::channel(); }",
+    ] {
+        let code = Code::parse("crates/agent/src/planted.rs", bounded);
+        assert!(unbounded_queues(&code).is_empty(), "{bounded}");
+    }
+}
+
+/// Returns the queues of a module that have no bound.
+fn unbounded_queues(code: &Code) -> Vec<String> {
+    let is_unbounded = |path: &str| {
+        path == "std::sync::mpsc::channel"
+            || path.rsplit("::").next().is_some_and(|name| name == "unbounded_channel")
+            || path.ends_with("::unbounded")
+    };
+    let paths = code.paths.iter().filter(|it| is_unbounded(&it.path));
+    paths.map(|it| format!("{}:{} makes a queue by {}", code.path, it.line, it.path)).collect()
+}
+
+#[test]
+fn servers_and_wire_formats_contain_nothing_about_a_cli() {
+    let found: Vec<String> = sources().iter().flat_map(names_of_clis).collect();
+    assert_eq!(found, [""; 0]);
+    let planted = "#[cfg(test)]\nmod tests;\nfn f() -> &'static str { \"codex\" }";
+    assert!(!names_of_clis(&Code::parse("crates/relay/src/planted.rs", planted)).is_empty());
+    assert!(names_of_clis(&Code::parse("crates/agent/src/planted.rs", planted)).is_empty());
+}
+
+/// Returns the CLIs that a module names which must know none.
+fn names_of_clis(code: &Code) -> Vec<String> {
+    if !code.is_below(&["crates/wire", "crates/rehearsal", "crates/relay"]) {
+        return Vec::new();
+    }
+    let names = ["claude", "Claude", "codex", "Codex", "gemini-cli", "GeminiCli"];
+    let named = names.iter().filter(|name| code.text.contains(**name));
+    named.map(|name| format!("{} contains {name}", code.path)).collect()
+}
+
+#[test]
+fn flags_and_event_formats_are_in_the_agent_crate_only() {
+    let (in_agent, elsewhere): (Vec<_>, Vec<_>) =
+        sources().iter().partition(|code| code.is_below(&["crates/agent"]));
+    let in_agent: String = in_agent.iter().map(|code| code.text.as_str()).collect();
+    let flags = flags(&in_agent);
+    assert!(flags.len() >= 20, "the agent crate has {} flags", flags.len());
+    for event in CLI_EVENTS {
+        assert!(in_agent.contains(event), "the agent crate reads no `{event}`");
+    }
+    let found: Vec<String> =
+        elsewhere.into_iter().flat_map(|code| formats_of_clis(code, &flags)).collect();
+    assert_eq!(found, [""; 0]);
+    for planted in
+        ["fn f() { g(\"--permission-prompt-tool\") }", "fn f() { g(\"turn.completed\") }"]
+    {
+        let planted = format!("#[cfg(test)]\nmod tests;\n{planted}");
+        let code = Code::parse("crates/session/src/planted.rs", &planted);
+        assert!(!formats_of_clis(&code, &flags).is_empty(), "{planted}");
+    }
+}
+
+/// Returns the flags and events of CLIs that a module outside of the agent crate contains.
+fn formats_of_clis(code: &Code, flags: &HashSet<&str>) -> Vec<String> {
+    let events = CLI_EVENTS.iter().filter(|event| code.text.contains(&format!("\"{event}\"")));
+    let is_known = |flag: &str| {
+        let mut known = FLAGS_ELSEWHERE.iter().filter(|(folder, _)| code.is_below(&[folder]));
+        known.any(|(_, flags)| flags.contains(&flag))
+    };
+    let own = self::flags(&code.text);
+    let flags = own.intersection(flags).filter(|flag| !is_known(flag));
+    events.chain(flags).map(|it| format!("{} contains {it}", code.path)).collect()
+}
+
+/// Returns the string literals of a code that are flags.
+fn flags(code: &str) -> HashSet<&str> {
+    let literals = code.split('"').map(|literal| literal.trim_end_matches('='));
+    let is_flag = |literal: &&str| {
+        let name = literal.strip_prefix("--").unwrap_or_default();
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+    };
+    literals.filter(is_flag).collect()
+}
+
+#[test]
+fn core_depends_on_no_other_crate_of_the_workspace() {
+    let root = workspace();
+    let manifest = std::fs::read_to_string(root.join("crates/core/Cargo.toml")).unwrap();
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let dependencies: Vec<_> = manifest["dependencies"].as_table().unwrap().keys().collect();
+    assert_eq!(dependencies.len(), 6, "{dependencies:?}");
+    let of_ours = dependencies.iter().find(|name| name.starts_with("convoke"));
+    assert_eq!(of_ours, None);
+}
+
+fn page(root: &Path) -> String {
+    std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap()
+}
+
+/// Returns the functions that a text names, each with its file.
+fn named(text: &str) -> Vec<(&str, &str)> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.filter_map(|text| text.split_once(".rs: ")).collect()
+}
+
+/// Returns the code of a file and where in it a function is defined.
+fn definition(root: &Path, file: &str, function: &str) -> (String, usize) {
+    let file = root.join(format!("{file}.rs"));
+    let code = std::fs::read_to_string(&file);
+    let code = code.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let mut places = ["(", "<"].iter().map(|next| code.find(&format!("fn {function}{next}")));
+    let Some(at) = places.find_map(|at| at) else {
+        panic!("{} has no function `{function}`", file.display());
+    };
+    (code, at)
+}
