@@ -29,6 +29,24 @@ impl HostEnvironment {
         self.variable("CONVOKE_LANDLOCK_ABI")?.to_str()?.parse().ok()
     }
 
+    /// Returns the directories in which Convoke keeps its own configuration and data.
+    pub fn private_directories(&self) -> [PathBuf; 2] {
+        let directory = |own: &str, general: &str, usual: &str| {
+            let absolute = |name: &str| {
+                let path = PathBuf::from(self.variable(name)?);
+                path.is_absolute().then_some(path)
+            };
+            let own = self.variable(own).map(|path| self.cwd.join(path));
+            own.unwrap_or_else(|| {
+                absolute(general).unwrap_or_else(|| self.home.join(usual)).join("convoke")
+            })
+        };
+        [
+            directory("CONVOKE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config"),
+            directory("CONVOKE_DATA_DIR", "XDG_DATA_HOME", ".local/share"),
+        ]
+    }
+
     /// Returns every executable file of this name on the `PATH`, in its order.
     pub fn programs(&self, name: &str) -> Vec<PathBuf> {
         let path = self.variable("PATH").unwrap_or_default();
