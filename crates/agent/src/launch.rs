@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use convoke_core::Diagnostic;
 
 use crate::adapter::{is_nested, withhold_from_gemini};
+use crate::diagnostics;
 use crate::process::Launch;
 use crate::sandbox::stopped::StoppedTools;
 use crate::sandbox::{
@@ -232,7 +233,13 @@ pub fn observed(program: Program, place: ObservedPlace<'_>) -> Result<Confined, 
         secrets: secrets::secret_paths_from_env(variable, vendor, places),
         addresses: Vec::new(),
     };
-    confined(program, &sandbox)
+    let gaps = enforcer.gaps(sandbox.permissions, settings.route, &sandbox.additions);
+    let mut confined = confined(program, &sandbox)?;
+    if gaps.iter().all(|gap| gap.is_everywhere()) {
+        // Nothing that this system lacks.
+        confined.diagnostics.retain(|it| it.code != diagnostics::SANDBOX_PARTIAL);
+    }
+    Ok(confined)
 }
 
 /// Returns the user's own files that a program with a private home reads: the configuration that is linked into it, and the

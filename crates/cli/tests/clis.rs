@@ -554,6 +554,8 @@ async fn a_tool_turn_completes() {
         let place = Place::new();
         let arguments: &[&str] = match cli {
             "gemini-0.61.0" => &["-m", "gemini-2.5-pro", "go"],
+            // Its own sandbox does not start inside ours.
+            "codex-0.98.0" | "codex-0.166.0" => &["go", "--sandbox", "danger-full-access"],
             _ => &["go"],
         };
         let script = Script::new([Answer::call(tool, input), Answer::say("Done.")]);

@@ -178,6 +178,78 @@ fn servers_and_wire_formats_contain_nothing_about_a_cli() {
 }
 
 #[test]
+fn programs_are_started_in_known_places_and_agents_by_the_launch_function_only() {
+    /// Every file that starts a process, with what it starts.
+    const STARTS: &[(&str, &str)] = &[
+        (
+            "crates/agent/src/process/guardian.rs",
+            "the guardian, the keeper and the agent of a `Launch`",
+        ),
+        ("crates/agent/src/sandbox/confine.rs", "the agent, by the step that has confined itself"),
+        (
+            "crates/inspect/src/short_output.rs",
+            "a question to a program, in a `ConfinedEnvironment`",
+        ),
+        (
+            "crates/inspect/src/record/residency.rs",
+            "a question to Codex, in a `ConfinedEnvironment`",
+        ),
+        ("crates/changes/src/git.rs", "git"),
+        ("crates/changes/src/tracked_contents.rs", "git"),
+        ("crates/chat/src/console.rs", "the user's editor"),
+        ("crates/cli/src/terminal/pager.rs", "the user's pager"),
+        ("crates/cli/src/conversation/origin.rs", "git"),
+        ("crates/cli/src/commands/serve/opening.rs", "the user's browser"),
+    ];
+    /// The callers of the functions that prepare a confined start.
+    const CALLERS: &[(&str, &[&str])] = &[
+        (
+            "launch::confined(",
+            &["crates/agent/src/adapter/mod.rs", "crates/agent/src/adapter/trial.rs"],
+        ),
+        ("launch::observed(", &["crates/inspect/src/capture/child.rs"]),
+    ];
+    let Some(root) = workspace() else { return };
+    let mut starting = Vec::new();
+    let mut creating = Vec::new();
+    let mut calling: Vec<(&str, String)> = Vec::new();
+    for (path, code) in sources(&root) {
+        let path = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
+        if !path.starts_with("crates/") || !path.contains("/src/") || path.ends_with("/tests.rs") {
+            continue;
+        }
+        let code = without_comments(&code);
+        let code = code.split("\nmod tests {").next().unwrap_or_default();
+        if code.contains("Command::new(") {
+            starting.push(path.clone());
+        }
+        if code.contains("= Launch {") || code.contains("(Launch {") {
+            creating.push(path.clone());
+        }
+        for (call, _) in CALLERS.iter().filter(|(call, _)| code.contains(call)) {
+            calling.push((call, path.clone()));
+        }
+    }
+    starting.sort();
+    let mut known: Vec<&str> = STARTS.iter().map(|(path, _)| *path).collect();
+    known.sort_unstable();
+    assert_eq!(
+        starting, known,
+        "an agent's program is started through `convoke_agent::launch` only"
+    );
+    assert_eq!(creating, ["crates/agent/src/launch.rs"], "only there is a `Launch` created");
+    for (call, callers) in CALLERS {
+        let mut found: Vec<&str> = calling
+            .iter()
+            .filter(|(name, _)| name == call)
+            .map(|(_, path)| path.as_str())
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, *callers, "{call}");
+    }
+}
+
+#[test]
 fn flags_and_event_formats_are_in_the_agent_crate_only() {
     let Some(root) = workspace() else { return };
     let agent = root.join("crates/agent");

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use convoke_agent::Vendor;
+use convoke_agent::launch::{ConfinedEnvironment, Project, WouldApply};
 use convoke_agent::search_path::{SearchPath, is_executable};
+use convoke_agent::turn_input::Trust;
 
 /// The environment of a program.
 #[derive(Debug, Clone)]
@@ -27,6 +30,17 @@ impl HostEnvironment {
     /// Returns the newest version of Landlock to use, where a variable limits it to test older kernels.
     pub fn newest_landlock(&self) -> Option<u8> {
         self.variable("CONVOKE_LANDLOCK_ABI")?.to_str()?.parse().ok()
+    }
+
+    /// Returns the environment of a program that is asked a question, as in a project that is not trusted.
+    pub(crate) fn confined(
+        &self,
+        variables: BTreeMap<OsString, OsString>,
+        vendor: Option<Vendor>,
+    ) -> Result<ConfinedEnvironment, WouldApply> {
+        let trust = Trust::Untrusted;
+        let project = Project { cwd: &self.cwd, home: Some(&self.home), trust };
+        ConfinedEnvironment::new(variables, project, vendor)
     }
 
     /// Returns the directories in which Convoke keeps its own configuration and data.
