@@ -195,7 +195,6 @@ fn programs_are_started_in_known_places_and_agents_by_the_launch_function_only()
             "a question to Codex, in a `ConfinedEnvironment`",
         ),
         ("crates/changes/src/git.rs", "git"),
-        ("crates/changes/src/tracked_contents.rs", "git"),
         ("crates/chat/src/console.rs", "the user's editor"),
         ("crates/cli/src/terminal/pager.rs", "the user's pager"),
         ("crates/cli/src/conversation/origin.rs", "git"),
