@@ -190,7 +190,6 @@ fn check_stored(file: &File) -> io::Result<()> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        clippy::allow_attributes,
         reason = "a magic number has 32 bits, in a field whose type depends on the machine"
     )]
     let kind = rustix::fs::fstatfs(file)?.f_type as u32;
