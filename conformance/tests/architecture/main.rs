@@ -26,6 +26,27 @@ const FLAGS_ELSEWHERE: [(&str, &[&str]); 3] = [
     ("crates/inspect", &["--version"]),
 ];
 
+/// The files that start a process, with what they start.
+const STARTS: [(&str, &str); 8] = [
+    (
+        "crates/agent/src/process/guardian.rs",
+        "the guardian, the keeper and the agent of a `Launch`",
+    ),
+    ("crates/inspect/src/short_output.rs", "a question to a program, in a `ConfinedEnvironment`"),
+    ("crates/inspect/src/record/residency.rs", "a question to Codex, in a `ConfinedEnvironment`"),
+    ("crates/changes/src/git.rs", "git"),
+    ("crates/chat/src/console.rs", "the user's editor"),
+    ("crates/cli/src/terminal/pager.rs", "the user's pager"),
+    ("crates/cli/src/conversation/origin.rs", "git"),
+    ("crates/cli/src/commands/serve/opening.rs", "the user's browser"),
+];
+
+/// The callers of the functions that prepare a confined start.
+const STARTERS: [(&str, &[&str]); 2] = [
+    ("launch::confined", &["crates/agent/src/adapter/mod.rs", "crates/agent/src/adapter/trial.rs"]),
+    ("launch::observed", &["crates/inspect/src/capture/child.rs"]),
+];
+
 /// The queues without a bound on their length: the input of a program is bounded by its bytes.
 const BOUNDED_OTHERWISE: [&str; 1] = ["crates/agent/src/process/supervise.rs"];
 
@@ -238,6 +259,55 @@ fn names_of_clis(code: &Code) -> Vec<String> {
     let names = ["claude", "Claude", "codex", "Codex", "gemini-cli", "GeminiCli"];
     let named = names.iter().filter(|name| code.text.contains(**name));
     named.map(|name| format!("{} contains {name}", code.path)).collect()
+}
+
+#[test]
+fn programs_are_started_in_known_places_and_agents_by_the_launch_function_only() {
+    let in_sources = |check: fn(&Code) -> bool| -> Vec<&str> {
+        let found = sources().iter().filter(|code| check(code));
+        let mut found: Vec<&str> = found.map(|code| &*code.path).collect();
+        found.sort_unstable();
+        found
+    };
+    let mut known: Vec<&str> = STARTS.iter().map(|(path, _)| *path).collect();
+    known.sort_unstable();
+    assert_eq!(in_sources(starts_a_process), known, "agents start through `convoke_agent::launch`");
+    assert_eq!(in_sources(creates_a_launch), ["crates/agent/src/launch.rs"]);
+    for (function, callers) in STARTERS {
+        let calls = |code: &&Code| code.paths.iter().any(|it| it.path.ends_with(function));
+        let mut found: Vec<&str> = sources().iter().filter(calls).map(|it| &*it.path).collect();
+        found.sort_unstable();
+        assert_eq!(found, callers, "{function}");
+    }
+    for planted in [
+        "fn f() { std::process::Command::new(\"claude\"); }",
+        "use tokio::process::Command; fn f() { Command::new(\"claude\"); }",
+        "use std::process::Command as Program; fn f() { Program::new(\"claude\"); }",
+        "use std::process::*; fn f() { Command::new(\"claude\"); }",
+    ] {
+        assert!(starts_a_process(&Code::parse("crates/cli/src/planted.rs", planted)), "{planted}");
+    }
+    for planted in
+        ["fn f() { g(Launch { program }) }", "fn f() { let l = process::Launch{ program }; }"]
+    {
+        assert!(creates_a_launch(&Code::parse("crates/cli/src/planted.rs", planted)), "{planted}");
+    }
+    let definition = "pub struct Launch { a: u8 }\nfn f() -> Launch { g() }\nimpl Launch { }";
+    assert!(!creates_a_launch(&Code::parse("crates/cli/src/planted.rs", definition)));
+}
+
+fn starts_a_process(code: &Code) -> bool {
+    code.paths.iter().any(|it| it.path.ends_with("process::Command::new"))
+}
+
+/// Returns whether a module writes a value of `Launch`: the name before a brace, and neither a definition nor a result.
+fn creates_a_launch(code: &Code) -> bool {
+    code.text.match_indices("Launch").any(|(at, name)| {
+        let before = code.text[..at].trim_end().trim_end_matches("process::").trim_end();
+        let is_value = ["struct", "impl", "for", "->"].iter().all(|word| !before.ends_with(word));
+        let is_word = !code.text[..at].ends_with(is_word);
+        is_word && is_value && code.text[at + name.len()..].trim_start().starts_with('{')
+    })
 }
 
 #[test]

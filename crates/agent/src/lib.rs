@@ -41,6 +41,7 @@ pub mod endpoint;
 pub mod env_file;
 pub mod event;
 pub mod id;
+pub mod launch;
 pub mod loading;
 pub mod milliseconds;
 pub mod permission;

@@ -554,6 +554,8 @@ async fn a_tool_turn_completes() {
         let place = Place::new();
         let arguments: &[&str] = match cli {
             "gemini-0.61.0" => &["-m", "gemini-2.5-pro", "go"],
+            // Its own sandbox does not start inside ours.
+            "codex-0.98.0" | "codex-0.166.0" => &["go", "--sandbox", "danger-full-access"],
             _ => &["go"],
         };
         let script = Script::new([Answer::call(tool, input), Answer::say("Done.")]);
@@ -664,5 +666,141 @@ async fn an_acp_agent_is_captured_like_the_others() {
         let saved = TempDir::new().unwrap();
         save(&captured, saved.path(), Existing::Keep).unwrap();
         assert_eq!(load(saved.path()).unwrap().program.agent.name(), agent);
+    }
+}
+
+/// A repository whose configuration names a command for git, which leaves a file behind.
+fn hostile_repository(place: &Place, setting: &str, then: &str) -> PathBuf {
+    let project = place.project.path();
+    let git = |arguments: &[&str]| {
+        let mut git = std::process::Command::new("git");
+        let output = git.args(arguments).current_dir(project).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    git(&["init", "-q"]);
+    std::fs::write(project.join(".gitattributes"), "*.txt filter=x\n").unwrap();
+    git(&["add", "."]);
+    git(&["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"]);
+    // A file of the same size and another time is looked into.
+    let old = std::fs::FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
+    std::fs::File::open(project.join("note.txt")).unwrap().set_times(old).unwrap();
+    let marker = place.home.path().join("ran");
+    git(&[
+        "config",
+        setting,
+        &format!("cat {0}/.ssh/id > {0}/ran; {then}", place.home.path().display()),
+    ]);
+    marker
+}
+
+#[tokio::test]
+async fn a_project_that_is_not_trusted_has_no_command_run_by_git() {
+    for cli in CLIS {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        for (setting, then) in [("filter.x.clean", "cat"), ("core.fsmonitor", "false")] {
+            let place = Place::new();
+            std::fs::create_dir(place.home.path().join(".ssh")).unwrap();
+            std::fs::write(place.home.path().join(".ssh/id"), "a key").unwrap();
+            let marker = hostile_repository(&place, setting, then);
+            let arguments: &[&str] =
+                if cli.starts_with("gemini") { &["-m", "gemini-2.5-pro", "go"] } else { &["go"] };
+            let mut order = order(&program, arguments, "", Script::default());
+            order.start = Start::Typed { is_trusted: false };
+            let captured = capture(order, &place.host_environment()).await.unwrap();
+            output(&captured);
+            assert!(!marker.exists(), "{cli} {setting}, captured");
+            measured(&place, &program, "go").await;
+            assert!(!marker.exists(), "{cli} {setting}, measured");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_project_that_is_not_trusted_gives_gemini_no_variable() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(program) = installed("gemini-0.61.0") else {
+        return;
+    };
+    let place = Place::new();
+    let text =
+        "GEMINI_SANDBOX=docker\nGEMINI_SANDBOX_IMAGE=x\nSANDBOX_FLAGS=--privileged -v /:/host\n";
+    std::fs::write(place.project.path().join(".env"), text).unwrap();
+    let bin = TempDir::new().unwrap();
+    let (docker, marker) = (bin.path().join("docker"), bin.path().join("ran"));
+    std::fs::write(&docker, format!("#!/bin/sh\necho \"$@\" >> {}\nexit 1\n", marker.display()))
+        .unwrap();
+    std::fs::set_permissions(&docker, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut host_environment = place.host_environment();
+    let path = host_environment.environment.get_mut(OsStr::new("PATH")).unwrap();
+    *path = [
+        program.parent().unwrap().as_os_str(),
+        OsStr::new(":"),
+        bin.path().as_os_str(),
+        OsStr::new(":"),
+        &path.clone(),
+    ]
+    .into_iter()
+    .collect();
+    let mut order = order(&program, &["-m", "gemini-2.5-pro", "go"], "", Script::default());
+    order.start = Start::Typed { is_trusted: false };
+    let captured = capture(order, &host_environment).await.unwrap();
+    output(&captured);
+    assert!(!marker.exists(), "{:?}", std::fs::read_to_string(&marker));
+    let codes: Vec<String> = captured.notes.iter().map(|note| note.code.to_string()).collect();
+    assert!(codes.contains(&"agent.setting-refused".to_owned()), "{codes:?}");
+}
+
+#[tokio::test]
+async fn a_captured_program_changes_its_private_home_alone_and_what_was_stopped_is_reported() {
+    for (cli, tool, input) in [
+        (
+            "claude-2.1.197",
+            "Bash",
+            json!({"command": "touch made.txt; echo x > $HOME/own && echo written", "description": "x"}),
+        ),
+        (
+            "codex-0.98.0",
+            "exec_command",
+            json!({"cmd": "touch made.txt; echo x > $HOME/own && echo written"}),
+        ),
+    ] {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let script = Script::new([Answer::call(tool, input), Answer::say("Done.")]);
+        let arguments: &[&str] = match cli {
+            "claude-2.1.197" => &["go", "--dangerously-skip-permissions"],
+            _ => &["go", "--dangerously-bypass-approvals-and-sandbox"],
+        };
+        let mut order = order(&program, arguments, "", script);
+        // Claude Code asks this of root.
+        order.environment.push(("IS_SANDBOX".into(), "1".into()));
+        let captured = capture(order, &place.host_environment()).await.unwrap();
+        output(&captured);
+        assert!(!place.project.path().join("made.txt").exists(), "{cli}");
+        let results: String = parts(&captured, 1).into_iter().map(|part| part.text).collect();
+        assert!(results.contains("written"), "{cli}: its private home is its own: {results}");
+        let codes: Vec<String> = captured.notes.iter().map(|note| note.code.to_string()).collect();
+        assert!(codes.contains(&"sandbox.stopped".to_owned()), "{cli}: {codes:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_users_instructions_import_arrives() {
+    for cli in ["claude-2.1.197", "claude-2.1.325"] {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let directory = place.home.path().join(".claude");
+        std::fs::create_dir_all(directory.join("notes")).unwrap();
+        std::fs::write(directory.join("CLAUDE.md"), "# Mine\n\n@notes/deep.md\n").unwrap();
+        std::fs::write(directory.join("notes/deep.md"), "A deep note.\n").unwrap();
+        let request = measured(&place, &program, "hello").await;
+        let all: String = request.parts.iter().map(|part| part.text.as_str()).collect();
+        assert_eq!(all.matches("A deep note.").count(), 1, "{cli}: {all}");
     }
 }

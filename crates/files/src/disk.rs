@@ -19,7 +19,8 @@ use super::{EntryKind, Files, Head, LookedInto};
 
 /// The file system of this machine.
 ///
-/// Only regular files are read: a link to a pipe or a device would otherwise hang or never end.
+/// Only regular files are read: a link to a pipe or a device would otherwise hang or never end, and a link to a file of
+/// the kernel would deliver the secrets of this process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Disk;
 
@@ -33,17 +34,7 @@ impl Files for Disk {
     }
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
-        // Looked at before it is opened, because opening a pipe waits for its writer.
-        let size = match fs::metadata(path)? {
-            found if found.is_dir() => return Err(is_a_directory()),
-            found if found.is_file() => found.len(),
-            // A link to the null device is how people empty a file for good.
-            _ if fs::canonicalize(path)? == Path::new("/dev/null") => {
-                return Ok(Head { bytes: Vec::new(), size: 0 });
-            }
-            _ => return Err(not_regular()),
-        };
-        read_up_to(File::open(path)?, size, limit)
+        OpenedFile::open(path)?.read_head(limit)
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
@@ -91,6 +82,128 @@ impl Files for Disk {
             found
         })
     }
+}
+
+/// A regular file that is held open: what was checked is what is read.
+#[derive(Debug)]
+pub struct OpenedFile {
+    file: File,
+    size: u64,
+    #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+    path: PathBuf,
+}
+
+impl OpenedFile {
+    /// Opens a file, following links. Refuses everything but regular files and the null device.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        // Looked at before it is opened, because opening a pipe waits for its writer.
+        check_regular(&fs::metadata(path)?)?;
+        let file = open_at_once(path)?;
+        let found = file.metadata()?;
+        check_regular(&found)?;
+        check_stored(&file)?;
+        Ok(Self {
+            file,
+            size: found.len(),
+            #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+            path: path.to_owned(),
+        })
+    }
+
+    /// Returns the path of the opened file, without links.
+    #[cfg(target_os = "linux")]
+    pub fn real_path(&self) -> io::Result<PathBuf> {
+        use std::os::fd::AsRawFd as _;
+        fs::read_link(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+
+    /// Returns the path of the opened file, without links.
+    #[cfg(target_vendor = "apple")]
+    pub fn real_path(&self) -> io::Result<PathBuf> {
+        let path = rustix::fs::getpath(&self.file)?;
+        Ok(PathBuf::from(OsStr::from_bytes(path.as_bytes())))
+    }
+
+    /// Returns the path of the opened file, without links.
+    #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+    pub fn real_path(&self) -> io::Result<PathBuf> {
+        fs::canonicalize(&self.path)
+    }
+
+    /// Reads the start of the file.
+    pub fn read_head(self, limit: u64) -> io::Result<Head> {
+        read_up_to(self.file, self.size, limit)
+    }
+}
+
+/// Opens a file that may have been replaced by a pipe meanwhile, which is not waited for.
+#[cfg(unix)]
+fn open_at_once(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(File::from(openat(CWD, path, flags, Mode::empty())?))
+}
+
+#[cfg(not(unix))]
+fn open_at_once(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+fn check_regular(found: &fs::Metadata) -> io::Result<()> {
+    match found {
+        found if found.is_dir() => Err(is_a_directory()),
+        found if found.is_file() || is_null_device(found) => Ok(()),
+        _ => Err(not_regular()),
+    }
+}
+
+/// A link to the null device is how people empty a file for good.
+#[cfg(unix)]
+fn is_null_device(found: &fs::Metadata) -> bool {
+    use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+    let is_same = |null: fs::Metadata| null.rdev() == found.rdev();
+    found.file_type().is_char_device() && fs::metadata("/dev/null").is_ok_and(is_same)
+}
+
+#[cfg(not(unix))]
+fn is_null_device(_found: &fs::Metadata) -> bool {
+    false
+}
+
+/// Refuses files that the kernel makes up, wherever they are mounted: what they contain depends on who reads them, such
+/// as the environment of this process.
+#[cfg(target_os = "linux")]
+fn check_stored(file: &File) -> io::Result<()> {
+    /// The file systems of `/proc` and of everything below `/sys`.
+    const KERNELS: [u32; 13] = [
+        0x9fa0,      // proc
+        0x6265_6572, // sysfs
+        0x6462_6720, // debugfs
+        0x7472_6163, // tracefs
+        0x7363_6673, // securityfs
+        0x0027_e0eb, // cgroup
+        0x6367_7270, // cgroup2
+        0x6265_6570, // configfs
+        0xde5e_81e4, // efivarfs
+        0xcafe_4a11, // bpf
+        0x6165_676c, // pstore
+        0xf97c_ff8c, // selinuxfs
+        0x6573_5543, // fusectl
+    ];
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a magic number has 32 bits, in a field whose type depends on the machine"
+    )]
+    let kind = rustix::fs::fstatfs(file)?.f_type as u32;
+    if KERNELS.contains(&kind) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a file of the kernel"));
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_stored(_file: &File) -> io::Result<()> {
+    Ok(())
 }
 
 /// Reads the beginning of a regular file of a size; nothing is asked for behind its end.
@@ -146,6 +259,7 @@ fn look_into(directory: &Path, name: &str, limit: u64) -> Option<LookedInto> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(open.fd().ok()?, name, flags, Mode::empty()).ok()?);
         let found = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        check_stored(&file).ok()?;
         read_up_to(file, found.len(), limit).ok()
     };
     let head = is_there.then(head).flatten();

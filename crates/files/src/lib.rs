@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use disk::Disk;
+pub use disk::{Disk, OpenedFile};
 pub use limit::{FileKind, TooLarge};
 pub use memory::MemoryTree;
 

@@ -1,7 +1,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::{Disk, EntryKind, FileKind, Files, MemoryTree, TooLarge, absolute};
+use super::{Disk, EntryKind, FileKind, Files, MemoryTree, OpenedFile, TooLarge, absolute};
 
 /// Lays the same tree out in memory and on disk; `check` sees it in both.
 fn in_each(check: impl Fn(&dyn Files, &Path)) {
@@ -108,6 +108,33 @@ fn a_pipe_is_refused_and_never_opened() {
         let refused = Disk.read(&pipe, FileKind::Instructions).unwrap_err();
         assert_eq!(refused.to_string(), "not a regular file");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_of_the_kernel_is_refused_however_a_path_leads_to_it() {
+    let disk = tempfile::tempdir().unwrap();
+    let link = |name: &str, to: &str| {
+        let path = disk.path().join(name);
+        std::os::unix::fs::symlink(to, &path).unwrap();
+        path
+    };
+    let environment = link("AGENTS.md", "/proc/self/environ");
+    let directory = link("directory", "/proc/self");
+    for path in [environment, directory.join("status"), link("state", "/sys/kernel/profiling")] {
+        // A machine need not have a `/sys`.
+        if path.exists() {
+            let refused = Disk.read(&path, FileKind::Instructions).unwrap_err();
+            assert_eq!(refused.to_string(), "a file of the kernel", "{}", path.display());
+        }
+    }
+    // A path through there may end in a file on the disk.
+    std::fs::write(disk.path().join("own"), "text").unwrap();
+    let through = format!("/proc/self/root{}", disk.path().join("own").display());
+    let opened = OpenedFile::open(through.as_ref()).unwrap();
+    let real = disk.path().canonicalize().unwrap().join("own");
+    assert_eq!(opened.real_path().unwrap(), real);
+    assert_eq!(Disk.read_text(&link("null", "/dev/null"), FileKind::Instructions).unwrap(), "");
 }
 
 #[test]

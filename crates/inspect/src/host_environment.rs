@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use convoke_agent::Vendor;
+use convoke_agent::launch::{ConfinedEnvironment, Project, WouldApply};
 use convoke_agent::search_path::{SearchPath, is_executable};
+use convoke_agent::turn_input::Trust;
 
 /// The environment of a program.
 #[derive(Debug, Clone)]
@@ -27,6 +30,35 @@ impl HostEnvironment {
     /// Returns the newest version of Landlock to use, where a variable limits it to test older kernels.
     pub fn newest_landlock(&self) -> Option<u8> {
         self.variable("CONVOKE_LANDLOCK_ABI")?.to_str()?.parse().ok()
+    }
+
+    /// Returns the environment of a program that is asked a question, as in a project that is not trusted.
+    pub(crate) fn confined(
+        &self,
+        variables: BTreeMap<OsString, OsString>,
+        vendor: Option<Vendor>,
+    ) -> Result<ConfinedEnvironment, WouldApply> {
+        let trust = Trust::Untrusted;
+        let project = Project { cwd: &self.cwd, home: Some(&self.home), trust };
+        ConfinedEnvironment::new(variables, project, vendor)
+    }
+
+    /// Returns the directories in which Convoke keeps its own configuration and data.
+    pub fn private_directories(&self) -> [PathBuf; 2] {
+        let directory = |own: &str, general: &str, usual: &str| {
+            let absolute = |name: &str| {
+                let path = PathBuf::from(self.variable(name)?);
+                path.is_absolute().then_some(path)
+            };
+            let own = self.variable(own).map(|path| self.cwd.join(path));
+            own.unwrap_or_else(|| {
+                absolute(general).unwrap_or_else(|| self.home.join(usual)).join("convoke")
+            })
+        };
+        [
+            directory("CONVOKE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config"),
+            directory("CONVOKE_DATA_DIR", "XDG_DATA_HOME", ".local/share"),
+        ]
     }
 
     /// Returns every executable file of this name on the `PATH`, in its order.

@@ -105,7 +105,8 @@ fn version_by_asking(program: &Path, host_environment: &HostEnvironment) -> Opti
     let path = host_environment.variable("PATH").unwrap_or_default();
     let environment = [("PATH", path), ("HOME", home.path().as_os_str())];
     let environment = environment.map(|(name, value)| (name.into(), value.to_owned()));
-    let answer = short_output(program, &["--version"], environment, home.path())?;
+    let environment = host_environment.confined(environment.into(), None).ok()?;
+    let answer = short_output(program, &["--version"], &environment, home.path())?;
     version_in(&answer.output)
 }
 

@@ -1,6 +1,5 @@
 //! Runs a program and reads its short output, with a time limit.
 
-use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -8,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use convoke_agent::launch::ConfinedEnvironment;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -29,7 +29,7 @@ pub(crate) struct ShortOutput {
 pub(crate) fn short_output(
     program: &Path,
     arguments: &[&str],
-    environment: impl IntoIterator<Item = (OsString, OsString)>,
+    environment: &ConfinedEnvironment,
     cwd: &Path,
 ) -> Option<ShortOutput> {
     output_within(TIME_LIMIT, program, arguments, environment, cwd)
@@ -39,13 +39,13 @@ fn output_within(
     time_limit: Duration,
     program: &Path,
     arguments: &[&str],
-    environment: impl IntoIterator<Item = (OsString, OsString)>,
+    environment: &ConfinedEnvironment,
     cwd: &Path,
 ) -> Option<ShortOutput> {
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
-        .envs(environment)
+        .envs(environment.variables())
         .current_dir(cwd)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -121,11 +121,17 @@ impl<P: Read + AsFd> Output<P> {
 
 #[cfg(test)]
 mod tests {
+    use convoke_agent::launch::Project;
+    use convoke_agent::turn_input::Trust;
+
     use super::*;
 
     fn ask_shell(time_limit: Duration, script: &str) -> Option<ShortOutput> {
         let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
-        output_within(time_limit, Path::new("/bin/sh"), &["-c", script], path, Path::new("/"))
+        let root = Path::new("/");
+        let project = Project { cwd: root, home: None, trust: Trust::Trusted };
+        let path = ConfinedEnvironment::new(path.into_iter().collect(), project, None).unwrap();
+        output_within(time_limit, Path::new("/bin/sh"), &["-c", script], &path, root)
     }
 
     #[test]

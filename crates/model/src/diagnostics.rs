@@ -22,6 +22,9 @@ convoke_core::diagnostic_codes! {
     PROJECT_FILE_OUTSIDE = "project-file.outside", Loss,
         "A file of an untrusted project is a link to a file outside the project, and was not read.",
         "Trust the project with `convoke trust`, or replace the link with the file.";
+    PROJECT_FILE_KERNEL = "project-file.kernel", Loss,
+        "A file of the project is a link to a file of the kernel (`/proc`, `/sys`), and was not read.",
+        "Replace the link with a file.";
     PROJECT_FILE_SECRET = "project-file.secret", Loss,
         "A file of the project is a link to one of the user's secrets, and was not read.",
         "Replace the link with a file; `convoke docs permissions` lists what counts as a secret.";

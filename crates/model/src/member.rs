@@ -139,7 +139,7 @@ impl ModelAgent {
             ..CallLimits::default()
         };
         let proxies = Proxies::from_env(&self.host.env);
-        let client = Client::new(endpoint, key.clone(), &proxies, limits)
+        let client = Client::new(endpoint, key, &proxies, limits)
             .map_err(|error| usage(error.to_string()))?;
         let machine = Machine { cwd: turn_input.cwd.clone(), ..self.host.machine.clone() };
         let variable = |name: &str| {
@@ -166,14 +166,20 @@ impl ModelAgent {
             }
         };
         let codex_home = machine.codex_home.clone();
+        let redactor = self.redactor();
         let home = machine.home.as_deref();
-        let files =
-            ProjectFiles::open(&turn_input.cwd, home, turn_input.trust, codex_home, key.clone())
-                .without(secrets);
+        let files = ProjectFiles::open(
+            &turn_input.cwd,
+            home,
+            turn_input.trust,
+            codex_home,
+            redactor.clone(),
+        )
+        .without(secrets);
         let config = self.config(turn_input, &files, &machine, model, (base_url, wire))?;
         let thread = self.settings.thread.clone();
         let host = &*self.host;
-        Ok(Prepared { host, turn_input, client, key, files, machine, config, toolbox, thread })
+        Ok(Prepared { host, turn_input, client, redactor, files, machine, config, toolbox, thread })
     }
 
     /// Creates the configuration of a thread: the directory's instruction files and skills, and read-only
@@ -187,7 +193,6 @@ impl ModelAgent {
         (base_url, wire): (&str, Wire),
     ) -> Result<Config, Failure> {
         let overrides = Overrides { model: Some(model.to_owned()), ..Overrides::default() };
-        let key = self.key();
         let config = Config::load(files, machine, self.host.pack.shape, &overrides)
             .map_err(|error| Failure::new(FailureReason::Usage, error.to_string()))?;
         let mut model_overrides = config.model_overrides;
@@ -214,7 +219,13 @@ impl ModelAgent {
             developer_instructions: turn_input.system.as_deref().map(|system| {
                 let entries = entries_of(turn_input, Target::System);
                 let setting = Source::setting("developer_instructions");
-                redacted::sourced(key.as_ref(), system, entries, "developer-instructions", setting)
+                redacted::sourced(
+                    &self.redactor(),
+                    system,
+                    entries,
+                    "developer-instructions",
+                    setting,
+                )
             }),
             model_overrides,
             user_messages: UserMessages::ByOrigin,
@@ -241,7 +252,7 @@ struct Prepared<'t> {
     host: &'t Host,
     turn_input: &'t TurnInput,
     client: Client,
-    key: Option<Key>,
+    redactor: Redactor,
     files: ProjectFiles,
     machine: Machine,
     config: Config,
@@ -392,7 +403,7 @@ impl Prepared<'_> {
         let ended = {
             let mut driver = Driver {
                 client: &self.client,
-                key: self.key.as_ref(),
+                redactor: &self.redactor,
                 toolbox: toolbox.as_ref(),
                 team_tools,
                 side,
@@ -460,7 +471,7 @@ impl Prepared<'_> {
             _ => return Ok((ended, progress)),
         }
         let (writer, store) = (&self.turn_input.thread_writer, &*self.host.store);
-        let stored = progress.store(&mut thread, found, writer, store, self.key.as_ref()).await;
+        let stored = progress.store(&mut thread, found, writer, store, &self.redactor).await;
         match stored {
             Ok(()) => {
                 let compacted = std::mem::take(&mut progress.compaction.unreported);
@@ -486,7 +497,7 @@ impl Prepared<'_> {
                 let entries = entries_of(self.turn_input, Target::Prompt);
                 let prompt = &self.turn_input.prompt;
                 let typed = Source::Message { id: None, index: None };
-                let prompt = redacted::sourced(self.key.as_ref(), prompt, entries, "user", typed);
+                let prompt = redacted::sourced(&self.redactor, prompt, entries, "user", typed);
                 let input = UserInput::Assembled(prompt);
                 thread.begin_turn(vec![input], &TurnOverrides::default())
             }

@@ -9,10 +9,11 @@ use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_core::Diagnostic;
+use convoke_redact::Redactor;
 use convoke_thread::record::{self, Event as ThreadEvent};
 use convoke_thread::thread::{LastSituation, Thread};
 
-use crate::secret::Key;
+use crate::redacted;
 use crate::stored_thread::{self, LoadedThread, Log};
 use crate::wire::FinishReason;
 
@@ -116,7 +117,7 @@ impl Progress {
         found: &LoadedThread,
         thread_writer: &ThreadWriter,
         store: &dyn ThreadStore,
-        key: Option<&Key>,
+        redactor: &Redactor,
     ) -> Result<(), ThreadStoreError> {
         self.note(thread);
         let situation = thread.last_situation();
@@ -129,10 +130,8 @@ impl Progress {
         };
         let mut lines = found.heading(turn, &self.lines);
         lines.append(&mut self.lines);
-        if let Some(key) = key {
-            for line in &mut lines {
-                key.take_out_of(line);
-            }
+        for line in &mut lines {
+            redacted::text(redactor, line);
         }
         let append = ThreadAppend { thread: found.id.clone(), known: found.known, lines };
         match thread_writer {

@@ -1,5 +1,5 @@
 //! The files of a project. Links out of an untrusted project are not followed, and links to the user's secrets
-//! never are. Otherwise a project, or a member that changes it, could send any of the user's files to a model.
+//! and to files of the kernel never are. Each file is opened once, and what was opened is checked. Otherwise a project, or a member that changes it, could send any of the user's files to a model.
 //!
 //! A project is the repository around the working directory, or just that directory. Instruction files above it
 //! are read too, because for Codex any `.git` marks a root; links there may not leave their own directory.
@@ -13,11 +13,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use convoke_agent::sandbox::Secrets;
 use convoke_agent::turn_input::Trust;
 use convoke_core::{Code, Diagnostic};
-use convoke_files::{Disk, EntryKind, Files, Head, git};
+use convoke_files::{Disk, EntryKind, Files, Head, OpenedFile, git};
+use convoke_redact::Redactor;
 
 use crate::diagnostics;
-use crate::redacted::{self, MAX_KEY_BYTES};
-use crate::secret::Key;
+use crate::redacted::{self, MAX_SECRET_BYTES};
+
+/// The directories in which the kernel describes itself and its processes.
+const KERNELS: [&str; 2] = ["/proc", "/sys"];
 
 /// The files that a project may refer to.
 #[derive(Debug)]
@@ -26,8 +29,8 @@ pub(crate) struct ProjectFiles {
     confined_to: Option<Project>,
     /// The user's configuration directory, which may be inside a project and contain links to anywhere.
     configuration: PathBuf,
-    /// The key, which is removed from all files.
-    key: Option<Key>,
+    /// The known secrets, which are removed from all files.
+    redactor: Redactor,
     /// The user's secrets. The working directory never counts as one.
     secrets: Secrets,
     cwd: PathBuf,
@@ -82,14 +85,14 @@ impl ProjectFiles {
         home: Option<&Path>,
         trust: Trust,
         configuration: PathBuf,
-        key: Option<Key>,
+        redactor: Redactor,
     ) -> Self {
         let confined_to = match trust {
             Trust::Trusted => None,
             Trust::Untrusted => Some(Project::new(cwd, home)),
         };
         let (secrets, refused) = (Secrets::default(), Mutex::default());
-        Self { confined_to, configuration, key, secrets, cwd: cwd.to_owned(), refused }
+        Self { confined_to, configuration, redactor, secrets, cwd: cwd.to_owned(), refused }
     }
 
     /// Refuses links to secrets.
@@ -106,11 +109,10 @@ impl ProjectFiles {
         let refused = std::mem::take(&mut *self.refused());
         let diagnostic = |(path, code): (PathBuf, Code)| {
             let shown = path.display().to_string();
-            let is_secret = code == diagnostics::PROJECT_FILE_SECRET;
-            let leads = if is_secret {
-                "is a link to one of your secrets"
-            } else {
-                "is a link out of a project that is not trusted"
+            let leads = match code {
+                diagnostics::PROJECT_FILE_SECRET => "is a link to one of your secrets",
+                diagnostics::PROJECT_FILE_KERNEL => "is a link to a file of the kernel",
+                _ => "is a link out of a project that is not trusted",
             };
             let message = format!("{shown} {leads}; it was not read");
             Diagnostic::new(code, message).at_path(shown)
@@ -118,19 +120,28 @@ impl ProjectFiles {
         refused.into_iter().map(diagnostic).collect()
     }
 
-    /// Resolves a path. A link that leads outside or to a secret counts as missing.
+    /// Resolves a path. A link that must not be followed counts as missing.
     fn inside(&self, path: &Path) -> io::Result<PathBuf> {
-        if path.starts_with(&self.configuration) {
-            return Ok(path.to_owned());
-        }
         let real = path.canonicalize()?;
+        self.check(path, &real)?;
+        Ok(real)
+    }
+
+    /// Refuses a path by where it leads, and records it.
+    fn check(&self, path: &Path, real: &Path) -> io::Result<()> {
+        let is_kernels = KERNELS.iter().any(|kernels| real.starts_with(kernels));
+        if path.starts_with(&self.configuration) && !is_kernels {
+            return Ok(());
+        }
         let bounds = self.confined_to.as_ref().and_then(|project| project.bounds(path));
-        let code = if self.secrets.contain(&real, &self.cwd) {
+        let code = if is_kernels {
+            diagnostics::PROJECT_FILE_KERNEL
+        } else if self.secrets.contain(real, &self.cwd) {
             diagnostics::PROJECT_FILE_SECRET
         } else if bounds.is_some_and(|bounds| !real.starts_with(bounds)) {
             diagnostics::PROJECT_FILE_OUTSIDE
         } else {
-            return Ok(if self.confined_to.is_some() { real } else { path.to_owned() });
+            return Ok(());
         };
         self.refused().insert(path.to_owned(), code);
         Err(io::ErrorKind::NotFound.into())
@@ -161,14 +172,16 @@ impl Files for ProjectFiles {
     }
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
-        let real = self.inside(path)?;
-        match &self.key {
-            Some(key) if limit > 0 => {
-                let head = Disk.read_head(&real, limit.saturating_add(MAX_KEY_BYTES))?;
-                Ok(redacted::head(key, head, limit))
-            }
-            _ => Disk.read_head(&real, limit),
+        let file = OpenedFile::open(path).inspect_err(|_| {
+            // A file of the kernel is not opened, and is reported by its path.
+            let _ = self.inside(path);
+        })?;
+        self.check(path, &file.real_path()?)?;
+        if limit == 0 {
+            return file.read_head(limit);
         }
+        let head = file.read_head(limit.saturating_add(MAX_SECRET_BYTES))?;
+        Ok(redacted::head(&self.redactor, head, limit))
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
@@ -204,8 +217,13 @@ mod tests {
         let link = project.join("AGENTS.md");
         let read = || {
             let trust = Trust::Untrusted;
-            let files =
-                ProjectFiles::open(&project, Some(&home), trust, home.join(".convoke"), None);
+            let files = ProjectFiles::open(
+                &project,
+                Some(&home),
+                trust,
+                home.join(".convoke"),
+                Redactor::default(),
+            );
             let text = files.read_text(&link, FileKind::Instructions).ok();
             (text, files.take_refused())
         };
@@ -249,9 +267,14 @@ mod tests {
         for trust in [Trust::Trusted, Trust::Untrusted] {
             let variable = |name: &str| (name == "KUBECONFIG").then_some(kube.as_os_str());
             let secrets = Secrets::of_user(Some(&home), &project, variable, &[]);
-            let files =
-                ProjectFiles::open(&project, Some(&home), trust, home.join(".convoke"), None)
-                    .without(secrets);
+            let files = ProjectFiles::open(
+                &project,
+                Some(&home),
+                trust,
+                home.join(".convoke"),
+                Redactor::default(),
+            )
+            .without(secrets);
             let read =
                 |name: &str| files.read_text(&project.join(name), FileKind::Instructions).ok();
             for name in ["AGENTS.md", "directory/id", "config"] {
@@ -280,7 +303,13 @@ mod tests {
         link("../..", unpacked.join(".agents"));
         link("secret", home.join("AGENTS.md"));
         let trust = Trust::Untrusted;
-        let files = ProjectFiles::open(&cwd, Some(&home), trust, home.join(".convoke"), None);
+        let files = ProjectFiles::open(
+            &cwd,
+            Some(&home),
+            trust,
+            home.join(".convoke"),
+            Redactor::default(),
+        );
         let read = |path: PathBuf| files.read_text(&path, FileKind::Instructions).ok();
         assert_eq!(read(unpacked.join("AGENTS.md")), None);
         assert_eq!(read(unpacked.join(".agents/secret")), None);

@@ -1,44 +1,41 @@
-//! Removes the key from everything that enters a thread. The sent text, the stored text and the thread are
-//! therefore the same, and none of them contains the key.
+//! Removes the known secrets (the key and those of the environment) from everything that enters a thread. The sent
+//! text, the stored text and the thread are therefore the same, and none of them contains a secret.
 
 use std::borrow::Cow;
 
 use convoke_core::ledger::{ENVELOPE, Entry, Rule, Source};
 use convoke_core::{Fragment, SourcedText, TextWriter};
 use convoke_files::Head;
+use convoke_redact::Redactor;
 use convoke_thread::diagnostics;
 use convoke_thread::prompt::Request;
 
-use crate::secret::Key;
 use crate::wire::ParsedResponse;
 use crate::wire::strings::each_string;
 
-/// The maximum length of a key. Files are read this far beyond a limit, so that a limit never cuts a key.
-pub(crate) const MAX_KEY_BYTES: u64 = 8 << 10;
+/// The maximum length of a secret. Files are read this far beyond a limit, so that a limit never cuts a secret.
+pub(crate) const MAX_SECRET_BYTES: u64 = 8 << 10;
 
-/// The rule of entries whose texts contained the key.
-const REMOVED: &str = "the key was removed";
+/// The rule of entries whose texts contained a secret.
+const REMOVED: &str = "a secret was removed";
 
-/// Returns a text without the key, with the entries that cover it. A text without entries was not assembled: it has one
-/// source, `whole`. If the entries do not cover the text, or the key spans two of them, its source is not known.
+/// Returns a text without secrets, with the entries that cover it. A text without entries was not assembled: it has one
+/// source, `whole`. If the entries do not cover the text, or a secret spans two of them, its source is not known.
 pub(crate) fn sourced(
-    key: Option<&Key>,
+    redactor: &Redactor,
     text: &str,
     entries: Vec<Entry<'static>>,
     section: &'static str,
     whole: Source<'static>,
 ) -> SourcedText<'static> {
-    let mut clean = text.to_owned();
-    if let Some(key) = key {
-        key.take_out_of(&mut clean);
-    }
+    let clean = redactor.redact_known(text).into_owned();
     if entries.is_empty() {
         return SourcedText::new(section, Fragment::new(clean, whole));
     }
     let sourced = SourcedText::covered(text.to_owned(), entries);
-    let sourced = match (sourced, key) {
-        (Some(sourced), Some(key)) if clean != text => Some(without_key_in(key, &sourced)),
-        (sourced, _) => sourced,
+    let sourced = match sourced {
+        Some(sourced) if clean != text => Some(without_secrets_in(redactor, &sourced)),
+        sourced => sourced,
     };
     sourced
         .filter(|sourced| sourced.text() == clean)
@@ -52,14 +49,13 @@ fn unattributed(section: &'static str, text: String) -> SourcedText<'static> {
     out.finish()
 }
 
-/// Removes the key from the text of each entry.
-fn without_key_in(key: &Key, text: &SourcedText<'static>) -> SourcedText<'static> {
+/// Removes secrets from the text of each entry.
+fn without_secrets_in(redactor: &Redactor, text: &SourcedText<'static>) -> SourcedText<'static> {
     let mut out = TextWriter::new("");
     for (own, entry) in text.pieces() {
-        let mut clean = own.to_owned();
-        key.take_out_of(&mut clean);
+        let clean = redactor.redact_known(own).into_owned();
         let rule = if clean == own { entry.rule.clone() } else { Rule::Other(REMOVED.into()) };
-        // The mark may be longer than the key.
+        // The mark may be longer than the secret.
         let removed = own.len().saturating_sub(clean.len()) as u64;
         out.section(entry.section.clone());
         let fragment = Fragment::new(clean, entry.source.clone());
@@ -68,24 +64,31 @@ fn without_key_in(key: &Key, text: &SourcedText<'static>) -> SourcedText<'static
     out.finish()
 }
 
-/// Removes the key from everything in a response: texts, calls, ids, names.
-pub(crate) fn answer(key: &Key, answer: &mut ParsedResponse) {
-    answer.model.iter_mut().for_each(|model| key.take_out_of(model));
+/// Removes secrets from everything in a response: texts, calls, ids, names.
+pub(crate) fn answer(redactor: &Redactor, answer: &mut ParsedResponse) {
+    answer.model.iter_mut().for_each(|model| text(redactor, model));
     for item in &mut answer.items {
-        each_string(item, &mut |_, text| key.take_out_of(text));
+        each_string(item, &mut |_, found| text(redactor, found));
     }
 }
 
-/// Returns a request without the key if it still contains the key, for example in the name of a directory. The
-/// ledger covers the new body.
-pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
-    let Cow::Owned(body) = key.redactor().redact_known(&request.body) else { return None };
+/// Removes secrets from a text.
+pub(crate) fn text(redactor: &Redactor, text: &mut String) {
+    if let Cow::Owned(clean) = redactor.redact_known(text) {
+        *text = clean;
+    }
+}
+
+/// Returns a request without secrets if it still contains one, for example in the name of a directory. The ledger
+/// covers the new body.
+pub(crate) fn request(redactor: &Redactor, request: &Request) -> Option<Request> {
+    let Cow::Owned(body) = redactor.redact_known(&request.body) else { return None };
     let entries = request.ledger.entries().collect();
     let sourced = SourcedText::covered(request.body.clone(), entries);
-    let sourced = sourced.map(|sourced| without_key_in(key, &sourced));
+    let sourced = sourced.map(|sourced| without_secrets_in(redactor, &sourced));
     let mut diagnostics = request.diagnostics.clone();
     let sourced = sourced.filter(|sourced| sourced.text() == body).unwrap_or_else(|| {
-        // The key spans two entries: what belongs to which is no longer known.
+        // A secret spans two entries: what belongs to which is no longer known.
         diagnostics.push(diagnostics::unattributed(body.len() as u64));
         unattributed(ENVELOPE, body)
     });
@@ -94,23 +97,21 @@ pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
     Some(Request { body, ledger, diagnostics, ..request.clone() })
 }
 
-/// Removes the key from the start of a file, of which more than `limit` bytes were read.
-pub(crate) fn head(key: &Key, read: Head, limit: u64) -> Head {
+/// Removes secrets from the start of a file, of which more than `limit` bytes were read.
+pub(crate) fn head(redactor: &Redactor, read: Head, limit: u64) -> Head {
     let Head { bytes, size } = read;
     let rest = size.saturating_sub(bytes.len() as u64);
-    let mut bytes = without_key(key, &bytes);
+    let mut bytes = without_secrets(redactor, &bytes);
     let size = rest + bytes.len() as u64;
     bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Head { bytes, size }
 }
 
-fn without_key(key: &Key, bytes: &[u8]) -> Vec<u8> {
+fn without_secrets(redactor: &Redactor, bytes: &[u8]) -> Vec<u8> {
     let mut clean = Vec::with_capacity(bytes.len());
-    // Invalid UTF-8 is left unchanged, because a key is text.
+    // Invalid UTF-8 is left unchanged, because a secret is text.
     for chunk in bytes.utf8_chunks() {
-        let mut text = chunk.valid().to_owned();
-        key.take_out_of(&mut text);
-        clean.extend_from_slice(text.as_bytes());
+        clean.extend_from_slice(redactor.redact_known(chunk.valid()).as_bytes());
         clean.extend_from_slice(chunk.invalid());
     }
     clean
@@ -136,16 +137,17 @@ mod tests {
             cut_bytes: 0,
             rule: Rule::Fits,
         };
-        let text = sourced(None, "hello", vec![entry], "user", typed());
+        let none = Redactor::default();
+        let text = sourced(&none, "hello", vec![entry], "user", typed());
         assert_eq!(text.entries()[0].source, Source::History { index: None });
         assert_eq!(text.entries()[0].rule, Rule::Unattributed);
-        let text = sourced(None, "hello", Vec::new(), "user", typed());
+        let text = sourced(&none, "hello", Vec::new(), "user", typed());
         assert_eq!((&text.entries()[0].source, &text.entries()[0].rule), (&typed(), &Rule::Fits));
     }
 
     #[test]
-    fn entries_whose_texts_contained_the_key_say_so() {
-        let key = Key::from_env("K", &[("K".into(), "correct-horse".into())]).unwrap();
+    fn entries_whose_texts_contained_a_secret_say_so() {
+        let redactor = Redactor::for_env(&[("MY_KEY".into(), "correct-horse".into())]);
         let entry = |section: &'static str, range| Entry {
             target: Target::Prompt,
             section: section.into(),
@@ -156,7 +158,7 @@ mod tests {
         };
         let text = "in /correct-horse/a";
         let entries = vec![entry("a", 0..3), entry("b", 3..19)];
-        let clean = sourced(Some(&key), text, entries, "user", typed());
+        let clean = sourced(&redactor, text, entries, "user", typed());
         let pieces: Vec<_> = clean
             .pieces()
             .map(|(own, entry)| (own, entry.rule.to_string(), entry.cut_bytes))
@@ -167,9 +169,9 @@ mod tests {
 
     #[test]
     fn a_key_that_a_limit_would_cut_in_two_is_taken_out_whole() {
-        let key = Key::from_env("K", &[("K".into(), "correct-horse".into())]).unwrap();
+        let redactor = Redactor::for_env(&[("MY_KEY".into(), "correct-horse".into())]);
         let read = |text: &[u8], limit| {
-            head(&key, Head { bytes: text.to_vec(), size: text.len() as u64 }, limit)
+            head(&redactor, Head { bytes: text.to_vec(), size: text.len() as u64 }, limit)
         };
         let cut = read(b"is correct-horse", 8);
         assert_eq!((cut.bytes.as_slice(), cut.size), (b"is [reda".as_slice(), 13));

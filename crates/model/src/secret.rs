@@ -1,6 +1,5 @@
 //! The key of an endpoint, read from a variable and sent only in one header.
 
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
@@ -67,13 +66,6 @@ impl Key {
 
     pub(crate) fn header(&self) -> HeaderValue {
         self.header.clone()
-    }
-
-    /// Removes the key from a text.
-    pub(crate) fn take_out_of(&self, text: &mut String) {
-        if let Cow::Owned(clean) = self.redactor.redact_known(text) {
-            *text = clean;
-        }
     }
 
     /// Returns a redactor that also removes this key.

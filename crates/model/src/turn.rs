@@ -10,6 +10,7 @@ use convoke_agent::turn::TurnSide;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
+use convoke_redact::Redactor;
 use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
 use convoke_thread::prompt::{Request, RequestPurpose};
 use convoke_thread::thread::{ModelResponse, ResponseFailure, Step, Thread, TurnOutcome};
@@ -21,7 +22,6 @@ use crate::diagnostics;
 use crate::member::{log_failure, reading};
 use crate::progress::Progress;
 use crate::redacted;
-use crate::secret::Key;
 use crate::sent::Recorder;
 use crate::tools::{self, ToolOutput, Toolbox};
 use crate::wire::ParsedResponse;
@@ -34,7 +34,8 @@ const MAX_COMPACTION_REQUESTS: usize = 64;
 /// Runs the loop of a turn.
 pub(crate) struct Driver<'d, 'r> {
     pub client: &'d Client,
-    pub key: Option<&'d Key>,
+    /// The known secrets, which are removed from everything that enters the thread.
+    pub redactor: &'d Redactor,
     pub toolbox: Option<&'d Toolbox>,
     pub team_tools: Option<&'d TeamTools>,
     pub side: &'d TurnSide,
@@ -102,7 +103,7 @@ impl Driver<'_, '_> {
         thread: &Thread<'_>,
         request: &Request,
     ) -> Result<Result<ModelResponse, CallError>, Failure> {
-        let clean = self.key.and_then(|key| redacted::request(key, request));
+        let clean = redacted::request(self.redactor, request);
         let request = clean.as_ref().unwrap_or(request);
         let is_compaction = request.purpose == RequestPurpose::Compaction;
         if is_compaction {
@@ -149,9 +150,7 @@ impl Driver<'_, '_> {
                     return Ok(Err(error));
                 }
                 CallEvent::Answered(mut answer) => {
-                    if let Some(key) = self.key {
-                        redacted::answer(key, &mut answer);
-                    }
+                    redacted::answer(self.redactor, &mut answer);
                     let (usage, model) = (answer.usage, answer.model.clone());
                     self.recorder.answered(usage, model).await.map_err(unstored)?;
                     return Ok(self.answered(request, answer).await);
@@ -319,18 +318,11 @@ impl Driver<'_, '_> {
     }
 
     /// Reports the end of a call and returns its output for the model.
-    async fn result(&self, id: String, output: ToolOutput) -> ResponseItem {
-        let output = self.without_key(output);
+    async fn result(&self, id: String, mut output: ToolOutput) -> ResponseItem {
+        // A file may contain a secret.
+        redacted::text(self.redactor, &mut output.text);
         self.report_end(&id, &output).await;
         ResponseItem::function_output(id, output.text)
-    }
-
-    /// Removes the key from an output, because a file may contain it.
-    fn without_key(&self, mut output: ToolOutput) -> ToolOutput {
-        if let Some(key) = self.key {
-            key.take_out_of(&mut output.text);
-        }
-        output
     }
 
     async fn report_start(&self, id: &str, name: &str, input: &str) {

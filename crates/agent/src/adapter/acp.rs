@@ -87,16 +87,23 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
 fn refuse_what_is_followed(context: &Context<'_>) -> Result<(), Failure> {
     let Some(preset) = context.definition.preset else { return Ok(()) };
     let turn_input = context.turn_input;
-    let cwd = turn_input.cwd.canonicalize().unwrap_or_else(|_| turn_input.cwd.clone());
-    let root = cwd.ancestors().find(|directory| directory.join(".git").exists()).unwrap_or(&cwd);
-    let directories = cwd.ancestors().take_while(|directory| directory.starts_with(root));
-    let mut files =
-        directories.flat_map(|directory| preset.followed.iter().map(|name| directory.join(name)));
-    match files.find(|file| file.symlink_metadata().is_ok()) {
+    match preset.followed_file(&turn_input.cwd) {
         Some(file) if turn_input.trust == Trust::Untrusted => {
             Err(super::would_apply(preset.name, &file))
         }
         _ => Ok(()),
+    }
+}
+
+impl Preset {
+    /// Returns a file of the project around a directory that the agent applies whatever it is told.
+    pub fn followed_file(&self, cwd: &Path) -> Option<PathBuf> {
+        let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+        let root = cwd.ancestors().find(|it| it.join(".git").exists()).unwrap_or(&cwd);
+        let directories = cwd.ancestors().take_while(|directory| directory.starts_with(root));
+        let mut files =
+            directories.flat_map(|directory| self.followed.iter().map(|name| directory.join(name)));
+        files.find(|file| file.symlink_metadata().is_ok())
     }
 }
 

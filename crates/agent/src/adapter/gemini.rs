@@ -7,14 +7,13 @@
 mod home;
 mod inert;
 mod output;
-pub(super) mod untrusted;
+pub(crate) mod untrusted;
 
 use std::ffi::OsString;
 
 use convoke_core::Diagnostic;
 
 pub(super) use self::inert::ESCAPING;
-use self::untrusted::WithheldVariables;
 use super::acp::{self, SessionSettings};
 use super::one_shot::OneShot;
 use super::{Context, ProgramCall, start_failure};
@@ -28,10 +27,10 @@ use crate::verdict::Failure;
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
-    let withheld = match turn_input.trust {
-        Trust::Trusted => WithheldVariables::default(),
-        Trust::Untrusted => untrusted::withhold(context)?,
-    };
+    if turn_input.trust == Trust::Untrusted {
+        let checked = untrusted::check_settings(&turn_input.cwd);
+        checked.map_err(|would_apply| super::untrusted(&would_apply))?;
+    }
     let mut args = context.users_args();
     // The program asks before it acts only over ACP.
     let speaks_acp =
@@ -58,11 +57,10 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let start = LoadingArguments::new(Vendor::Gemini, turn_input.trust).variables.into_iter();
     env.extend(start.map(|(name, value)| (name.into(), value.into())));
     env.extend(home::settings_above_projects(context)?);
-    let mut diagnostics = withheld.diagnostics;
+    let mut diagnostics = Vec::new();
     if context.permissions() == Permissions::Ask {
         diagnostics.extend(super::program_rules("gemini", &home::answering_files(context)));
     }
-    env.extend(withheld.variables);
     if let Some(system) = &turn_input.system {
         let path = context.write_private("system.md", system)?;
         env.push(("GEMINI_SYSTEM_MD".into(), path.into()));

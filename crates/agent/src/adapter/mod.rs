@@ -8,7 +8,6 @@ mod claude;
 mod codex;
 mod diff;
 mod gemini;
-mod git;
 mod one_shot;
 mod plain;
 mod program;
@@ -32,7 +31,7 @@ pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::codex::provider as codex_provider;
 pub(crate) use self::diff::unified;
 pub use self::gemini::untrusted::FOLLOWED as FOLLOWED_BY_GEMINI;
-pub(crate) use self::git::split_header as split_git_header;
+pub(crate) use self::gemini::untrusted::withhold as withhold_from_gemini;
 pub use self::one_shot::OneShot;
 pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};
@@ -40,6 +39,7 @@ use convoke_redact::{Redactor, is_secret_name};
 
 use crate::config::{AgentKind, Definition, Protocol, is_option};
 use crate::diagnostics;
+use crate::launch::{self, Confined, ConfinedEnvironment, Program, Project, WouldApply};
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, HostAccess, Launch, PrivateDir};
 use crate::sandbox::sign_in::SignIn;
@@ -49,7 +49,7 @@ use crate::stream::{is_signed_out, is_unconnected};
 use crate::team_tools::McpServer;
 use crate::team_tools::socket::TeamSocket;
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
-use crate::turn_input::{Permissions, ResumeHandle, Trust, TurnInput};
+use crate::turn_input::{Permissions, ResumeHandle, TurnInput};
 use crate::vendor::Vendor;
 use crate::verdict::{Failure, FailureReason, Verdict};
 
@@ -325,11 +325,11 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Returns the failure of a program that would apply a file of an untrusted project.
 fn would_apply(program: &str, path: &Path) -> Failure {
-    let path = path.display();
-    let message = format!(
-        "{program} would apply `{path}`; review it, then trust the directory with `convoke trust`"
-    );
-    Failure::new(FailureReason::Untrusted, message)
+    untrusted(&WouldApply { program: program.to_owned(), path: path.to_owned() })
+}
+
+fn untrusted(would_apply: &WouldApply) -> Failure {
+    Failure::new(FailureReason::Untrusted, would_apply.to_string())
 }
 
 fn start_failure(message: impl Into<String>) -> Failure {
@@ -400,6 +400,8 @@ struct PreparedTurn {
     call: ProgramCall,
     launch: Launch,
     reach: Reach,
+    /// About variables that the program did not get, in case that it fails.
+    withheld: Option<Diagnostic>,
     /// The sign-in that the program may renew.
     sign_in: Option<SignIn>,
     /// The CLI that the program is, if it is one.
@@ -449,32 +451,21 @@ impl CliAgent {
         context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());
         let mut call = prepare(&context)?;
         let sandbox = context.sandbox(&call);
-        let partial = sandbox.report().map_err(start_failure)?;
-        let missing = sandbox.missing();
-        let (policy, reach) = sandbox
-            .prepare()
-            .map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
-        let sign_in = sandbox.sign_in().filter(|_| policy.is_some());
-        let stopped_by = policy.is_some().then_some(sandbox.permissions);
+        let mut environment = self.environment(&context, &call)?;
+        let withheld = self.withheld_variables(&context, environment.variables());
+        let refused = environment.take_diagnostics();
+        let args = std::mem::take(&mut call.args);
+        let started = launch::confined(Program { path: program, args, environment }, &sandbox);
+        let Confined { launch, reach, diagnostics: gaps } =
+            started.map_err(|error| start_failure(error.to_string()))?;
+        let sign_in = sandbox.sign_in().filter(|_| launch.policy.is_some());
         drop(sandbox);
-        call.diagnostics.splice(..0, partial.into_iter().chain(missing));
-        // The arguments name variables that the program gets.
-        let env = self.environment(&context, &call);
-        let launch = Launch {
-            program,
-            args: std::mem::take(&mut call.args),
-            env,
-            cwd: cwd.clone(),
-            private_dir: private.path().to_owned(),
-            private_home: call.home.as_ref().map(|home| home.path().to_owned()),
-            policy,
-            stopped_by,
-        };
+        call.diagnostics.splice(..0, gaps.into_iter().chain(refused));
         let access = HostAccess { launch: &launch, guardian: &self.host.guardian, reach: &reach };
         let equipped = call.dialogue.equip(access);
         equipped.map_err(|error| start_failure(format!("cannot prepare the turn: {error}")))?;
         let (vendor, team_socket) = (context.vendor, team_socket.map(|(socket, _)| socket));
-        Ok(PreparedTurn { call, launch, reach, sign_in, vendor, private, team_socket })
+        Ok(PreparedTurn { call, launch, reach, withheld, sign_in, vendor, private, team_socket })
     }
 
     async fn take_turn(
@@ -483,8 +474,16 @@ impl CliAgent {
         prepared: PreparedTurn,
         side: &TurnSide,
     ) -> Result<TurnResult, Failure> {
-        let PreparedTurn { mut call, launch, reach, sign_in, vendor, private, team_socket } =
-            prepared;
+        let PreparedTurn {
+            mut call,
+            launch,
+            reach,
+            withheld,
+            sign_in,
+            vendor,
+            private,
+            team_socket,
+        } = prepared;
         let context = Context {
             vendor,
             ..Context::new(turn_input, &self.definition, &self.host, &launch.private_dir)
@@ -492,7 +491,6 @@ impl CliAgent {
         for diagnostic in &call.diagnostics {
             side.warn(diagnostic.clone()).await;
         }
-        let withheld = self.withheld_variables(&context, &launch.env);
         tracing::info!(
             program = %launch.program.display(), cwd = %launch.cwd.display(),
             permissions = context.permissions().as_str(), "starting {}", self.definition.kind.name()
@@ -540,10 +538,10 @@ impl CliAgent {
     fn withheld_variables(
         &self,
         context: &Context<'_>,
-        env: &[(OsString, OsString)],
+        env: &BTreeMap<OsString, OsString>,
     ) -> Option<Diagnostic> {
         let is_known = context.vendor.is_some() || self.definition.preset.is_some();
-        let given = |name: &OsString| env.iter().any(|(key, _)| key == name);
+        let given = |name: &OsString| env.contains_key(name);
         let names = self.host.env.iter().map(|(name, _)| name).filter(|name| !given(name));
         let names: Vec<&str> =
             names.filter_map(|name| name.to_str()).filter(|name| is_secret_name(name)).collect();
@@ -556,20 +554,28 @@ impl CliAgent {
     }
 
     /// Returns the environment of a child: inherited variables, then configured ones, then the adapter's.
-    fn environment(&self, context: &Context<'_>, call: &ProgramCall) -> Vec<(OsString, OsString)> {
+    fn environment(
+        &self,
+        context: &Context<'_>,
+        call: &ProgramCall,
+    ) -> Result<ConfinedEnvironment, Failure> {
         let mut env: BTreeMap<OsString, OsString> = self.host.env.iter().cloned().collect();
-        env.retain(|name, _| !NESTED.iter().any(|nested| name == nested));
+        env.retain(|name, _| !name.to_str().is_some_and(is_nested));
         if context.permissions() < Permissions::Full {
             let own = context.own_variables(call);
             env.retain(|name, value| own.is_passed_on(name, value));
         }
         env.extend(os_pairs(&self.definition.env));
         env.extend(call.env.iter().cloned());
-        if context.turn_input.trust == Trust::Untrusted {
-            git::disarm(&context.turn_input.cwd, &mut env);
-        }
-        env.insert("TMPDIR".into(), context.private_dir.into());
-        env.into_iter().collect()
+        let project = Project {
+            cwd: &context.turn_input.cwd,
+            home: context.variable("HOME").map(Path::new),
+            trust: context.turn_input.trust,
+        };
+        let mut environment = ConfinedEnvironment::new(env, project, context.vendor)
+            .map_err(|would_apply| untrusted(&would_apply))?;
+        environment.set("TMPDIR", context.private_dir);
+        Ok(environment)
     }
 }
 

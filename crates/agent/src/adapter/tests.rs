@@ -262,9 +262,12 @@ fn claude_follows_a_projects_settings_only_when_they_are_trusted() {
     assert_eq!(sources(Trust::Trusted), ("user,project,local".to_owned(), false));
 }
 
-/// Prepares a call of gemini in an untrusted directory.
-fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<ProgramCall, Failure> {
-    prepare_in(cwd, env, &Definition::built_in(AgentKind::Gemini), Trust::Untrusted)
+/// Returns the environment of gemini in an untrusted directory.
+fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<ConfinedEnvironment, WouldApply> {
+    let given = env.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+    let home = env.iter().find(|(name, _)| *name == "HOME").map(|(_, home)| Path::new(home));
+    let project = Project { cwd, home, trust: Trust::Untrusted };
+    ConfinedEnvironment::new(given, project, Some(Vendor::Gemini))
 }
 
 fn prepare_in(
@@ -294,7 +297,8 @@ fn gemini_refuses_a_project_whose_settings_it_would_follow() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join(".gemini")).unwrap();
         std::fs::write(dir.path().join(file), "{}").unwrap();
-        let refused = untrusted_gemini(dir.path(), &[]).err().unwrap();
+        let gemini = Definition::built_in(AgentKind::Gemini);
+        let refused = prepare_in(dir.path(), &[], &gemini, Trust::Untrusted).err().unwrap();
         assert_eq!(refused.reason, FailureReason::Untrusted);
         assert!(refused.message.contains(file) && refused.message.contains("convoke trust"));
     }
@@ -331,11 +335,13 @@ fn gemini_takes_no_variable_of_a_project_that_is_not_trusted() {
         let text = "GOOGLE_GEMINI_BASE_URL=http://evil\nGEMINI_API_KEY=theirs\nCLAUDECODE: 1\n";
         std::fs::write(dir.path().join(file), text).unwrap();
         let env = [("GEMINI_API_KEY", OsStr::new("mine")), ("CLAUDECODE", OsStr::new("1"))];
-        let call = untrusted_gemini(dir.path(), &env).unwrap();
-        assert_eq!(value_of(&call, "GOOGLE_GEMINI_BASE_URL"), Some(OsStr::new("")));
-        assert_eq!(value_of(&call, "CLAUDECODE"), Some(OsStr::new("")), "it is not inherited");
-        assert_eq!(value_of(&call, "GEMINI_API_KEY"), None, "the user's own stays");
-        let codes: Vec<_> = call.diagnostics.iter().map(|d| d.code.name()).collect();
+        let mut environment = untrusted_gemini(dir.path(), &env).unwrap();
+        let value = |name: &str| environment.variables()[OsStr::new(name)].clone();
+        assert_eq!(value("GOOGLE_GEMINI_BASE_URL"), "");
+        assert_eq!(value("CLAUDECODE"), "", "it is not inherited");
+        assert_eq!(value("GEMINI_API_KEY"), "mine", "the user's own stays");
+        let refused = environment.take_diagnostics();
+        let codes: Vec<_> = refused.iter().map(|d| d.code.name()).collect();
         assert_eq!(codes, ["agent.setting-refused"]);
         // In Cloud Shell, the file's value overrides the variable.
         let shell = [("CLOUD_SHELL", OsStr::new("true"))];
@@ -344,7 +350,7 @@ fn gemini_takes_no_variable_of_a_project_that_is_not_trusted() {
     }
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join(".env"), "# DATABASE=here\n\n").unwrap();
-    assert!(untrusted_gemini(dir.path(), &[]).unwrap().diagnostics.is_empty());
+    assert!(untrusted_gemini(dir.path(), &[]).unwrap().take_diagnostics().is_empty());
 }
 
 /// The settings of a trusted project take precedence over the user's, but not over the machine's.
@@ -393,8 +399,9 @@ fn gemini_follows_the_variables_of_the_users_home_below_it() {
     std::fs::create_dir(&project).unwrap();
     let env = [("HOME", home.path().as_os_str())];
     for (cwd, withheld) in [(project.as_path(), None), (home.path(), Some(OsStr::new("")))] {
-        let call = untrusted_gemini(cwd, &env).unwrap();
-        assert_eq!(value_of(&call, "GEMINI_API_KEY"), withheld, "{}", cwd.display());
+        let environment = untrusted_gemini(cwd, &env).unwrap();
+        let found = environment.variables().get(OsStr::new("GEMINI_API_KEY"));
+        assert_eq!(found.map(|it| it.as_os_str()), withheld, "{}", cwd.display());
     }
 }
 

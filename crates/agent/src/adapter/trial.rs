@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::{CliAgent, Context, Definition, Host, prepare, program, start_failure, team_socket};
 use crate::event::EventKind;
-use crate::process::{self, Decision, Dialogue, HostAccess, Input, Launch, PrivateDir};
+use crate::launch::{self, Program};
+use crate::process::{self, Decision, Dialogue, HostAccess, Input, PrivateDir};
 use crate::stream::{EventReader, Sink};
 use crate::turn::{AgentTurn, TurnResult};
 use crate::turn_input::TurnInput;
@@ -52,22 +53,12 @@ pub async fn trial(
     let team_socket = team_socket(&context)?;
     context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());
     let mut call = prepare(&context)?;
-    let policy = context.sandbox(&call).prepare();
-    let (policy, _) =
-        policy.map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
-    let env = agent.environment(&context, &call);
+    let environment = agent.environment(&context, &call)?;
     let args = left(std::mem::take(&mut call.args), without);
     let arguments = args.iter().map(|it| it.to_string_lossy().into_owned()).collect();
-    let launch = Launch {
-        program,
-        args,
-        env,
-        cwd: turn_input.cwd.clone(),
-        private_dir: private.path().to_owned(),
-        private_home: call.home.as_ref().map(|home| home.path().to_owned()),
-        policy,
-        stopped_by: None,
-    };
+    let started = Program { path: program, args, environment };
+    let started = launch::confined(started, &context.sandbox(&call));
+    let launch = started.map_err(|error| start_failure(error.to_string()))?.launch;
     let mut witness = EventRecorder {
         dialogue: call.dialogue,
         events: BTreeSet::new(),

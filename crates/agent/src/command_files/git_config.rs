@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use convoke_files::{Disk, FileKind, Files as _};
 
 use super::location::{Location, locate};
-use crate::adapter::split_git_header;
+use crate::launch::git::split_header as split_git_header;
 
 /// Settings that git changes in everyday use and that name no command, by section and key. `*` matches any key.
 const HARMLESS: &[(&str, &[&str])] = &[

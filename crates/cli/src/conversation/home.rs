@@ -26,20 +26,7 @@ pub struct Home {
 impl Home {
     /// Finds the directories by `CONVOKE_CONFIG_DIR` and `CONVOKE_DATA_DIR`, else by the rules of XDG.
     pub fn new(host_environment: &HostEnvironment) -> Self {
-        let directory = |own: &str, general: &str, usual: &str| {
-            let absolute = |name: &str| {
-                let path = PathBuf::from(host_environment.variable(name)?);
-                path.is_absolute().then_some(path)
-            };
-            let own = host_environment.variable(own).map(|path| host_environment.cwd.join(path));
-            own.unwrap_or_else(|| {
-                let general =
-                    absolute(general).unwrap_or_else(|| host_environment.home.join(usual));
-                general.join("convoke")
-            })
-        };
-        let configuration = directory("CONVOKE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config");
-        let data = directory("CONVOKE_DATA_DIR", "XDG_DATA_HOME", ".local/share");
+        let [configuration, data] = host_environment.private_directories();
         let HostEnvironment { home, cwd, .. } = host_environment;
         let variable = |name: &str| host_environment.variable(name);
         let private = [configuration.clone(), data.clone()];

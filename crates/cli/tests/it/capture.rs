@@ -76,7 +76,8 @@ fn the_commands_of_a_project_are_run_only_where_the_user_trusts_it() {
         .own_program("gemini", CLAUDE);
     let home = context.path().join("home");
     std::fs::create_dir(&home).expect("a home");
-    let context = context.env("HOME", &home.to_string_lossy());
+    // Without a sandbox, so that the program can write beside itself what it saw.
+    let context = context.env("HOME", &home.to_string_lossy()).env("CONVOKE_LANDLOCK_ABI", "0");
     let project = context.path().display().to_string();
     let ran = |options: &[&str], program: &str| {
         let seen = context.path().join(format!("bin/{program}.seen"));
@@ -151,7 +152,9 @@ fn two_saved_captures_are_compared_by_part() {
 
 #[test]
 fn the_version_is_asked_for_as_cut_off_as_the_run() {
-    let context = context().env("HUNTER", "2").file("bin/codex.version", "");
+    // Without a sandbox, so that the program can write beside itself what it saw.
+    let context =
+        context().env("HUNTER", "2").env("CONVOKE_LANDLOCK_ABI", "0").file("bin/codex.version", "");
     let output = context.output(&capture(&["--json"]), b"");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["agentVersion"], "0.98.7");

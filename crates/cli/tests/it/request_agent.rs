@@ -84,7 +84,8 @@ fn a_gateway_in_the_settings_of_claude_is_not_taken_for_its_vendor() {
             .file("home/.claude/settings.json", settings)
             .own_program("claude", script);
         let home = context.path().join("home").display().to_string();
-        let context = context.env("HOME", &home);
+        // Without a sandbox, so that the program can write beside itself what it saw.
+        let context = context.env("HOME", &home).env("CONVOKE_LANDLOCK_ABI", "0");
         context.output(&["request", "--agent", "claude", "hello"], b"");
         let seen = std::fs::read_to_string(context.path().join("bin/claude.seen")).expect("it ran");
         assert_eq!(seen.contains(mark), is_first_party, "{settings}: {seen}");
@@ -93,7 +94,8 @@ fn a_gateway_in_the_settings_of_claude_is_not_taken_for_its_vendor() {
 
 #[test]
 fn the_program_gets_the_configuration_and_no_credentials() {
-    let context = context();
+    // Without a sandbox, so that the program can write beside itself what it saw.
+    let context = context().env("CONVOKE_LANDLOCK_ABI", "0");
     context.output(&["request", "--agent", "codex", "hello"], b"");
     let seen = std::fs::read_to_string(context.path().join("bin/codex.seen")).expect("it ran");
     assert!(seen.contains("config.toml\n") && seen.contains("model_provider = \"mine\""), "{seen}");

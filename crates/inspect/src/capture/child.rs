@@ -5,22 +5,30 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_agent::adapter::OneShot;
+use convoke_agent::launch::{self, ConfinedEnvironment, ObservedPlace, ObservedState, Program};
 use convoke_agent::permission::Approvals;
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::process::{Dialogue, Launch, PrivateDir, supervise};
+use convoke_agent::process::{Dialogue, PrivateDir, supervise};
 use convoke_agent::stream::plain::Plain;
 use convoke_agent::turn_input::Limits;
 use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{AgentTurn, TurnResult, Verdict};
+use convoke_agent::{AgentTurn, TurnResult, Vendor, Verdict};
+use convoke_core::Diagnostic;
 use convoke_redact::Redactor;
 use serde::{Deserialize, Serialize};
 
+use crate::host_environment::HostEnvironment;
+
+#[derive(Clone)]
 pub(super) struct Child<'a> {
     pub program: PathBuf,
+    pub vendor: Option<Vendor>,
     pub arguments: Vec<OsString>,
-    /// Its whole environment.
-    pub environment: Vec<(OsString, OsString)>,
+    pub environment: ConfinedEnvironment,
     pub cwd: &'a Path,
+    /// The user's environment, with the secrets that are hidden.
+    pub host_environment: &'a HostEnvironment,
+    pub state: ObservedState<'a>,
     /// The directory for temporary files.
     pub temporary: &'a Path,
     pub time_limit: Duration,
@@ -56,14 +64,26 @@ pub(super) fn one_shot(stdin: impl Into<String>) -> Box<dyn Dialogue> {
     Box::new(OneShot::new(Plain::new(OUTPUT_KEPT), stdin.into()))
 }
 
+/// The run of a program.
+pub(super) struct ChildRun {
+    pub end: ChildEnd,
+    /// What was not enforced.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
 /// Runs a program to its end, or until `enough` is over.
 pub(super) async fn run(
     child: &Child<'_>,
     dialogue: Box<dyn Dialogue>,
     guardian: &Guardian,
     enough: impl Future<Output = ()>,
-) -> ChildEnd {
-    let turn = start(child, dialogue, guardian);
+) -> ChildRun {
+    let (turn, diagnostics) = match start(child, dialogue, guardian) {
+        Ok(started) => started,
+        Err(reason) => {
+            return ChildRun { end: ChildEnd::Failed { reason }, diagnostics: Vec::new() };
+        }
+    };
     let canceller = turn.canceller();
     let result = turn.result();
     let (mut result, mut enough) = (std::pin::pin!(result), std::pin::pin!(enough));
@@ -80,17 +100,44 @@ pub(super) async fn run(
             result.await
         }
     };
-    match result.verdict {
+    let end = match result.verdict {
         _ if was_enough => ChildEnd::Stopped,
         Verdict::Done => ChildEnd::Done { output: result.reply },
         Verdict::Failed(failure) => ChildEnd::Failed { reason: failure.message },
         Verdict::TimedOut => ChildEnd::TimedOut,
         Verdict::Cancelled | Verdict::Withdrawn => ChildEnd::Interrupted,
-    }
+    };
+    ChildRun { end, diagnostics }
 }
 
-fn start(child: &Child<'_>, mut dialogue: Box<dyn Dialogue>, guardian: &Guardian) -> AgentTurn {
-    let (turn, side) = AgentTurn::open(Redactor::for_env(&child.environment));
+/// Starts a program; the error is why it cannot be started.
+fn start(
+    child: &Child<'_>,
+    mut dialogue: Box<dyn Dialogue>,
+    guardian: &Guardian,
+) -> Result<(AgentTurn, Vec<Diagnostic>), String> {
+    let private = PrivateDir::create(child.temporary).map_err(|error| error.to_string())?;
+    let program = Program {
+        path: child.program.clone(),
+        args: child.arguments.clone(),
+        environment: child.environment.clone(),
+    };
+    // A directory that does not exist is reported when the program is started.
+    let cwd = child.cwd.canonicalize().unwrap_or_else(|_| child.cwd.to_owned());
+    let place = ObservedPlace {
+        vendor: child.vendor,
+        cwd: &cwd,
+        users_home: &child.host_environment.home,
+        users_variables: &child.host_environment.environment,
+        private_dir: private.path(),
+        temp_root: &std::env::temp_dir(),
+        state: child.state,
+        private: &child.host_environment.private_directories(),
+        newest_abi: child.host_environment.newest_landlock(),
+    };
+    let confined = launch::observed(program, place).map_err(|error| error.to_string())?;
+    let (launch, diagnostics) = (confined.launch, confined.diagnostics);
+    let (turn, side) = AgentTurn::open(Redactor::for_env(&launch.env));
     let limits = Limits {
         turn: child.time_limit,
         silence: child.time_limit,
@@ -99,35 +146,17 @@ fn start(child: &Child<'_>, mut dialogue: Box<dyn Dialogue>, guardian: &Guardian
         grace: Duration::ZERO,
         ..Limits::default()
     };
-    let (guardian, temporary) = (guardian.clone(), child.temporary.to_owned());
+    let guardian = guardian.clone();
     let approvals = Approvals::default();
     // No person can answer a question.
     approvals.set_attended(false);
-    let mut launch = Launch {
-        program: child.program.clone(),
-        args: child.arguments.clone(),
-        env: child.environment.clone(),
-        // A directory that does not exist is reported when the program is started.
-        cwd: child.cwd.canonicalize().unwrap_or_else(|_| child.cwd.to_owned()),
-        private_dir: PathBuf::new(),
-        private_home: None,
-        // It is the user's own command, and runs as if the user had started it.
-        policy: None,
-        stopped_by: None,
-    };
     tokio::spawn(async move {
         let failed = |error: String| TurnResult::failed(Failure::new(FailureReason::Start, error));
-        let result = match PrivateDir::create(&temporary) {
-            Ok(private) => {
-                private.path().clone_into(&mut launch.private_dir);
-                let dialogue = dialogue.as_mut();
-                let ended =
-                    supervise(&launch, &guardian, dialogue, &limits, &approvals, None, &side).await;
-                ended.unwrap_or_else(|error| failed(error.to_string()))
-            }
-            Err(error) => failed(error.to_string()),
-        };
-        side.finish(result).await;
+        let dialogue = dialogue.as_mut();
+        let ended = supervise(&launch, &guardian, dialogue, &limits, &approvals, None, &side).await;
+        // Kept until the program has ended.
+        drop(private);
+        side.finish(ended.unwrap_or_else(|error| failed(error.to_string()))).await;
     });
-    turn
+    Ok((turn, diagnostics))
 }

@@ -3,7 +3,6 @@
 //!
 //! Only settings that change what git reports are copied: none that runs a program, and none that may hold a credential.
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
@@ -78,8 +77,8 @@ pub(super) fn copy_configuration(
     let directory = directory.map_or_else(|| user.join(".config"), Into::into).join("git");
     environment.insert("HOME".into(), user.into());
     let list = ["config", "--global", "--includes", "--list", "--null"];
-    let environment: Vec<(OsString, OsString)> = environment.into_iter().collect();
-    let answer = short_output(&git, &list, environment, &host_environment.cwd);
+    let Ok(environment) = host_environment.confined(environment, None) else { return Ok(()) };
+    let answer = short_output(&git, &list, &environment, &host_environment.cwd);
     // Without a configuration it fails.
     let listed = answer.filter(|answer| answer.code == Some(0)).map(|answer| answer.output);
     let text = configuration(&listed.unwrap_or_default(), user, &directory);

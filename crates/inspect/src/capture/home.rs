@@ -105,7 +105,9 @@ pub(super) fn copy_configuration(
     Ok(is_left.then_some(plugins).into_iter().collect())
 }
 
-/// Copies the files of the home directory that instructions import: Claude Code looks for `~` in its own home.
+/// Copies the files that instructions import from the home directory and from Claude Code's own directory, each to where
+/// the program looks for it: a path that begins with `~` leads into its own home, and any other starts beside the file
+/// that names it.
 fn copy_imports(
     from: &UserHome,
     to: &Path,
@@ -120,12 +122,18 @@ fn copy_imports(
     }
     let explained = explain(&Disk, &session, &[Edition::Claude325]).agents;
     for file in explained.into_iter().flat_map(|agent| agent.loaded) {
-        let is_import = matches!(file.why, LoadReason::Import { .. });
-        let is_elsewhere = file.path.starts_with(cwd) || file.path.starts_with(&from.directory);
-        if let (true, false, Ok(below)) =
-            (is_import, is_elsewhere, file.path.strip_prefix(&from.home))
+        let places = from.places(Vendor::Claude, to).into_iter();
+        let targets = places.filter_map(|(private, users)| {
+            let below = file.path.strip_prefix(users).ok()?;
+            Some(private.join(below))
+        });
+        // Of a directory in the home, the first is the more specific.
+        let target = targets.take(1).find(|target| !target.exists());
+        let credentials = Vendor::Claude.facts().sign_in.credentials;
+        let is_credential = credentials.iter().any(|name| file.path.ends_with(name));
+        if let (LoadReason::Import { .. }, Some(target), false) = (&file.why, target, is_credential)
         {
-            copy(&file.path, &to.join(below), budget)?;
+            copy(&file.path, &target, budget)?;
         }
     }
     Ok(())
@@ -421,5 +429,34 @@ mod tests {
         let gemini = UserHome::new(Vendor::Gemini, &host("GEMINI_CLI_HOME", "/g"));
         assert_eq!(gemini, UserHome::below(Vendor::Gemini, Path::new("/g")));
         assert_eq!(directory(Vendor::Codex, &host("X", "1")), Path::new("/home/kim/.codex"));
+    }
+
+    #[test]
+    fn what_claudes_instructions_import_is_copied_to_where_it_is_looked_for() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let home = from.path().canonicalize().unwrap();
+        write(
+            &home,
+            &[
+                (".claude/CLAUDE.md", "@notes/deep.md\n@~/shared/style.md\n@.credentials.json\n"),
+                (".claude/notes/deep.md", "@deeper.md\n"),
+                (".claude/notes/deeper.md", "deeper"),
+                (".claude/.credentials.json", "secret"),
+                ("shared/style.md", "style"),
+                ("project/own.md", "own"),
+                ("project/CLAUDE.md", "@~/project/own.md\n"),
+            ],
+        );
+        let user = UserHome::below(Vendor::Claude, &home);
+        copy_configuration(Vendor::Claude, &user, to.path(), &home.join("project")).unwrap();
+        for path in [
+            ".claude/notes/deep.md",
+            ".claude/notes/deeper.md",
+            "shared/style.md",
+            "project/own.md",
+        ] {
+            assert!(to.path().join(path).exists(), "{path}");
+        }
+        assert!(!to.path().join(".claude/.credentials.json").exists());
     }
 }

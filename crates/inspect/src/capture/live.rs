@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use convoke_agent::adapter::acp::TypedStart;
 use convoke_agent::endpoint;
+use convoke_agent::launch::{ConfinedEnvironment, ObservedState, Project};
 use convoke_agent::process::{Dialogue, PrivateDir};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
@@ -14,8 +15,8 @@ use convoke_rehearsal::{Answered, Recorded, Sent};
 use convoke_wire::{Exchange, ReceivedAnswer, RequestKind, SentRequest};
 
 use super::{
-    Capture, CaptureError, CaptureOptions, CapturedAgent, FoundProgram, UserHome, as_text, child,
-    ownership, split_prompt,
+    Capture, CaptureError, CaptureOptions, CapturedAgent, FoundProgram, Start, UserHome, as_text,
+    child, notes, ownership, split_prompt,
 };
 use crate::diagnostics;
 use crate::explained::explained_with;
@@ -49,6 +50,10 @@ pub async fn capture_live(
     let mut env: Vec<(OsString, OsString)> =
         host_environment.environment.clone().into_iter().collect();
     env.extend(options.environment);
+    let trust = match options.start {
+        Start::Typed { is_trusted: false } => Trust::Untrusted,
+        Start::Typed { is_trusted: true } | Start::Measured(_) => Trust::Trusted,
+    };
     let program = relayed_program::Program {
         path: path.clone(),
         vendor,
@@ -56,6 +61,7 @@ pub async fn capture_live(
         arguments: words.clone(),
         env: env.clone(),
         cwd: host_environment.cwd.clone(),
+        // Whatever the program reads there decides where it sends its requests.
         trust: Trust::Trusted,
         reach: relayed_program::Reach::Anywhere,
     };
@@ -77,21 +83,33 @@ pub async fn capture_live(
         }
         None => (pointed, child::one_shot(options.stdin.as_str())),
     };
+    let user = UserHome::new(vendor, host_environment);
+    let project = Project { cwd: &host_environment.cwd, home: Some(&host_environment.home), trust };
+    let mut environment =
+        ConfinedEnvironment::new(env.into_iter().collect(), project, Some(vendor))
+            .map_err(|would_apply| CaptureError::WouldApply { agent, path: would_apply.path })?;
+    let withheld = environment.take_diagnostics();
     let run = child::Child {
         program: path.clone(),
+        vendor: Some(vendor),
         arguments: arguments.into_iter().map(OsString::from).collect(),
-        environment: env,
+        environment,
         cwd: &host_environment.cwd,
+        host_environment,
+        state: ObservedState::UsersOwn {
+            users_directory: &user.directory,
+            port: relayed.relay.port(),
+        },
         temporary: private.path(),
         time_limit: options.time_limit,
     };
     let (relay, mut exchanges) = (relayed.relay, relayed.exchanges);
     let run = async {
         let pending = std::future::pending();
-        let ended = child::run(&run, dialogue, &options.guardian, pending).await;
+        let ran = child::run(&run, dialogue, &options.guardian, pending).await;
         let (failure, uncounted) = (relay.failure(), relay.uncounted());
         relay.shutdown().await;
-        (ended, failure, uncounted)
+        (ran, failure, uncounted)
     };
     let mut requests: Vec<Recorded> = Vec::new();
     let mut without_body = 0;
@@ -111,13 +129,12 @@ pub async fn capture_live(
             }
         }
     };
-    let ((ended, failure, uncounted), ()) = tokio::join!(run, take);
+    let ((ran, failure, uncounted), ()) = tokio::join!(run, take);
     if requests.is_empty() && uncounted > 0 {
         let why =
             format!("{uncounted} were forwarded, and their user agent is not that of {agent}");
         return Err(CaptureError::Relay(why));
     }
-    let user = UserHome::new(vendor, host_environment);
     // The prompt of an ACP agent is one of the user's words.
     let shown = if prompt.is_some() { users_words } else { words };
     let redacted: Vec<String> =
@@ -141,13 +158,16 @@ pub async fn capture_live(
         command: std::iter::once(as_text(name)?).chain(redacted.iter().cloned()).collect(),
         cwd: host_environment.cwd.clone(),
         home: user.home.clone(),
-        ended,
-        requests,
+        ended: ran.end,
         yours,
         notes: bodies_left_out(without_body)
             .into_iter()
+            .chain(withheld)
+            .chain(ran.diagnostics)
+            .chain(notes::stopped(&requests))
             .chain(failure.map(|reason| Diagnostic::new(diagnostics::RELAY_FAILED, reason)))
             .collect(),
+        requests,
     })
 }
 

@@ -14,9 +14,11 @@ use convoke_agent::adapter::acp::TypedStart;
 use convoke_agent::endpoint::measured::{self as measured_start, Commands, Conditions};
 use convoke_agent::endpoint::offline::{self, OfflinePlace};
 use convoke_agent::endpoint::{self, EndpointError, ModelServer};
+use convoke_agent::launch::{ConfinedEnvironment, ObservedState, Project};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{Dialogue, PrivateDir};
 use convoke_agent::relayed;
+use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_rehearsal::{Answered, Recorded, Script, StartError, start};
 use convoke_wire::RequestKind;
@@ -184,6 +186,10 @@ pub async fn capture(
 
     let model_server = ModelServer { base_url: &server.base_url(), proxy_url: &server.proxy_url() };
     let mut environment = environment(agent, model_server, home.path(), host_environment);
+    let trust = match options.start {
+        Start::Typed { is_trusted: true } => Trust::Trusted,
+        Start::Typed { is_trusted: false } | Start::Measured(_) => Trust::Untrusted,
+    };
     let one_shot = || child::one_shot(options.stdin.as_str());
     let users_directory = match (&user, vendor) {
         (Some(user), _) => user.directory.clone(),
@@ -199,6 +205,15 @@ pub async fn capture(
     let (arguments, own_environment, dialogue) = match (agent, options.start) {
         (CapturedAgent::Acp(preset), start) => {
             let (mut users, prompt) = split_prompt(users_words.clone(), &options.stdin);
+            if trust == Trust::Untrusted {
+                if let Some(path) = preset.followed_file(&host_environment.cwd) {
+                    return Err(CaptureError::WouldApply { agent, path });
+                }
+                if vendor == Some(Vendor::Gemini) {
+                    let own = UserHome::new(Vendor::Gemini, host_environment);
+                    measured::commands(Vendor::Gemini, &own, host_environment)?;
+                }
+            }
             // The other adapters take the address from variables, which count more than files.
             if let (Some(vendor @ Vendor::Claude), true) = (vendor, preset.is_adapter()) {
                 let own = UserHome::new(vendor, host_environment);
@@ -245,11 +260,22 @@ pub async fn capture(
         };
     }
     environment.extend(options.environment);
+    let project = Project { cwd: &host_environment.cwd, home: Some(&host_environment.home), trust };
+    let mut environment = ConfinedEnvironment::new(environment, project, vendor)
+        .map_err(|would_apply| CaptureError::WouldApply { agent, path: would_apply.path })?;
+    notes.extend(environment.take_diagnostics());
     let run = child::Child {
         program: path.clone(),
+        vendor,
         arguments: arguments.clone(),
-        environment: environment.into_iter().collect(),
+        environment,
         cwd: &host_environment.cwd,
+        host_environment,
+        state: ObservedState::PrivateHome {
+            home: home.path(),
+            users_directory: &users_directory,
+            port: server.port(),
+        },
         temporary: &home.path().join("tmp"),
         time_limit: options.time_limit,
     };
@@ -263,8 +289,11 @@ pub async fn capture(
             }
         }
     };
-    let ended = child::run(&run, dialogue, &options.guardian, enough).await;
+    let child::ChildRun { end: ended, diagnostics: gaps } =
+        child::run(&run, dialogue, &options.guardian, enough).await;
+    notes.extend(gaps);
     let requests = server.requests();
+    notes.extend(notes::stopped(&requests));
 
     // Asked in the same environment, before the server ends.
     let mut program = Installed::captured(&path, agent);
@@ -274,7 +303,7 @@ pub async fn capture(
         let question = child::Child { arguments, cwd: home.path(), ..run };
         let pending = std::future::pending();
         let answer = child::run(&question, child::one_shot(""), &options.guardian, pending).await;
-        if let ChildEnd::Done { output } = answer {
+        if let ChildEnd::Done { output } = answer.end {
             program.version = version_in(&output);
         }
     }
@@ -423,6 +452,14 @@ pub enum CaptureError {
     Untrusted {
         /// The program.
         agent: Vendor,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The program would apply a file of a project that is not trusted here.
+    #[error("{agent} would apply {}, which could run commands or change its environment: read it, then pass --trust", path.display())]
+    WouldApply {
+        /// The program.
+        agent: CapturedAgent,
         /// The file.
         path: PathBuf,
     },

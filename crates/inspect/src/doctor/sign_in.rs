@@ -174,7 +174,8 @@ fn self_report(
 ) -> Option<SignInStatus> {
     let arguments = vendor.facts().sign_in.status?;
     let environment = host_environment.environment.clone();
-    let answer = short_output(&program.path, arguments, environment, &host_environment.home);
+    let environment = host_environment.confined(environment, Some(vendor)).ok()?;
+    let answer = short_output(&program.path, arguments, &environment, &host_environment.home);
     Some(answer.map_or(SignInStatus::Unclear, |answer| {
         vendor.understand_status(answer.code, &answer.output)
     }))

@@ -1,13 +1,14 @@
 //! A program that is pointed to a relay of its own.
 
-use std::ffi::OsString;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
+use convoke_agent::launch::{ConfinedEnvironment, Project};
 use convoke_agent::relayed::{
     self, CliStart, CodexSignIn, ModelEndpoint, RedirectedStart, RelayAddress,
 };
-use convoke_agent::search_path::SearchPath;
 use convoke_agent::turn_input::Trust;
 use convoke_relay::{Relay, RelayOptions, Upstream};
 use convoke_wire::Exchange;
@@ -86,13 +87,13 @@ impl Program {
     }
 
     /// Returns the version of the CLI, on which the settings that it obeys depend.
-    fn version(&self, env: &[(OsString, OsString)]) -> Option<String> {
+    fn version(&self, env: &ConfinedEnvironment) -> Option<String> {
         if self.is_adapter {
             return None;
         }
         let real = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         version_on_disk(&real, self.vendor).or_else(|| {
-            let answer = short_output(&self.path, &["--version"], env.iter().cloned(), &self.cwd)?;
+            let answer = short_output(&self.path, &["--version"], env, &self.cwd)?;
             version_in(&answer.output)
         })
     }
@@ -104,10 +105,10 @@ impl Program {
 
     /// Returns the endpoint, after the programs that know of it were asked.
     fn endpoint(&self) -> Result<ModelEndpoint, String> {
-        let env = self.env_outside_project();
+        let env = self.confined_environment()?;
         let sign_in = || {
             let question = [self.cli(), &["login", "status"]].concat();
-            let answer = short_output(&self.path, &question, env.iter().cloned(), &self.cwd)?;
+            let answer = short_output(&self.path, &question, &env, &self.cwd)?;
             CodexSignIn::parse(&answer.output)
         };
         let version = self.version(&env);
@@ -119,15 +120,12 @@ impl Program {
         Ok(endpoint)
     }
 
-    /// Returns the environment of a start outside of the sandbox.
-    fn env_outside_project(&self) -> Vec<(OsString, OsString)> {
-        let variable = |name: &str| {
-            let mut variables = self.env.iter().rev();
-            variables.find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
-        };
-        let home = variable("HOME").map(Path::new);
-        let path = variable("PATH").unwrap_or_default();
-        let path = SearchPath::outside_project(path, &self.cwd, home).to_variable();
-        self.env.iter().cloned().chain([("PATH".into(), path)]).collect()
+    /// Returns the environment in which the program is asked, as in a project that is not trusted.
+    fn confined_environment(&self) -> Result<ConfinedEnvironment, String> {
+        let variables: BTreeMap<OsString, OsString> = self.env.iter().cloned().collect();
+        let home = variables.get(OsStr::new("HOME")).map(PathBuf::from);
+        let project = Project { cwd: &self.cwd, home: home.as_deref(), trust: Trust::Untrusted };
+        let confined = ConfinedEnvironment::new(variables, project, Some(self.vendor));
+        confined.map_err(|error| error.to_string())
     }
 }

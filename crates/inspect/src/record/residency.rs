@@ -1,13 +1,13 @@
 //! Data residency: a `ChatGPT` workspace can be bound to a region. Codex looks the region up before each turn,
 //! but not when it is pointed to another address; so Codex is asked before a relay replaces the endpoint.
 
-use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use convoke_agent::launch::ConfinedEnvironment;
 use serde_json::{Value, json};
 
 /// The time limit: enough to start a program on a busy machine and to wait for the network.
@@ -24,7 +24,7 @@ const SINCE: (u64, u64) = (0, 156);
 pub(super) fn ask(
     program: &Path,
     arguments: &[&str],
-    env: &[(OsString, OsString)],
+    env: &ConfinedEnvironment,
     cwd: &Path,
 ) -> Result<(), String> {
     let unknown =
@@ -89,14 +89,14 @@ fn version(initialized: &Value) -> Option<(u64, u64)> {
 fn converse(
     program: &Path,
     arguments: &[&str],
-    env: &[(OsString, OsString)],
+    env: &ConfinedEnvironment,
     cwd: &Path,
 ) -> Option<(Value, Value)> {
     let mut child = Command::new(program)
         .args(arguments)
         .arg("app-server")
         .env_clear()
-        .envs(env.iter().cloned())
+        .envs(env.variables())
         .current_dir(cwd)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

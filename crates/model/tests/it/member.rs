@@ -9,6 +9,7 @@ use convoke_agent::thread::{
     MemoryThreadStore, RequestEnd, RequestOutcome, RequestRecord, RequestTexts, Stored,
     ThreadAppend, ThreadLine, ThreadStore,
 };
+use convoke_agent::turn_input::Trust;
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, Verdict};
@@ -373,10 +374,49 @@ async fn a_project_that_is_not_trusted_cannot_have_other_files_read() {
     }
     std::fs::create_dir(lab.work().join(".git")).unwrap();
 
-    turn_input.trust = convoke_agent::turn_input::Trust::Trusted;
+    turn_input.trust = Trust::Trusted;
     let taken = take(lab.agent().start(turn_input)).await;
     assert!(lab.bodies().pop().unwrap().contains("The secret."));
     assert!(taken.outcome.diagnostics.is_empty(), "{:?}", taken.outcome.diagnostics);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_link_to_a_file_of_the_kernel_is_read_in_no_project() {
+    let lab = Lab::new(ApiWire::Responses, Script::default()).await;
+    std::fs::remove_file(lab.work().join("AGENTS.md")).unwrap();
+    std::os::unix::fs::symlink("/proc/self/environ", lab.work().join("AGENTS.md")).unwrap();
+    for trust in [Trust::Trusted, Trust::Untrusted] {
+        let mut turn_input = lab.turn_input("Hello", None);
+        turn_input.trust = trust;
+        let taken = take(lab.agent().start(turn_input)).await;
+        let body = lab.bodies().pop().unwrap();
+        // Cargo sets it for every test.
+        assert!(!body.contains("CARGO_PKG_NAME"), "{trust:?}: {body}");
+        let codes: Vec<_> =
+            taken.outcome.diagnostics.iter().map(|it| it.code.to_string()).collect();
+        assert_eq!(codes, ["project-file.kernel"], "{trust:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_of_the_environment_is_in_no_request_and_no_line_of_the_store() {
+    const TOKEN: &str = "correct-horse-battery-staple";
+    let said = Answer::say(format!("It is {TOKEN}."));
+    let mut lab = Lab::new(ApiWire::Responses, Script::new([said])).await;
+    lab.env.push(("DEPLOY_TOKEN".into(), TOKEN.into()));
+    lab.write("AGENTS.md", &format!("Deploy with {TOKEN}.\n"));
+    let mut turn_input = lab.turn_input(&format!("Is {TOKEN} right?"), None);
+    turn_input.system = Some(format!("You know {TOKEN}."));
+    turn_input.trust = Trust::Trusted;
+    let taken = take(lab.agent().start(turn_input)).await;
+    let kept = lab.store.records(&taken.thread());
+    assert_eq!(kept[0].texts.body, lab.bodies()[0], "what is stored is what was sent");
+    let all = format!("{:?} {kept:?} {:?}", lab.bodies(), lab.lines(&taken).await);
+    assert!(!all.contains(TOKEN), "{all}");
+    for clean in ["Deploy with [redacted].", "Is [redacted] right?", "You know [redacted]."] {
+        assert!(all.contains(clean), "{clean}: {all}");
+    }
 }
 
 #[tokio::test]

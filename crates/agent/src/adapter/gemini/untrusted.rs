@@ -5,18 +5,17 @@
 //! key. Settings cannot be withheld, so the turn is refused. Variables can: the program does not override
 //! variables that are set, so those that the user has not set are set to empty values.
 
-use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files};
 
-use crate::adapter::{Context, NESTED};
 use crate::diagnostics;
 use crate::env_file;
-use crate::verdict::Failure;
+use crate::launch::{Project, WouldApply};
 
 /// Files of a project that Gemini CLI applies and that cannot be withheld.
 pub const FOLLOWED: &[&str] = &[
@@ -34,29 +33,37 @@ const MAX_NAMES: usize = 1000;
 
 /// The variables that are withheld from the program.
 #[derive(Debug, Default)]
-pub(super) struct WithheldVariables {
+pub(crate) struct WithheldVariables {
     /// Variables to set, so that the program does not load them from the project.
     pub variables: Vec<(OsString, OsString)>,
     /// Diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Withholds variables. Refuses the turn if the project has settings.
-pub(super) fn withhold(context: &Context<'_>) -> Result<WithheldVariables, Failure> {
-    let cwd = real(&context.turn_input.cwd);
-    if let Some(path) = FOLLOWED.iter().map(|name| cwd.join(name)).find(|path| path.exists()) {
-        return Err(untrusted(&path));
-    }
+/// Refuses a project that has settings.
+pub(crate) fn check_settings(cwd: &Path) -> Result<(), WouldApply> {
+    let cwd = real(cwd);
+    let found = FOLLOWED.iter().map(|name| cwd.join(name)).find(|path| path.exists());
+    found.map_or(Ok(()), |path| Err(untrusted(&path)))
+}
+
+/// Withholds variables that the program is not given already. Refuses a file whose variables cannot be withheld.
+pub(crate) fn withhold(
+    project: Project<'_>,
+    given: &BTreeMap<OsString, OsString>,
+) -> Result<WithheldVariables, WouldApply> {
+    let cwd = real(project.cwd);
+    let variable = |name: &str| given.get(OsStr::new(name));
     let mut withheld = WithheldVariables::default();
     let mut names = BTreeSet::new();
-    for path in project_env_files(context, &cwd) {
+    for path in project_env_files(project.home, &cwd) {
         let Some(text) = read(&path)? else { continue };
         let found: BTreeSet<&str> = env_file::names(&text).collect();
         if found.is_empty() {
             continue;
         }
         // In Cloud Shell, the file's value overrides this variable even if it is set.
-        let in_cloud_shell = context.variable("CLOUD_SHELL").is_some_and(|value| value == "true");
+        let in_cloud_shell = variable("CLOUD_SHELL").is_some_and(|value| value == "true");
         if found.len() > MAX_NAMES || (in_cloud_shell && found.contains("GOOGLE_CLOUD_PROJECT")) {
             return Err(untrusted(&path));
         }
@@ -70,16 +77,15 @@ pub(super) fn withhold(context: &Context<'_>) -> Result<WithheldVariables, Failu
             .push(Diagnostic::new(diagnostics::AGENT_SETTING_REFUSED, message).with_count(count));
         names.extend(found.into_iter().map(str::to_owned));
     }
-    let is_set = |name: &str| context.variable(name).is_some() && !NESTED.contains(&name);
-    let unset = names.into_iter().filter(|name| !is_set(name));
+    let unset = names.into_iter().filter(|name| variable(name).is_none());
     withheld.variables = unset.map(|name| (name.into(), OsString::new())).collect();
     Ok(withheld)
 }
 
 /// Returns the `.env` files that the program may load, from the working directory and all directories above it.
 /// Files in the home directory are the user's own, unless it is the working directory.
-fn project_env_files(context: &Context<'_>, cwd: &Path) -> Vec<PathBuf> {
-    let home = context.variable("HOME").map(|home| real(Path::new(home)));
+fn project_env_files(home: Option<&Path>, cwd: &Path) -> Vec<PathBuf> {
+    let home = home.map(real);
     let is_users = |dir: &Path| dir != cwd && home.as_deref() == Some(dir);
     let above = cwd.ancestors().filter(|dir| !is_users(dir));
     above.flat_map(|dir| [dir.join(".gemini/.env"), dir.join(".env")]).collect()
@@ -90,7 +96,7 @@ fn real(path: &Path) -> PathBuf {
 }
 
 /// Reads a file, if it exists and is readable.
-fn read(path: &Path) -> Result<Option<String>, Failure> {
+fn read(path: &Path) -> Result<Option<String>, WouldApply> {
     match path.metadata() {
         Ok(file) if !file.is_file() || file.len() > FileKind::Variables.limit() => {
             Err(untrusted(path))
@@ -105,6 +111,6 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-fn untrusted(path: &Path) -> Failure {
-    super::super::would_apply("gemini", path)
+fn untrusted(path: &Path) -> WouldApply {
+    WouldApply { program: "gemini".to_owned(), path: path.to_owned() }
 }

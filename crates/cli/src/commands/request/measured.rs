@@ -53,6 +53,7 @@ fn explain(error: CaptureError) -> anyhow::Error {
     match error {
         CaptureError::NotInstalled(_)
         | CaptureError::Untrusted { .. }
+        | CaptureError::WouldApply { .. }
         | CaptureError::NotText(_)
         | CaptureError::Copy(_)
         | CaptureError::Managed(_)

@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use convoke_files::{Disk, Files};
 
 use crate::command_files::git_configurations;
 
@@ -31,7 +32,9 @@ const FIXED: &[(&str, &str)] = &[
     ("interactive.diffFilter", "cat"),
     ("protocol.ext.allow", "never"),
     ("diff.tool", ""),
+    ("diff.guitool", ""),
     ("merge.tool", ""),
+    ("merge.guitool", ""),
     ("web.browser", ""),
 ];
 
@@ -60,7 +63,36 @@ const NAMED: &[(&str, &str, &str)] = &[
     ("man", "path", "false"),
     ("tar", "command", "false"),
     ("guitool", "cmd", "false"),
+    ("hook", "command", "true"),
+    ("lfs", "path", "false"),
+    ("lfs", "clean", "cat"),
+    ("lfs", "smudge", "cat"),
+    ("sendemail", "tocmd", "true"),
+    ("sendemail", "cccmd", "true"),
+    ("sendemail", "headercmd", "true"),
+    ("sendemail", "sendmailcmd", "false"),
+    ("sendemail", "smtpserver", "localhost"),
 ];
+
+/// Settings that are replaced only where the repository has them, because the user's own are wanted: section, key and
+/// harmless value.
+const CONFIGURED: &[(&str, &str, &str)] = &[
+    ("diff", "external", PLAIN_DIFF),
+    ("imap", "tunnel", "false"),
+    ("instaweb", "httpd", "false"),
+    ("sendemail", "tocmd", "true"),
+    ("sendemail", "cccmd", "true"),
+    ("sendemail", "headercmd", "true"),
+    ("sendemail", "sendmailcmd", "false"),
+    // An absolute path is a program.
+    ("sendemail", "smtpserver", "localhost"),
+    ("svn", "authorsprog", "false"),
+];
+
+/// Settings with several values, which are all run. One without a value makes git ignore the others, and only this
+/// variable can express it.
+const UNSET: &[(&str, &str)] = &[("gc", "recentobjectshook")];
+const PARAMETERS: &str = "GIT_CONFIG_PARAMETERS";
 
 /// Sections whose every key is a command.
 const COMMANDS: &[(&str, &str)] = &[("alias", ""), ("pager", "cat")];
@@ -69,8 +101,13 @@ const COMMANDS: &[(&str, &str)] = &[("alias", ""), ("pager", "cat")];
 const PLAIN_DIFF: &str = r#"f() { diff -u --label "a/$1" --label "b/$1" -- "$2" "$5"; :; }; f"#;
 
 /// Variables that override the configuration.
-const VARIABLES: &[(&str, &str)] =
-    &[("GIT_PAGER", "cat"), ("GIT_EDITOR", "true"), ("GIT_SEQUENCE_EDITOR", "true")];
+const VARIABLES: &[(&str, &str)] = &[
+    ("GIT_PAGER", "cat"),
+    ("GIT_EDITOR", "true"),
+    ("GIT_SEQUENCE_EDITOR", "true"),
+    // Of several `core.gitProxy`, the first counts, which is the repository's.
+    ("GIT_PROXY_COMMAND", ""),
+];
 
 /// The maximum size of a configuration file that is read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -83,7 +120,8 @@ const MAX_NAMED: usize = 2000;
 pub(super) fn disarm(cwd: &Path, env: &mut BTreeMap<OsString, OsString>) {
     let mut settings: Vec<(String, &str)> =
         FIXED.iter().map(|&(key, value)| (key.to_owned(), value)).collect();
-    settings.extend(named(cwd));
+    let found = ConfiguredNames::around(cwd);
+    settings.extend(found.replacements());
     let count = env.get(OsStr::new(COUNT)).and_then(|count| count.to_str()?.parse().ok());
     let before: usize = count.unwrap_or(0);
     for (index, (key, value)) in settings.iter().enumerate() {
@@ -96,34 +134,14 @@ pub(super) fn disarm(cwd: &Path, env: &mut BTreeMap<OsString, OsString>) {
         // A variable that the user has set already overrides the project's configuration.
         env.entry((*name).into()).or_insert_with(|| (*value).into());
     }
+    for (section, key) in UNSET.iter().filter(|(section, key)| found.has(section, key)) {
+        let parameters = env.entry(PARAMETERS.into()).or_default();
+        let separator = if parameters.is_empty() { "" } else { " " };
+        parameters.push(format!("{separator}'{section}.{key}'"));
+    }
 }
 
 const COUNT: &str = "GIT_CONFIG_COUNT";
-
-/// Returns the replacements of the named settings in a repository's configuration.
-fn named(cwd: &Path) -> Vec<(String, &'static str)> {
-    let mut found = ConfiguredNames::default();
-    // Git also reads the configuration of nested repositories.
-    for path in configuration_files(cwd).into_iter().chain(git_configurations(cwd)) {
-        found.read(&path);
-    }
-    let in_section = |section: &'static str| {
-        let names = found.subsections.iter().filter(move |(given, _)| given == section);
-        names.map(|(_, name)| name)
-    };
-    let below = NAMED.iter().flat_map(|&(section, key, value)| {
-        in_section(section).map(move |name| (format!("{section}.{name}.{key}"), value))
-    });
-    let keys = COMMANDS.iter().flat_map(|&(section, value)| {
-        let keys = found.keys.iter().filter(move |(given, _)| given == section);
-        keys.map(move |(_, key)| (format!("{section}.{key}"), value))
-    });
-    // An empty value would count as a name.
-    let helpers = found.helpers.iter().map(|name| (format!("remote.{name}.vcs"), "none"));
-    let external = found.keys.contains(&("diff".to_owned(), "external".to_owned()));
-    let external = external.then(|| ("diff.external".to_owned(), PLAIN_DIFF));
-    below.chain(keys).chain(helpers).chain(external).take(MAX_NAMED).collect()
-}
 
 /// Returns the configuration files of the repository around a directory.
 fn configuration_files(cwd: &Path) -> Vec<PathBuf> {
@@ -143,12 +161,8 @@ fn configuration_files(cwd: &Path) -> Vec<PathBuf> {
 }
 
 fn read(path: &Path) -> Option<String> {
-    let file = std::fs::File::open(path).ok()?;
-    file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    let mut text = Vec::new();
-    #[expect(clippy::disallowed_methods, reason = "the size is limited")]
-    file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
-    Some(String::from_utf8_lossy(&text).into_owned())
+    let head = Disk.read_head(path, MAX_BYTES).ok()?;
+    Some(String::from_utf8_lossy(&head.bytes).into_owned())
 }
 
 /// The subsections found in configuration files, and the keys of sections without subsections.
@@ -162,6 +176,40 @@ struct ConfiguredNames {
 }
 
 impl ConfiguredNames {
+    /// Reads the configuration of the repository around a directory, and of those in it, which git reads too.
+    fn around(cwd: &Path) -> Self {
+        let mut found = Self::default();
+        for path in configuration_files(cwd).into_iter().chain(git_configurations(cwd)) {
+            found.read(&path);
+        }
+        found
+    }
+
+    fn has(&self, section: &str, key: &str) -> bool {
+        self.keys.contains(&(section.to_owned(), key.to_owned()))
+    }
+
+    /// Returns the replacements of the settings that were found.
+    fn replacements(&self) -> Vec<(String, &'static str)> {
+        let in_section = |section: &'static str| {
+            let names = self.subsections.iter().filter(move |(given, _)| given == section);
+            names.map(|(_, name)| name)
+        };
+        let below = NAMED.iter().flat_map(|&(section, key, value)| {
+            in_section(section).map(move |name| (format!("{section}.{name}.{key}"), value))
+        });
+        let keys = COMMANDS.iter().flat_map(|&(section, value)| {
+            let keys = self.keys.iter().filter(move |(given, _)| given == section);
+            keys.map(move |(_, key)| (format!("{section}.{key}"), value))
+        });
+        // An empty value would count as a name.
+        let helpers = self.helpers.iter().map(|name| (format!("remote.{name}.vcs"), "none"));
+        let configured = CONFIGURED.iter().filter(|(section, key, _)| self.has(section, key));
+        let configured =
+            configured.map(|(section, key, value)| (format!("{section}.{key}"), *value));
+        below.chain(keys).chain(helpers).chain(configured).take(MAX_NAMED).collect()
+    }
+
     /// Reads a file and the files that it includes, ignoring conditions.
     fn read(&mut self, path: &Path) {
         if self.files.len() >= MAX_FILES || !self.files.insert(path.to_owned()) {
@@ -259,17 +307,28 @@ mod tests {
         std::fs::write(dir.join("a.txt"), "a\nb\n").unwrap();
         let ran = |name: &str| format!("touch {}/ran-{name}; cat", dir.display());
         let quoted = |name: &str| format!("\"{}\"", ran(name));
+        // Not run by a shell.
+        let program = |name: &str| {
+            let path = dir.join(format!("program-{name}"));
+            std::fs::write(&path, format!("#!/bin/sh\ntouch {}/ran-{name}\n", dir.display()))
+                .unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&path, mode).unwrap();
+            path.display().to_string()
+        };
         let config = format!(
-            "[core]\n fsmonitor = {}\n pager = {}\n editor = {}\n hooksPath = hooks\n sshCommand = {}\n\
+            "[core]\n fsmonitor = {}\n pager = {}\n editor = {}\n hooksPath = hooks\n sshCommand = {}\n gitProxy = {}\n\
              [diff]\n external = {}\n[diff \"d\"] textconv = {}\n command = {}\n\
              [filter \"f\"]\n clean = {}\n smudge = {}\n[alias]\n st = !{}\n\
              [credential \"https://example.com\"]\n helper = !{}\n[gpg]\n program = {}\n\
+             [gc]\n recentObjectsHook = {}\n[imap]\n tunnel = {}\n host = x\n folder = y\n\
              [remote \"nested\"]\n url = ./nested\n[remote \"helped\"]\n vcs = evil\n\
              [include]\n path = more\n",
             quoted("fsmonitor"),
             quoted("pager"),
             quoted("editor"),
             quoted("ssh"),
+            program("proxy"),
             quoted("external"),
             quoted("textconv"),
             quoted("command"),
@@ -278,12 +337,19 @@ mod tests {
             ran("alias"),
             ran("helper"),
             quoted("gpg"),
+            quoted("gc"),
+            // It ends at once, so that nothing waits for its answers.
+            program("imap"),
         );
         let mut text = std::fs::read_to_string(dir.join(".git/config")).unwrap();
         text.push_str(&config);
         std::fs::write(dir.join(".git/config"), text).unwrap();
         let more = format!("[filter \"g h\"]\n process = {}\n", quoted("included"));
         std::fs::write(dir.join(".git/more"), more).unwrap();
+    }
+
+    fn replaced(dir: &Path) -> Vec<(String, &'static str)> {
+        ConfiguredNames::around(dir).replacements()
     }
 
     fn ran(dir: &Path) -> Vec<String> {
@@ -310,6 +376,7 @@ mod tests {
             "-S",
         ],
         &["fetch", "ssh://example.invalid/x"],
+        &["fetch", "git://example.invalid/x"],
     ];
 
     fn call_all(dir: &Path, env: &BTreeMap<OsString, OsString>) {
@@ -323,6 +390,26 @@ mod tests {
             credential.env_clear().envs(env).stdin(std::process::Stdio::piped()).spawn().unwrap();
         let input = b"protocol=https\nhost=example.com\nusername=x\npassword=y\n";
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), input).unwrap();
+        child.wait().unwrap();
+        // Git asks which objects are recent only for old ones.
+        std::fs::write(dir.join("unreachable"), "x").unwrap();
+        let mut hash = Command::new("git");
+        hash.args(["hash-object", "-w", "--no-filters", "unreachable"]).current_dir(dir);
+        let id = hash.env_clear().envs(env).output().unwrap().stdout;
+        let id = String::from_utf8(id).unwrap();
+        let object = dir.join(".git/objects").join(&id[..2]).join(id[2..].trim());
+        let old = std::fs::FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
+        let object = std::fs::File::open(object).unwrap();
+        object.set_times(old).unwrap();
+        let mut prune = Command::new("git");
+        prune.args(["-c", "user.name=x", "prune", "--expire=1.hour.ago"]).current_dir(dir);
+        let _ = prune.env_clear().envs(env).output().unwrap();
+        let mut send = Command::new("git");
+        send.arg("imap-send").current_dir(dir).env_clear().envs(env);
+        let mut child = send.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mail = b"From x Mon Sep 17 00:00:00 2001\nFrom: a@b.c\nDate: Mon, 17 Sep 2001 00:00:00 +0000\nSubject: x\n\nx\n";
+        // It may have ended before it reads.
+        let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), mail);
         child.wait().unwrap();
     }
 
@@ -338,7 +425,10 @@ mod tests {
         call_all(armed.path(), &plain);
         let ran_armed = ran(armed.path());
         assert!(ran_armed.len() >= 7, "the test cannot fail: {ran_armed:?}");
-        assert!(ran_armed.contains(&"ran-nested".to_owned()), "{ran_armed:?}");
+        for name in ["nested", "gc", "imap", "proxy"] {
+            let it = format!("ran-{name}");
+            assert!(ran_armed.contains(&it), "{name}: {ran_armed:?}");
+        }
 
         let dir = tempfile::tempdir().unwrap();
         hostile(dir.path());
@@ -349,13 +439,13 @@ mod tests {
         disarm(dir.path(), &mut env);
         call_all(dir.path(), &env);
         assert_eq!(ran(dir.path()), [""; 0]);
-        assert!(named(dir.path()).iter().any(|(key, _)| key == "filter.g h.process"));
+        assert!(replaced(dir.path()).iter().any(|(key, _)| key == "filter.g h.process"));
 
         let mut git = Command::new("git");
         git.args(["fetch", "--dry-run", "nested"]).current_dir(dir.path()).env_clear().envs(&env);
         let fetched = git.output().unwrap();
         assert!(fetched.status.success(), "a remote can be reached: {fetched:?}");
-        assert!(named(dir.path()).contains(&("remote.helped.vcs".to_owned(), "none")));
+        assert!(replaced(dir.path()).contains(&("remote.helped.vcs".to_owned(), "none")));
 
         let mut git = Command::new("git");
         let own = git.args(["config", "user.name"]).current_dir(dir.path()).env_clear().envs(&env);
@@ -378,5 +468,71 @@ mod tests {
             let ((given, subsection), _) = split_header(header);
             assert_eq!((given, subsection.as_deref()), (section, name), "{header}");
         }
+    }
+
+    /// Returns whether settings that run a program are replaced under a name of `git help --config`.
+    fn is_replaced(name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        let (section, rest) = name.split_once('.').unwrap();
+        let in_section = |(given, _): &(&str, &str)| *given == section;
+        let is_fixed = |key: &str| FIXED.iter().any(|(fixed, _)| fixed.eq_ignore_ascii_case(key));
+        let is_unset = UNSET.contains(&(section, rest));
+        match rest.rsplit_once('.') {
+            Some((name, key)) if name.starts_with('<') => {
+                let is_named = |&&(given, own, _): &&(&str, &str, &str)| {
+                    given == section && (key == "*" || own.eq_ignore_ascii_case(key))
+                };
+                // The subsections of these are known: three formats, and one transport that runs commands.
+                let is_known =
+                    [("gpg", "program"), ("protocol", "allow")].contains(&(section, key));
+                let is_helper = (section, key) == ("remote", "vcs");
+                is_known || is_helper || NAMED.iter().any(|it| is_named(&it))
+            }
+            _ => {
+                let is_configured = CONFIGURED.iter().any(|it| (it.0, it.1) == (section, rest));
+                is_fixed(&name) || is_unset || is_configured || COMMANDS.iter().any(in_section)
+            }
+        }
+    }
+
+    /// Returns the settings that run nothing, as (section, key).
+    fn harmless() -> BTreeSet<(&'static str, &'static str)> {
+        let lines = include_str!("git/harmless.txt").lines().filter(|line| !line.starts_with('#'));
+        let mut section = "";
+        let mut found = BTreeSet::new();
+        for word in lines.flat_map(str::split_whitespace) {
+            match word.strip_suffix(':') {
+                Some(name) => section = name,
+                None => {
+                    found.insert((section, word));
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_setting_that_git_names_is_replaced_or_known_to_run_nothing() {
+        let help = Command::new("git").args(["help", "--config"]).output().unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
+        let names: Vec<&str> = help.lines().filter(|line| line.contains('.')).collect();
+        assert!(names.len() > 500, "git names its settings: {help}");
+        let harmless = harmless();
+        let is_harmless = |name: &str| {
+            let spelt = name.replace(' ', "-");
+            name.match_indices('.').any(|(at, _)| {
+                let (section, key) = (&spelt[..at], &spelt[at + 1..]);
+                harmless.contains(&(section, key)) || harmless.contains(&(section, "*"))
+            })
+        };
+        let unknown: Vec<&&str> =
+            names.iter().filter(|name| !is_replaced(name) && !is_harmless(name)).collect();
+        assert!(
+            unknown.is_empty(),
+            "new settings of git: replace those that run a program, and add the others to harmless.txt: {unknown:?}"
+        );
+        let both: Vec<&&str> =
+            names.iter().filter(|name| is_replaced(name) && is_harmless(name)).collect();
+        assert!(both.is_empty(), "replaced, and called harmless: {both:?}");
     }
 }
