@@ -1,11 +1,13 @@
 //! The background copy of a directory's contents, so that no turn waits for a first copy.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use crate::content::{ContentWriter, Copied, Job};
+use crate::error::ChangesError;
 use crate::git::Deadline;
 
 /// The files that are copied between two looks at the queue.
@@ -37,6 +39,14 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Ends a copy that failed. The files that wait stay without one; the records say so.
+    fn stop(&self) {
+        let mut state = self.state();
+        state.queue.clear();
+        state.is_running = false;
+        self.changed.notify_all();
+    }
 }
 
 impl Copier {
@@ -52,7 +62,12 @@ impl Copier {
         if !state.is_running && !state.queue.is_empty() {
             state.is_running = true;
             let (writer, shared) = (self.writer.clone(), self.shared.clone());
-            thread::spawn(move || run(&writer, &shared));
+            thread::spawn(move || {
+                let end = catch_unwind(AssertUnwindSafe(|| run(&writer, &shared)));
+                if !matches!(end, Ok(Ok(()))) {
+                    shared.stop();
+                }
+            });
         }
         let waited = self.shared.changed.wait_timeout_while(state, wait, |state| state.is_running);
         waited.is_ok_and(|(_, timeout)| !timeout.timed_out())
@@ -74,7 +89,8 @@ impl Copier {
     }
 }
 
-fn run(writer: &ContentWriter, shared: &Shared) {
+/// Copies what is in the queue until it is empty.
+fn run(writer: &ContentWriter, shared: &Shared) -> Result<(), ChangesError> {
     let mut staged = writer.staged();
     loop {
         let mut state = shared.state();
@@ -83,20 +99,12 @@ fn run(writer: &ContentWriter, shared: &Shared) {
         if jobs.is_empty() {
             state.is_running = false;
             shared.changed.notify_all();
-            return;
+            return Ok(());
         }
         drop(state);
-        let copied = writer.copy(&jobs, &mut staged, Deadline::within(BATCH_TIME), |copied| {
+        writer.copy(&jobs, &mut staged, Deadline::within(BATCH_TIME), |copied| {
             shared.state().copied.extend(copied);
             true
-        });
-        if copied.is_err() {
-            // The files stay without a copy; the records say so.
-            let mut state = shared.state();
-            state.queue.clear();
-            state.is_running = false;
-            shared.changed.notify_all();
-            return;
-        }
+        })?;
     }
 }

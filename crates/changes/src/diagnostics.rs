@@ -26,6 +26,9 @@ convoke_core::diagnostic_codes! {
     CHANGES_COMPLETED = "changes.completed", Note,
         "An undo or a merge was interrupted. It is complete now.",
         "No action needed; `convoke undo` reverses it.";
+    CHANGES_UNSHOWN = "changes.unshown", Loss,
+        "The changes of other members could not be read. The prompt of the turn lacks them.",
+        "The message names the reason. `convoke changes` shows what is recorded.";
     CHANGES_COMMANDS = "changes.commands", Note,
         "A turn changed files that name commands for CLIs, editors or shells. Other members and your own programs may run them, without the sandbox of that turn.",
         "Look at them before the next turn: `convoke changes`; `convoke undo` undoes them.";

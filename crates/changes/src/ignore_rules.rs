@@ -141,7 +141,7 @@ impl WorkTree {
 
     /// Returns whether a recorded path, or one below it, is tracked.
     pub(crate) fn tracks(&self, path: &TreePath) -> bool {
-        self.tracks_name(&self.path_in_tree(path))
+        self.path_in_tree(path).is_some_and(|name| self.tracks_name(&name))
     }
 
     fn tracks_name(&self, name: &[u8]) -> bool {
@@ -182,10 +182,10 @@ impl WorkTree {
         let patterns = patterns.unwrap_or(&self.patterns);
         std::fs::write(excludes, patterns).map_err(ChangesError::io(excludes))?;
         let mut input = Vec::new();
-        for path in paths {
+        for name in paths.iter().filter_map(|path| self.path_in_tree(path)) {
             // No name begins like a pathspec with magic.
             input.extend_from_slice(b"./");
-            input.extend_from_slice(&self.path_in_tree(path));
+            input.extend_from_slice(&name);
             input.push(0);
         }
         let limit = input.len() as u64;
@@ -209,13 +209,11 @@ impl WorkTree {
         self.git_dir.as_ref().filter(|_| is_unreadable).map(|git_dir| git_dir.join("index"))
     }
 
-    /// Returns the path of a recorded path in the working tree.
-    pub(crate) fn path_in_tree(&self, path: &TreePath) -> Vec<u8> {
-        let bytes = path.as_bytes();
+    /// Returns the path of a recorded path in the working tree; `None` if it lies elsewhere.
+    pub(crate) fn path_in_tree(&self, path: &TreePath) -> Option<Vec<u8>> {
         match &self.recorded_top {
-            None => [&self.prefix, bytes].concat(),
-            Some(top) if top.is_root() => bytes.to_vec(),
-            Some(top) => bytes[top.as_bytes().len() + 1..].to_vec(),
+            None => Some([&self.prefix, path.as_bytes()].concat()),
+            Some(top) => path.below(top).map(<[u8]>::to_vec),
         }
     }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use convoke_files::{Disk, Files as _};
 use sha2::{Digest as _, Sha256};
@@ -298,14 +298,20 @@ impl Place {
     pub(crate) fn lock(&self) -> Result<StoreLock, ChangesError> {
         let path = self.store.join("lock");
         let file = File::create(&path).map_err(ChangesError::io(&path))?;
+        match file.try_lock() {
+            Ok(()) => return Ok(StoreLock { _file: file }),
+            Err(fs::TryLockError::WouldBlock) => {}
+            Err(fs::TryLockError::Error(error)) => return Err(ChangesError::io(&path)(error)),
+        }
+        // A lock has no time limit of its own. One that comes too late is dropped with the channel.
         let deadline = Deadline::within(self.limits().time * 3);
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(StoreLock { _file: file }),
-                Err(fs::TryLockError::WouldBlock) => deadline.check()?,
-                Err(fs::TryLockError::Error(error)) => return Err(ChangesError::io(&path)(error)),
+        let (sender, locked) = sync_channel(1);
+        std::thread::spawn(move || sender.send(file.lock().map(|()| file)));
+        match locked.recv_timeout(deadline.left()) {
+            Ok(locked) => {
+                locked.map(|file| StoreLock { _file: file }).map_err(ChangesError::io(&path))
             }
-            std::thread::sleep(Duration::from_millis(2));
+            Err(_) => Err(deadline.over()),
         }
     }
 

@@ -59,8 +59,8 @@ impl Place {
             };
             let conversions = Conversions::of(work_tree, state, &self.directory, self.host());
             for (path, entry) in state.files().filter(|(_, it)| it.content == Content::Pending) {
-                let name = work_tree.path_in_tree(&path);
                 if is_inside(&path)
+                    && let Some(name) = work_tree.path_in_tree(&path)
                     && !conversions.apply_to(&name)
                     && let Some((oid, known)) = files.content(&name, entry)
                 {

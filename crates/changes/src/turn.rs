@@ -96,7 +96,7 @@ impl Changes {
     }
 
     /// Stores that the changes of a turn are not recorded. What fails here has failed before: the caller has the error.
-    fn add_not_recorded(&self, directory: &Path, turn: TurnKey, why: &dyn std::fmt::Display) {
+    pub fn add_not_recorded(&self, directory: &Path, turn: TurnKey, why: &dyn std::fmt::Display) {
         let records = self.session(&turn.session);
         let mut record = Record {
             not_recorded: Some(why.to_string()),

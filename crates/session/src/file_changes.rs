@@ -22,8 +22,12 @@ pub trait ChangeRecorder: Send + Sync {
     /// Records the state before a turn.
     fn begin(&self, turn: TurnDirectory) -> RecorderFuture<RecordingBegun>;
 
-    /// Returns the changes of other members since a member's last turn, as text for its prompt.
-    fn teammate_changes(&self, request: TeammateChanges) -> RecorderFuture<Option<String>>;
+    /// Returns the changes of other members since a member's last turn, as text for its prompt. Fails with the diagnostic that
+    /// gives the reason.
+    fn teammate_changes(
+        &self,
+        request: TeammateChanges,
+    ) -> RecorderFuture<Result<Option<String>, Diagnostic>>;
 
     /// Prepares the workspace of a member, if it has one, and describes the team's workspaces. Fails if the
     /// member's workspace cannot be created.

@@ -141,3 +141,29 @@ fn what_differs_from_its_object_is_never_restored_from_it() {
         assert!(is_left || fs::read(&path).unwrap() == before[&path].1, "{name}");
     }
 }
+
+/// A path of the directory may be shorter than that of a repository in it.
+#[test]
+fn a_nested_repository_among_many_files_does_not_stop_the_recording() {
+    for is_submodule in [false, true] {
+        let mut tree = large();
+        tree.limits.wait = Duration::from_mins(1);
+        tree.git(&["init", "-q", "vendor/library"]);
+        tree.write("vendor/library/inside", "inside\n");
+        tree.git_in("vendor/library", &["add", "-A"]);
+        tree.git_in("vendor/library", &["commit", "-q", "-m", "inside"]);
+        if is_submodule {
+            tree.git(&["submodule", "add", "./vendor/library", "vendor/library"]);
+        }
+        commit(&tree);
+        tree.write("a", "short\n");
+        let before = tree.state();
+        let record = tree.turn(1, |tree| {
+            tree.write("README", "changed\n");
+            tree.write("vendor/library/inside", "changed\n");
+        });
+        assert_eq!(shown(&record), ["modified README", "modified vendor/library/inside"]);
+        tree.undo(1);
+        assert!(tree.state() == before);
+    }
+}

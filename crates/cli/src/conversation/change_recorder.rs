@@ -54,16 +54,30 @@ impl ChangeRecorder for Recorder {
     fn begin(&self, turn: TurnDirectory) -> RecorderFuture<RecordingBegun> {
         let (changes, reported) = (self.changes.clone(), self.has_reported_no_git.clone());
         Box::pin(async move {
-            let work = move || begin(&changes, &turn, &reported);
-            tokio::task::spawn_blocking(work).await.unwrap_or_default()
+            let (store, key, directory) = (changes.clone(), key_of(&turn), turn.directory.clone());
+            match in_thread(move || begin(&changes, &turn, &reported)).await {
+                Ok(begun) => begun,
+                Err(error) => {
+                    let diagnostics = vec![off(&error)];
+                    // An undo says so, too. If this fails as well, the diagnostic stands.
+                    let _ = in_thread(move || store.add_not_recorded(&directory, key, &error)).await;
+                    RecordingBegun { diagnostics, ..RecordingBegun::default() }
+                }
+            }
         })
     }
 
-    fn teammate_changes(&self, request: TeammateChanges) -> RecorderFuture<Option<String>> {
+    fn teammate_changes(
+        &self,
+        request: TeammateChanges,
+    ) -> RecorderFuture<Result<Option<String>, Diagnostic>> {
         let changes = self.changes.clone();
         Box::pin(async move {
-            let work = move || teammate_changes(&changes, &request).ok().flatten();
-            tokio::task::spawn_blocking(work).await.ok().flatten()
+            let text = in_thread(move || teammate_changes(&changes, &request)).await;
+            text.and_then(|text| text).map_err(|error| {
+                let message = format!("the changes of other members could not be read: {error}");
+                Diagnostic::new(diagnostics::CHANGES_UNSHOWN, message)
+            })
         })
     }
 
@@ -75,18 +89,16 @@ impl ChangeRecorder for Recorder {
         Box::pin(async move {
             let member = request.member.clone();
             let failed = move |error: String| format!("no workspace for {member}: {error}");
-            let work =
-                move || workspaces::prepare(&changes, &request).map_err(|error| error.to_string());
-            let prepared = tokio::task::spawn_blocking(work).await;
-            prepared.unwrap_or_else(|error| Err(error.to_string())).map_err(failed)
+            let prepared = in_thread(move || workspaces::prepare(&changes, &request)).await;
+            prepared.and_then(|prepared| prepared).map_err(|error| failed(error.to_string()))
         })
     }
 
     fn undo(&self, request: UndoRequest) -> RecorderFuture<Result<String, String>> {
         let changes = self.changes.clone();
         Box::pin(async move {
-            let work = move || undo(&changes, &request);
-            tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+            let undone = in_thread(move || undo(&changes, &request)).await;
+            undone.unwrap_or_else(|error| Err(error.to_string()))
         })
     }
 }
@@ -109,8 +121,31 @@ impl Recording for RecordedTurn {
                 }
                 Err(error) => RecordingEnded { counts: None, diagnostics: vec![off(&error)] },
             };
-            tokio::task::spawn_blocking(work).await.unwrap_or_default()
+            // The turn is recorded by the next command, as an interrupted one.
+            in_thread(work).await.unwrap_or_else(|error| RecordingEnded {
+                counts: None,
+                diagnostics: vec![off(&error)],
+            })
         })
+    }
+}
+
+/// Runs blocking work in a thread of its own. One that panics has failed.
+async fn in_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ChangesError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => ChangesError::panicked(&*panic),
+        Err(error) => ChangesError::Panicked { message: error.to_string() },
+    })
+}
+
+fn key_of(turn: &TurnDirectory) -> TurnKey {
+    TurnKey {
+        session: turn.attempt.session.to_string(),
+        turn: turn.attempt.turn.0,
+        attempt: turn.attempt.attempt,
+        member: turn.member.to_string(),
     }
 }
 
@@ -119,13 +154,7 @@ fn begin(
     turn: &TurnDirectory,
     has_reported_no_git: &AtomicBool,
 ) -> RecordingBegun {
-    let key = TurnKey {
-        session: turn.attempt.session.to_string(),
-        turn: turn.attempt.turn.0,
-        attempt: turn.attempt.attempt,
-        member: turn.member.to_string(),
-    };
-    match changes.begin(&turn.directory, key) {
+    match changes.begin(&turn.directory, key_of(turn)) {
         Ok(Begun { turn, person, completed, .. }) => RecordingBegun {
             by_person: person.map(|record| counts(changes, &record)),
             recording: Some(Box::new(RecordedTurn { changes: changes.clone(), running: turn })),
@@ -339,6 +368,16 @@ fn command(plan: &UndoPlan, consent: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Work that panics is an error, never an empty result.
+    #[tokio::test]
+    async fn a_recording_that_panics_is_reported() {
+        let error = in_thread(|| -> RecordingEnded { panic!("no luck") }).await.unwrap_err();
+        assert_eq!(
+            off(&error).message,
+            "the changes of this turn are not recorded and cannot be undone: the recording stopped at a bug: no luck"
+        );
+    }
 
     #[test]
     fn files_that_name_commands_are_known_anywhere_in_a_project() {
