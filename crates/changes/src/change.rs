@@ -293,17 +293,20 @@ pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a [Change]>) -> Vec
 /// Returns whether a file or directory, or a directory above it, was ignored or unreadable. An ignored file is another thing
 /// than a directory of its name.
 fn was_ignored(manifest: &Manifest, path: &TreePath, is_directory: bool) -> bool {
-    left_out(manifest, path).any(|(at, left_out)| match left_out {
+    let is_left_out = left_out(manifest, path).any(|(at, left_out)| match left_out {
         LeftOut::IgnoredFile => at == *path && !is_directory,
         LeftOut::IgnoredDirectory => at != *path || is_directory,
-        LeftOut::Unreadable => true,
-        LeftOut::Special => false,
-    })
+        LeftOut::Unreadable | LeftOut::Special => false,
+    });
+    is_left_out || is_hidden(manifest, path)
 }
 
-/// Returns whether a path lies in a directory that could not be read.
+/// Returns whether a path could not be read, or lies in a directory that could not.
 fn is_hidden(manifest: &Manifest, path: &TreePath) -> bool {
-    left_out(manifest, path).any(|(_, left_out)| left_out == LeftOut::Unreadable)
+    let is_unreadable =
+        |above: TreePath| manifest.directories.get(&above).is_some_and(|it| it.is_unreadable);
+    path.ancestors().any(is_unreadable)
+        || left_out(manifest, path).any(|(_, left_out)| left_out == LeftOut::Unreadable)
 }
 
 fn left_out(manifest: &Manifest, path: &TreePath) -> impl Iterator<Item = (TreePath, LeftOut)> {

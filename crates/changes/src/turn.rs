@@ -136,6 +136,7 @@ impl Changes {
                 tracked = place.tracked_contents(&before, wait);
             }
             fill(&mut before, &copier.copied());
+            before.inherit(&old);
             if !copier.is_running() {
                 is_complete = pending(&before).is_empty();
             }
@@ -300,6 +301,7 @@ impl Place {
         let jobs: Vec<Job> = pending(&state).into_iter().filter(|job| !is_left(job)).collect();
         if !jobs.is_empty() {
             self.copy(&mut state, &jobs, deadline.with_files(jobs.len()))?;
+            state.inherit(last);
         }
         Ok(state)
     }

@@ -13,9 +13,10 @@ use crate::content::Job;
 use crate::error::ChangesError;
 use crate::git::Deadline;
 use crate::journal::{Journal, unwritable_directories};
-use crate::manifest::{FileKind, MODE_BITS, Stamp};
+use crate::manifest::{FileKind, MODE_BITS, Manifest, Stamp};
 use crate::record::{Applied, Author, Direction, Record, RecordId, TurnKey, direction};
 use crate::repository::RepositoryChange;
+use crate::scan::is_gone;
 use crate::store::{Changes, Place};
 use crate::tree_path::TreePath;
 
@@ -560,22 +561,20 @@ pub(crate) fn nodes<'a>(
 ) -> Result<BTreeMap<TreePath, Option<Node>>, ChangesError> {
     let last = place.load()?;
     let known = |path: &TreePath, kind: FileKind, stamp: Stamp| {
-        let entry = last.directories.get(&path.parent()?)?.files.get(path.name())?;
+        let entry = last.entry(path)?;
         let is_same = entry.settled && entry.stamp == stamp && entry.kind == kind;
         entry.content.oid().filter(|_| is_same).map(Content::HashOnly)
     };
     let mut nodes = BTreeMap::new();
     let mut jobs = Vec::new();
-    let mut directories: HashMap<TreePath, bool> = HashMap::new();
+    let mut looked = Looked::below(&place.directory);
     for path in paths {
-        let is_reachable = path.ancestors().filter(|above| !above.is_root()).all(|above| {
-            *directories.entry(above).or_insert_with_key(|above| {
-                let found = fs::symlink_metadata(above.under(&place.directory));
-                found.is_ok_and(|metadata| metadata.is_dir())
-            })
-        });
-        let metadata =
-            fs::symlink_metadata(path.under(&place.directory)).ok().filter(|_| is_reachable);
+        let Ok(metadata) = looked.at(path) else {
+            let unknown = Node::Link { content: Content::Unreadable };
+            let kept = kept_unreadable(place, &last, path);
+            nodes.insert(path.clone(), kept.unwrap_or(Some(unknown)));
+            continue;
+        };
         let node = metadata.map(|metadata| {
             let mode = metadata.mode() & MODE_BITS;
             let mut content = |kind| {
@@ -601,6 +600,9 @@ pub(crate) fn nodes<'a>(
     }
     let oids = place.writer().hashes(&jobs, deadline)?;
     for (job, oid) in jobs.into_iter().zip(oids) {
+        // Of one that cannot be read, the status alone decides.
+        let entry = || last.entry(&job.path).filter(|it| (it.kind, it.stamp) == (job.kind, job.stamp));
+        let oid = oid.or_else(|| entry()?.content.oid());
         let found = oid.map_or(Content::Unreadable, Content::HashOnly);
         if let Some(Some(Node::File { content, .. } | Node::Link { content })) =
             nodes.get_mut(&job.path)
@@ -609,6 +611,56 @@ pub(crate) fn nodes<'a>(
         }
     }
     Ok(nodes)
+}
+
+/// Looks at paths below a directory, and remembers the directories on their way.
+struct Looked<'a> {
+    root: &'a Path,
+    /// Whether there is a directory at a path; `None` if that could not be looked at.
+    directories: HashMap<TreePath, Option<bool>>,
+}
+
+impl<'a> Looked<'a> {
+    fn below(root: &'a Path) -> Self {
+        Self { root, directories: HashMap::new() }
+    }
+
+    /// Returns the status of what is at a path; `None` if there is nothing, as below a link. Fails if that cannot be looked at.
+    fn at(&mut self, path: &TreePath) -> io::Result<Option<fs::Metadata>> {
+        let mut above: Vec<TreePath> = path.ancestors().filter(|above| !above.is_root()).collect();
+        while let Some(above) = above.pop() {
+            let is_directory = *self.directories.entry(above).or_insert_with_key(|above| {
+                let found = status(&above.under(self.root)).ok()?;
+                Some(found.is_some_and(|found| found.is_dir()))
+            });
+            match is_directory {
+                Some(true) => {}
+                Some(false) => return Ok(None),
+                None => return Err(io::ErrorKind::PermissionDenied.into()),
+            }
+        }
+        status(&path.under(self.root))
+    }
+}
+
+/// Returns the status of a path; `None` if there is nothing.
+pub(crate) fn status(path: &Path) -> io::Result<Option<fs::Metadata>> {
+    match fs::symlink_metadata(path) {
+        Err(error) if is_gone(&error) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Returns what the last state knows of a path below a directory that cannot be searched; `None` if that directory may have
+/// changed since.
+fn kept_unreadable(place: &Place, last: &Manifest, path: &TreePath) -> Option<Option<Node>> {
+    let closed = path.ancestors().filter_map(|above| {
+        let known = last.directories.get(&above).filter(|known| known.is_unreadable)?;
+        Some((above, known))
+    });
+    let (above, known) = closed.last()?;
+    let found = fs::symlink_metadata(above.under(&place.directory)).ok()?;
+    (Stamp::from_metadata(&found) == known.stamp).then(|| last.node(path))
 }
 
 /// Returns every path below a directory.

@@ -4,6 +4,7 @@
 
 mod bad_cases;
 mod first_copy;
+mod histories;
 mod interruption;
 mod isolation;
 mod properties;
