@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git, Host};
 use crate::manifest::Stamp;
-use crate::tracked::TrackedPaths;
+use crate::tracked::{ObjectNames, TrackedPaths};
 use crate::tree_path::TreePath;
 
 /// The rules of one working tree.
@@ -100,6 +100,16 @@ impl WorkTree {
         self.git_dir.as_deref()
     }
 
+    /// Returns the names of the repository's objects.
+    pub(crate) fn object_names(&self) -> ObjectNames {
+        let config = self.common.as_deref().map(|common| common.join("config"));
+        let format = config.and_then(|config| setting(&config, "extensions", "objectformat"));
+        match format.as_deref() {
+            Some("sha256") => ObjectNames::Sha256,
+            _ => ObjectNames::Sha1,
+        }
+    }
+
     /// Returns the directory of the repository's objects.
     pub(crate) fn objects(&self) -> impl Iterator<Item = PathBuf> {
         self.common.iter().map(|common| common.join("objects"))
@@ -146,7 +156,7 @@ impl WorkTree {
 
     fn tracks_name(&self, name: &[u8]) -> bool {
         let tracked = self.tracked.get_or_init(|| match self.git_dir.as_deref() {
-            Some(git_dir) => TrackedPaths::load(git_dir),
+            Some(git_dir) => TrackedPaths::load(git_dir, self.object_names()),
             None => Some(TrackedPaths::default()),
         });
         let is_tracked =
@@ -238,22 +248,27 @@ fn user_file(key: &str, host: &Host, project: Option<&Path>) -> Option<PathBuf> 
     files.rev().find_map(|file| named_file(&file, key, host))
 }
 
-/// Returns the file that a key of `core` names in a configuration file. Includes are not followed.
-fn named_file(file: &Path, name: &str, host: &Host) -> Option<PathBuf> {
+/// Returns a setting of a configuration file. Includes are not followed.
+fn setting(file: &Path, section: &str, name: &str) -> Option<String> {
     let text = Disk.read_text(file, FileKind::Configuration).ok()?;
-    let mut is_core = false;
+    let mut is_in_section = false;
     let mut found = None;
     for line in text.lines().map(str::trim) {
-        if let Some(section) = line.strip_prefix('[') {
-            is_core = section.trim_end_matches(']').trim().eq_ignore_ascii_case("core");
-        } else if is_core
+        if let Some(header) = line.strip_prefix('[') {
+            is_in_section = header.trim_end_matches(']').trim().eq_ignore_ascii_case(section);
+        } else if is_in_section
             && let Some((key, value)) = line.split_once('=')
             && key.trim().eq_ignore_ascii_case(name)
         {
             found = Some(value.trim().trim_matches('"').to_owned());
         }
     }
-    let value = found.filter(|value| !value.is_empty())?;
+    found.filter(|value| !value.is_empty())
+}
+
+/// Returns the file that a key of `core` names in the user's configuration.
+fn named_file(file: &Path, name: &str, host: &Host) -> Option<PathBuf> {
+    let value = setting(file, "core", name)?;
     match value.strip_prefix("~/") {
         Some(below) => Some(host.home.join(below)),
         None => Some(host.home.join(OsStr::new(&value))),

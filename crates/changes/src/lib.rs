@@ -15,6 +15,7 @@
 
 mod attributes;
 mod change;
+mod closed;
 mod completed;
 mod concurrent;
 mod content;

@@ -10,6 +10,7 @@ use convoke_files::{Disk, Files as _};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, Content, change_at, changes};
+use crate::closed::Opened;
 use crate::completed::Completed;
 use crate::content::{COMPARED_FILES, Job, fill, in_parts, pending};
 use crate::error::ChangesError;
@@ -289,39 +290,50 @@ impl Place {
             return Ok(Manifest::default());
         }
         self.check_in_place()?;
-        let mut state = self.scan(last, earlier_patterns, deadline)?;
-        if !written.is_empty() {
-            self.fill_written(&mut state, written);
-        }
         let is_left = |job: &Job| {
-            let parent = job.path.parent().and_then(|parent| earlier.directories.get(&parent));
-            let entry = parent.and_then(|parent| parent.files.get(job.path.name()));
+            let entry = earlier.entry(&job.path);
             entry.is_some_and(|entry| entry.content == Content::Pending && entry.stamp == job.stamp)
         };
-        let jobs: Vec<Job> = pending(&state).into_iter().filter(|job| !is_left(job)).collect();
+        let may_open = earlier_patterns.is_some() || !written.is_empty();
+        let mut opened = Opened::new(self);
+        let (mut state, jobs) = loop {
+            let state = self.scan(last, earlier_patterns, deadline)?;
+            let jobs: Vec<Job> = pending(&state).into_iter().filter(|job| !is_left(job)).collect();
+            // One that is opened may hold others.
+            if !may_open || !opened.open(earlier, &state, &jobs)? {
+                break (state, jobs);
+            }
+        };
+        let jobs = self.not_written(&mut state, jobs, written);
         if !jobs.is_empty() {
             self.copy(&mut state, &jobs, deadline.with_files(jobs.len()))?;
             state.inherit(last);
         }
+        opened.close(&mut state)?;
         Ok(state)
     }
 
-    /// Sets the contents of files that are as changes have left them. The store has these contents.
-    fn fill_written(&self, state: &mut Manifest, written: &[Change]) {
+    /// Sets the contents of files that are as changes have left them, which the store has. Returns the others.
+    fn not_written(&self, state: &mut Manifest, jobs: Vec<Job>, written: &[Change]) -> Vec<Job> {
+        if written.is_empty() {
+            return jobs;
+        }
         let writer = self.writer();
         let content = |job: &Job| {
             let oid = change_at(written, &job.path)?.after.as_ref()?.content()?.stored()?;
             writer.has_object(job, oid).then_some(Content::Stored(oid))
         };
-        let jobs = pending(state);
         let contents = in_parts(&jobs, COMPARED_FILES, |part| {
             part.iter().map(content).collect::<Vec<Option<Content>>>()
         });
-        for (job, content) in jobs.iter().zip(contents.into_iter().flatten()) {
-            if let (Some(content), Some(entry)) = (content, state.file_mut(&job.path)) {
-                entry.content = content;
+        let mut others = Vec::new();
+        for (job, content) in jobs.into_iter().zip(contents.into_iter().flatten()) {
+            match (content, state.file_mut(&job.path)) {
+                (Some(content), Some(entry)) => entry.content = content,
+                _ => others.push(job),
             }
         }
+        others
     }
 
     /// Returns the turns that ran in the directory at the same time as one that began at a time, named by its file.
@@ -384,6 +396,7 @@ impl Place {
 
     /// Completes undos and records turns that were interrupted by a crash. Needs the lock.
     pub(crate) fn recover(&self) -> Result<(), ChangesError> {
+        self.close_opened()?;
         self.recover_undo()?;
         self.clear_scratch();
         for file in markers(self)? {
