@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::manifest::{Directory, FileEntry, FileKind, LeftOut, Manifest};
+use crate::manifest::{Access, Directory, FileEntry, FileKind, LeftOut, Manifest};
 use crate::tree_path::{TreePath, hex, unhex};
 
 /// The name of an object of the store.
@@ -303,8 +303,10 @@ fn was_ignored(manifest: &Manifest, path: &TreePath, is_directory: bool) -> bool
 
 /// Returns whether a path could not be read, or lies in a directory that could not.
 fn is_hidden(manifest: &Manifest, path: &TreePath) -> bool {
-    let is_unreadable =
-        |above: TreePath| manifest.directories.get(&above).is_some_and(|it| it.is_unreadable);
+    let is_unreadable = |above: TreePath| {
+        let above = manifest.directories.get(&above);
+        above.is_some_and(|it| it.access == Access::Unreadable)
+    };
     path.ancestors().any(is_unreadable)
         || left_out(manifest, path).any(|(_, left_out)| left_out == LeftOut::Unreadable)
 }

@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use convoke_files::limit::FileKind as ReadKind;
 use convoke_files::{Disk, Files as _};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access as Permission, access};
 
 use crate::change::FileMode;
 use crate::content::Job;
 use crate::entry::Entry;
 use crate::error::ChangesError;
-use crate::manifest::{FileKind, MODE_BITS, Manifest, Stamp};
+use crate::manifest::{Access, FileKind, MODE_BITS, Manifest, Stamp};
 use crate::record::write_cache;
 use crate::scan::is_gone;
 use crate::store::Place;
@@ -52,9 +52,9 @@ impl<'a> Opened<'a> {
     ) -> Result<bool, ChangesError> {
         let is_since = |path: &TreePath, stamp: Stamp| {
             let known = earlier.directories.get(path);
-            known.is_none_or(|known| !known.is_unreadable || known.stamp != stamp)
+            known.is_none_or(|known| known.access == Access::Open || known.stamp != stamp)
         };
-        let directories = state.directories.iter().filter(|(_, it)| it.is_unreadable);
+        let directories = state.directories.iter().filter(|(_, it)| it.access != Access::Open);
         let directories = directories.filter(|(path, it)| is_since(path, it.stamp));
         let directories = directories.map(|(path, _)| (path.clone(), OWNER_SEARCHES));
         let files = jobs.iter().filter(|job| job.kind == FileKind::Regular);
@@ -66,8 +66,8 @@ impl<'a> Opened<'a> {
             let Ok(found) = fs::symlink_metadata(&at) else { continue };
             let mode = found.mode() & MODE_BITS;
             let wanted = match found.is_dir() {
-                true => Access::READ_OK | Access::EXEC_OK,
-                false => Access::READ_OK,
+                true => Permission::READ_OK | Permission::EXEC_OK,
+                false => Permission::READ_OK,
             };
             let is_closed = mode & needed != needed
                 && found.uid() == own
@@ -104,7 +104,7 @@ impl<'a> Opened<'a> {
             if let Some(directory) = state.directories.get_mut(&path) {
                 let directory = Arc::make_mut(directory);
                 (directory.mode, directory.stamp) = (mode, stamp);
-                (directory.settled, directory.is_unreadable) = (false, true);
+                (directory.settled, directory.access) = (false, Access::Closed);
             } else if let Some(entry) = state.file_mut(&path) {
                 (entry.mode, entry.stamp, entry.settled) = (mode, stamp, false);
             }
@@ -117,7 +117,8 @@ impl<'a> Opened<'a> {
 impl Drop for Opened<'_> {
     fn drop(&mut self) {
         // The note stays for what cannot be closed now.
-        let closed = self.modes.iter().rev().all(|(path, mode)| set(self.place, path, *mode).is_ok());
+        let closed =
+            self.modes.iter().rev().all(|(path, mode)| set(self.place, path, *mode).is_ok());
         if closed && !self.modes.is_empty() {
             let _ = fs::remove_file(noted(self.place));
         }

@@ -165,8 +165,10 @@ impl Journal {
     /// touched.
     fn roll_back(&self, place: &Place, log: &DoneLog) -> Result<(), ChangesError> {
         let made = self.record.changes.iter().enumerate();
-        let made: Vec<&Change> =
-            made.filter(|(number, _)| log.made.contains(number)).map(|(_, change)| change).collect();
+        let made: Vec<&Change> = made
+            .filter(|(number, _)| log.made.contains(number))
+            .map(|(_, change)| change)
+            .collect();
         let now = nodes(place, made.iter().map(|it| &it.path), Deadline::of_command())?;
         let is_ours = |change: &&&Change| {
             let found = now.get(&change.path).and_then(Option::as_ref);

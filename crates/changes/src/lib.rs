@@ -31,6 +31,7 @@ mod interruption;
 mod journal;
 mod limits;
 mod manifest;
+mod pattern_file;
 mod progress;
 mod prune;
 mod record;

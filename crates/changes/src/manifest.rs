@@ -60,12 +60,22 @@ pub(crate) struct Directory {
     pub(crate) settled: bool,
     /// Whether a repository has its root here.
     pub(crate) is_repository: bool,
-    /// Whether it could not be read or searched. What it holds is what was known of it before.
-    pub(crate) is_unreadable: bool,
+    pub(crate) access: Access,
     pub(crate) files: BTreeMap<Vec<u8>, FileEntry>,
     pub(crate) directories: BTreeSet<Vec<u8>>,
     /// Entries that are not recorded.
     pub(crate) left_out: BTreeMap<Vec<u8>, LeftOut>,
+}
+
+/// Whether the entries of a directory could be looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Access {
+    #[default]
+    Open,
+    /// They could not: the directory holds what was known of it before.
+    Unreadable,
+    /// They could, and no longer can, nor can anything change them before it opens the directory.
+    Closed,
 }
 
 /// A file or a symbolic link.
@@ -287,7 +297,7 @@ impl Manifest {
             let left_out = directory.left_out.iter();
             let unreadable = left_out.filter(|(_, left_out)| **left_out == LeftOut::Unreadable);
             let entries = unreadable.map(|(name, _)| path.join(name).to_string());
-            entries.chain(directory.is_unreadable.then(|| path.to_string()))
+            entries.chain((directory.access == Access::Unreadable).then(|| path.to_string()))
         });
         let indexes = self.unreadable_indexes.iter();
         let indexes = indexes.map(|index| index.strip_prefix(root).unwrap_or(index));
@@ -314,9 +324,13 @@ impl Manifest {
             bytes(&mut out, path.as_bytes());
             number(&mut out, u64::from(directory.mode));
             stamp(&mut out, &directory.stamp);
-            let flags = [directory.settled, directory.is_repository, directory.is_unreadable];
-            let flags = flags.into_iter().rev().fold(0, |all, flag| all << 1 | u8::from(flag));
-            out.push(flags);
+            let access = match directory.access {
+                Access::Open => 0,
+                Access::Unreadable => 1 << 2,
+                Access::Closed => 2 << 2,
+            };
+            let is_repository = u8::from(directory.is_repository) << 1;
+            out.push(u8::from(directory.settled) | is_repository | access);
             number(&mut out, directory.files.len() as u64);
             for (name, entry) in &directory.files {
                 bytes(&mut out, name);
@@ -461,7 +475,12 @@ impl<'a> Input<'a> {
             stamp,
             settled: flags & 1 != 0,
             is_repository: flags & 2 != 0,
-            is_unreadable: flags & 4 != 0,
+            access: match flags >> 2 {
+                0 => Access::Open,
+                1 => Access::Unreadable,
+                2 => Access::Closed,
+                _ => return None,
+            },
             files: self.list(|input| Some((input.bytes()?.to_vec(), input.file()?)))?,
             directories: self.list(|input| input.bytes().map(<[u8]>::to_vec))?,
             left_out: self.list(|input| Some((input.bytes()?.to_vec(), input.left_out()?)))?,
@@ -524,7 +543,7 @@ mod tests {
             stamp,
             settled: true,
             is_repository: true,
-            is_unreadable: true,
+            access: Access::Closed,
             files: [
                 (b"a\n".to_vec(), file(Content::Stored(Oid([7; 20])), FileKind::Regular)),
                 (b"b".to_vec(), file(Content::HashOnly(Oid([8; 20])), FileKind::Regular)),

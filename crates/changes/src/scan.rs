@@ -23,7 +23,9 @@ use crate::error::ChangesError;
 use crate::git::{Deadline, Git, Host};
 use crate::ignore_rules::WorkTree;
 use crate::limits::Limits;
-use crate::manifest::{Directory, FileEntry, FileKind, LeftOut, MODE_BITS, Manifest, Stamp};
+use crate::manifest::{
+    Access, Directory, FileEntry, FileKind, LeftOut, MODE_BITS, Manifest, Stamp,
+};
 use crate::tree_path::TreePath;
 use crate::unchanged::changed_directories;
 
@@ -210,12 +212,15 @@ impl Running<'_> {
         work_tree: usize,
     ) -> Result<(), ChangesError> {
         let known = self.old.directories.get(&path);
+        let stamp = Stamp::from_metadata(metadata);
+        let is_as_closed =
+            |known: &&Arc<Directory>| known.access == Access::Closed && known.stamp == stamp;
         let directory = Directory {
             mode: metadata.mode() & MODE_BITS,
-            stamp: Stamp::from_metadata(metadata),
+            stamp,
             // A later scan tries again.
             settled: false,
-            is_unreadable: true,
+            access: known.filter(is_as_closed).map_or(Access::Unreadable, |_| Access::Closed),
             ..known.map(|known| Directory::clone(known)).unwrap_or_default()
         };
         self.counted(1 + directory.files.len() as u64)?;

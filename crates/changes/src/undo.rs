@@ -13,7 +13,7 @@ use crate::content::Job;
 use crate::error::ChangesError;
 use crate::git::Deadline;
 use crate::journal::{Journal, unwritable_directories};
-use crate::manifest::{FileKind, MODE_BITS, Manifest, Stamp};
+use crate::manifest::{Access, FileKind, MODE_BITS, Manifest, Stamp};
 use crate::record::{Applied, Author, Direction, Record, RecordId, TurnKey, direction};
 use crate::repository::RepositoryChange;
 use crate::scan::is_gone;
@@ -601,7 +601,8 @@ pub(crate) fn nodes<'a>(
     let oids = place.writer().hashes(&jobs, deadline)?;
     for (job, oid) in jobs.into_iter().zip(oids) {
         // Of one that cannot be read, the status alone decides.
-        let entry = || last.entry(&job.path).filter(|it| (it.kind, it.stamp) == (job.kind, job.stamp));
+        let entry =
+            || last.entry(&job.path).filter(|it| (it.kind, it.stamp) == (job.kind, job.stamp));
         let oid = oid.or_else(|| entry()?.content.oid());
         let found = oid.map_or(Content::Unreadable, Content::HashOnly);
         if let Some(Some(Node::File { content, .. } | Node::Link { content })) =
@@ -655,7 +656,7 @@ pub(crate) fn status(path: &Path) -> io::Result<Option<fs::Metadata>> {
 /// changed since.
 fn kept_unreadable(place: &Place, last: &Manifest, path: &TreePath) -> Option<Option<Node>> {
     let closed = path.ancestors().filter_map(|above| {
-        let known = last.directories.get(&above).filter(|known| known.is_unreadable)?;
+        let known = last.directories.get(&above).filter(|known| known.access != Access::Open)?;
         Some((above, known))
     });
     let (above, known) = closed.last()?;

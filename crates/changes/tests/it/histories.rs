@@ -169,8 +169,20 @@ const ODD_NAMES: [&[u8]; 12] = [
 ];
 
 /// The names of directories and files that edits meet at.
-const NAMES: [&[u8]; 12] =
-    [b"a", b"b", b"c", b"d", b"e", b"A", b"x.bin", b"tracked.log", b"d", b"d", b"library", b"nested"];
+const NAMES: [&[u8]; 12] = [
+    b"a",
+    b"b",
+    b"c",
+    b"d",
+    b"e",
+    b"A",
+    b"x.bin",
+    b"tracked.log",
+    b"d",
+    b"d",
+    b"library",
+    b"nested",
+];
 
 fn committed(tree: &Tree) {
     tree.git(&["init", "-q", "-b", "main"]);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "the helpers of tests are tests")]
 
 mod bad_cases;
+mod closed;
 mod first_copy;
 mod histories;
 mod interruption;
