@@ -28,6 +28,8 @@ const HASH_BYTES: usize = 32;
 pub(crate) type ManifestHash = [u8; HASH_BYTES];
 /// The permission bits of a mode.
 pub(crate) const MODE_BITS: u32 = 0o7777;
+/// The permission bits of every link.
+pub(crate) const LINK_MODE: FileMode = 0o777;
 
 /// The directories that are compared again, if only they may change unseen.
 const SETTLED_DIRECTORIES: usize = 64;
@@ -250,6 +252,16 @@ impl Manifest {
             Arc::make_mut(directory).files.get_mut(path.name())
         } else {
             None
+        }
+    }
+
+    /// Forgets a file that went away.
+    pub(crate) fn remove_file(&mut self, path: &TreePath) {
+        let parent = path.parent().and_then(|parent| self.directories.get_mut(&parent));
+        if let Some(parent) = parent.filter(|parent| parent.files.contains_key(path.name())) {
+            let parent = Arc::make_mut(parent);
+            parent.files.remove(path.name());
+            parent.settled = false;
         }
     }
 

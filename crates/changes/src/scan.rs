@@ -24,7 +24,7 @@ use crate::git::{Deadline, Git, Host};
 use crate::ignore_rules::WorkTree;
 use crate::limits::Limits;
 use crate::manifest::{
-    Access, Directory, FileEntry, FileKind, LeftOut, MODE_BITS, Manifest, Stamp,
+    Access, Directory, FileEntry, FileKind, LINK_MODE, LeftOut, MODE_BITS, Manifest, Stamp,
 };
 use crate::tree_path::TreePath;
 use crate::unchanged::changed_directories;
@@ -332,7 +332,7 @@ impl Running<'_> {
 
     fn new_file(&self, kind: FileKind, metadata: &Metadata) -> FileEntry {
         let stamp = Stamp::from_metadata(metadata);
-        let mode = if kind == FileKind::Link { 0o777 } else { metadata.mode() & MODE_BITS };
+        let mode = if kind == FileKind::Link { LINK_MODE } else { metadata.mode() & MODE_BITS };
         let (size, settled) = (metadata.len(), stamp.is_settled(self.now));
         FileEntry { kind, mode, size, stamp, settled, content: Content::Pending }
     }
@@ -498,7 +498,7 @@ impl Running<'_> {
 /// The name of a file of ignore rules.
 pub(crate) const IGNORE_FILE: &[u8] = b".gitignore";
 
-fn file_kind(metadata: &Metadata) -> Option<FileKind> {
+pub(crate) fn file_kind(metadata: &Metadata) -> Option<FileKind> {
     let file_type = metadata.file_type();
     if file_type.is_symlink() {
         Some(FileKind::Link)

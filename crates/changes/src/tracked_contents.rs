@@ -71,7 +71,7 @@ impl Place {
                         found.oids.insert(path, oid);
                     } else {
                         let &FileEntry { kind, size, stamp, .. } = entry;
-                        doubtful.push((Job { path, kind, size, stamp }, oid, known));
+                        doubtful.push((Job::new(path, kind, size, stamp), oid, known));
                     }
                 }
             }

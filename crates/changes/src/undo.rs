@@ -357,14 +357,15 @@ impl Place {
         let collisions = self.collisions(&wanted);
         let paths = wanted.iter().map(|change| &change.path);
         let now = nodes(self, paths, Deadline::of_command())?;
-        let mut is_lost = false;
+        let mut lost_sizes = HashSet::new();
         for change in wanted {
             let found = now.get(&change.path).cloned().flatten();
             if matches(found.as_ref(), change.after.as_ref()) {
                 continue;
             }
             if let Some(reason) = obstacle(&change) {
-                is_lost |= found.is_none();
+                let is_lost = found.is_none();
+                lost_sizes.extend(change.after.as_ref().filter(|_| is_lost).map(Node::size));
                 plan.left_alone.push(LeftAlone { path: change.path, reason });
             } else if matches(found.as_ref(), change.before.as_ref()) {
                 plan.changes.push(change);
@@ -387,21 +388,26 @@ impl Place {
                 }
             }
         }
-        if is_lost {
-            // A file that is not restored may have been moved to one that would be removed.
+        if !lost_sizes.is_empty() {
+            // A file that is not restored may have been copied to one that would be removed.
             let reason =
                 "the turn removed a file that cannot be restored, and this may be its copy";
-            let (kept, removals): (Vec<Change>, Vec<Change>) =
-                plan.changes.into_iter().partition(|change| change.after.is_some());
-            plan.changes = kept;
-            let removals = removals.into_iter().map(|change| change.path);
-            plan.left_alone.extend(removals.map(|path| LeftAlone { path, reason }));
-            plan.left_alone.sort_by(|one, other| one.path.cmp(&other.path));
+            let is_copy = |change: &Change| {
+                let there = change.before.as_ref().filter(|it| matches!(it, Node::File { .. }));
+                change.after.is_none() && there.is_some_and(|it| lost_sizes.contains(&it.size()))
+            };
+            let (copies, others): (Vec<Change>, Vec<Change>) =
+                plan.changes.into_iter().partition(is_copy);
+            plan.changes = others;
+            let copies = copies.into_iter().map(|change| change.path);
+            plan.left_alone.extend(copies.map(|path| LeftAlone { path, reason }));
         }
+        leave_what_is_in_the_way(&mut plan);
         for path in target.hidden.into_iter().filter(|path| path.under(&self.directory).exists()) {
             let reason = "the turn created and ignored it, and it is too large to be recorded";
             plan.left_alone.push(LeftAlone { path, reason });
         }
+        plan.left_alone.sort_by(|one, other| one.path.cmp(&other.path));
         plan.conflicts.extend(collisions);
         plan.conflicts.extend(self.obstructions(&plan.changes));
         plan.conflicts.extend(self.unwritable(&plan.changes));
@@ -494,8 +500,26 @@ impl Place {
     }
 }
 
+/// Leaves a directory as it is if it would become a file, but holds something of the turn that stays.
+fn leave_what_is_in_the_way(plan: &mut UndoPlan) {
+    let is_directory = |node: &Option<Node>| matches!(node, Some(Node::Directory { .. }));
+    let becomes_file = |change: &Change| {
+        is_directory(&change.before) && change.after.is_some() && !is_directory(&change.after)
+    };
+    let holds = |change: &Change| plan.left_alone.iter().any(|it| it.path.is_below(&change.path));
+    let (kept, others): (Vec<Change>, Vec<Change>) = std::mem::take(&mut plan.changes)
+        .into_iter()
+        .partition(|change| becomes_file(change) && holds(change));
+    plan.changes = others;
+    let reason = "a file that the turn created in its place stays";
+    plan.left_alone.extend(kept.into_iter().map(|it| LeftAlone { path: it.path, reason }));
+}
+
 /// Returns the reason why a change cannot be made, now or later in reverse.
 fn obstacle(change: &Change) -> Option<&'static str> {
+    if change.before.as_ref().and_then(Node::content) == Some(Content::Pending) {
+        return Some("there was no time to copy it at the end of the turn");
+    }
     let contents = [&change.before, &change.after].into_iter().flatten().filter_map(Node::content);
     let mut reasons = contents.filter_map(|content| match content {
         Content::Stored(_) => None,
@@ -580,7 +604,7 @@ pub(crate) fn nodes<'a>(
             let mut content = |kind| {
                 let (size, stamp) = (metadata.len(), Stamp::from_metadata(&metadata));
                 known(path, kind, stamp).unwrap_or_else(|| {
-                    jobs.push(Job { path: path.clone(), kind, size, stamp });
+                    jobs.push(Job::new(path.clone(), kind, size, stamp));
                     Content::Unreadable
                 })
             };

@@ -277,7 +277,8 @@ fn large_contents_of_removed_sessions_are_removed_too() {
 #[test]
 fn a_first_copy_goes_on_while_the_turn_runs() {
     let mut tree = Tree::plain();
-    tree.limits.wait = std::time::Duration::ZERO;
+    let none = std::time::Duration::ZERO;
+    (tree.limits.wait, tree.limits.lone_wait) = (none, none);
     for number in 0..600 {
         tree.write(format!("f{number}"), format!("{number}"));
     }

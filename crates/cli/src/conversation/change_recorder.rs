@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke_changes::{
-    Author, Begun, Changes, ChangesError, Completed, Direction, Host, Record, RunningTurn, TurnKey,
-    UndoPlan, diagnostics, direction,
+    Author, Begun, Changes, ChangesError, Completed, Direction, Host, LineCounts, Record,
+    RunningTurn, TurnKey, Uncopied, UndoPlan, diagnostics, direction, listed_count,
 };
+use convoke_core::figures::size;
 use convoke_core::{Code, Diagnostic};
 use convoke_inspect::HostEnvironment;
 use convoke_session::file_changes::{
@@ -60,7 +61,8 @@ impl ChangeRecorder for Recorder {
                 Err(error) => {
                     let diagnostics = vec![off(&error)];
                     // An undo says so, too. If this fails as well, the diagnostic stands.
-                    let _ = in_thread(move || store.add_not_recorded(&directory, key, &error)).await;
+                    let _ =
+                        in_thread(move || store.add_not_recorded(&directory, key, &error)).await;
                     RecordingBegun { diagnostics, ..RecordingBegun::default() }
                 }
             }
@@ -155,10 +157,10 @@ fn begin(
     has_reported_no_git: &AtomicBool,
 ) -> RecordingBegun {
     match changes.begin(&turn.directory, key_of(turn)) {
-        Ok(Begun { turn, person, completed, .. }) => RecordingBegun {
+        Ok(Begun { turn, person, completed, uncopied, .. }) => RecordingBegun {
             by_person: person.map(|record| counts(changes, &record)),
             recording: Some(Box::new(RecordedTurn { changes: changes.clone(), running: turn })),
-            diagnostics: completed.iter().map(completion).collect(),
+            diagnostics: completed.iter().map(completion).chain(uncopied.map(copying)).collect(),
         },
         // It is the same for every turn.
         Err(ChangesError::NoGit) if has_reported_no_git.swap(true, Ordering::Relaxed) => {
@@ -179,6 +181,17 @@ fn uncommitted(changes: &Changes, record: &Record) -> Option<Diagnostic> {
 
 fn completion(completed: &Completed) -> Diagnostic {
     Diagnostic::new(diagnostics::CHANGES_COMPLETED, undo_text::completed(completed))
+}
+
+/// Says how far the first copy of a directory is when its first turn begins.
+fn copying(uncopied: Uncopied) -> Diagnostic {
+    let Uncopied { files, bytes, copied_bytes } = uncopied;
+    let (copied, all) = (size(copied_bytes), size(bytes));
+    let message = format!(
+        "copied {copied} of {all} before this turn; the copy goes on, and a file that the turn changes before it is copied \
+         cannot be restored ({files} left)"
+    );
+    Diagnostic::new(diagnostics::CHANGES_COPYING, message).with_count(files)
 }
 
 fn off(error: &ChangesError) -> Diagnostic {
@@ -259,14 +272,14 @@ fn names_commands(path: &str) -> bool {
 
 /// Counts the changed files and lines of a record.
 pub fn counts(changes: &Changes, record: &Record) -> ChangeCounts {
-    let mut counts =
-        ChangeCounts { files: record.shown().count() as u64, ..ChangeCounts::default() };
-    let diffs = changes.diffs(&record.directory, &record.changes).unwrap_or_default();
-    for lines in diffs.iter().filter_map(|diff| diff.lines) {
-        counts.added += lines.added;
-        counts.removed += lines.removed;
-    }
-    counts
+    let files = listed_count(&record.changes) as u64;
+    // What cannot be counted is not nothing.
+    let diffs = changes.diffs(&record.directory, &record.changes).ok();
+    let sum = |count: fn(&LineCounts) -> u64| {
+        let diffs = diffs.as_ref()?.iter();
+        Some(diffs.filter_map(|diff| diff.lines.as_ref()).map(count).sum())
+    };
+    ChangeCounts { files, added: sum(|lines| lines.added), removed: sum(|lines| lines.removed) }
 }
 
 /// Returns the changes of others since a member's last turn, as a text for each record.
