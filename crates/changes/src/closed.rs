@@ -57,7 +57,10 @@ impl<'a> Opened<'a> {
         let directories = state.directories.iter().filter(|(_, it)| it.access != Access::Open);
         let directories = directories.filter(|(path, it)| is_since(path, it.stamp));
         let directories = directories.map(|(path, _)| (path.clone(), OWNER_SEARCHES));
-        let files = jobs.iter().filter(|job| job.kind == FileKind::Regular);
+        let files = jobs.iter().filter(|job| {
+            let is_since = earlier.entry(&job.path).is_none_or(|known| known.stamp != job.stamp);
+            job.kind == FileKind::Regular && is_since
+        });
         let files = files.map(|job| (job.path.clone(), OWNER_READS));
         let own = fs::metadata(&self.place.store).map_or(0, |metadata| metadata.uid());
         let mut closed = Vec::new();

@@ -392,6 +392,41 @@ mod tests {
         );
     }
 
+    /// What cannot be counted is not nothing.
+    #[test]
+    fn a_diff_that_failed_is_a_question_mark() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        for name in ["home", "data", "project"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        std::fs::write(at("project/a"), "1\n").unwrap();
+        let host = Host {
+            path: std::env::var_os("PATH").unwrap(),
+            config: at("home/.config"),
+            home: at("home"),
+        };
+        let changes = Changes::new(&at("data"), host);
+        let (session, member) = ("s".to_owned(), "max".to_owned());
+        let key = TurnKey { session, turn: 1, attempt: 1, member };
+        let begun = changes.begin(&at("project"), key).unwrap();
+        std::fs::write(at("project/a"), "2\n").unwrap();
+        let record = begun.turn.finish().unwrap();
+        assert_eq!(counts(&changes, &record).to_string(), "1 file, +1 −1");
+        std::fs::remove_dir_all(at("data/changes/stores")).unwrap();
+        let failed = counts(&changes, &record);
+        assert_eq!(failed.to_string(), "1 file, +? −?");
+        let json = serde_json::to_value(failed).unwrap();
+        assert_eq!(json, serde_json::json!({"files": 1, "added": null, "removed": null}));
+    }
+
+    #[test]
+    fn what_a_turn_begins_without_is_said() {
+        let uncopied = Uncopied { files: 34, bytes: 200_000_000, copied_bytes: 31_000_000 };
+        let message = copying(uncopied).message;
+        assert!(message.starts_with("copied 31.0 MB of 200.0 MB before this turn"), "{message}");
+    }
+
     #[test]
     fn files_that_name_commands_are_known_anywhere_in_a_project() {
         for (path, expected) in [
