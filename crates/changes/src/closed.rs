@@ -68,10 +68,8 @@ impl<'a> Opened<'a> {
             let at = path.under(&self.place.directory);
             let Ok(found) = fs::symlink_metadata(&at) else { continue };
             let mode = found.mode() & MODE_BITS;
-            let wanted = match found.is_dir() {
-                true => Permission::READ_OK | Permission::EXEC_OK,
-                false => Permission::READ_OK,
-            };
+            let search = Permission::READ_OK | Permission::EXEC_OK;
+            let wanted = if found.is_dir() { search } else { Permission::READ_OK };
             let is_closed = mode & needed != needed
                 && found.uid() == own
                 && !found.is_symlink()

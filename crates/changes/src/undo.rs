@@ -594,9 +594,13 @@ pub(crate) fn nodes<'a>(
     let mut looked = Looked::below(&place.directory);
     for path in paths {
         let Ok(metadata) = looked.at(path) else {
-            let unknown = Node::Link { content: Content::Unreadable };
-            let kept = kept_unreadable(place, &last, path);
-            nodes.insert(path.clone(), kept.unwrap_or(Some(unknown)));
+            let node = if is_closed_as_known(place, &last, path) {
+                last.node(path)
+            } else {
+                // What is not known matches nothing.
+                Some(Node::Link { content: Content::Unreadable })
+            };
+            nodes.insert(path.clone(), node);
             continue;
         };
         let node = metadata.map(|metadata| {
@@ -676,16 +680,17 @@ pub(crate) fn status(path: &Path) -> io::Result<Option<fs::Metadata>> {
     }
 }
 
-/// Returns what the last state knows of a path below a directory that cannot be searched; `None` if that directory may have
-/// changed since.
-fn kept_unreadable(place: &Place, last: &Manifest, path: &TreePath) -> Option<Option<Node>> {
+/// Returns whether the directory that hides a path is closed as it was in the last state, so that nothing below it can have changed
+/// since.
+fn is_closed_as_known(place: &Place, last: &Manifest, path: &TreePath) -> bool {
     let closed = path.ancestors().filter_map(|above| {
         let known = last.directories.get(&above).filter(|known| known.access != Access::Open)?;
         Some((above, known))
     });
-    let (above, known) = closed.last()?;
-    let found = fs::symlink_metadata(above.under(&place.directory)).ok()?;
-    (Stamp::from_metadata(&found) == known.stamp).then(|| last.node(path))
+    closed.last().is_some_and(|(above, known)| {
+        let found = fs::symlink_metadata(above.under(&place.directory));
+        found.is_ok_and(|found| Stamp::from_metadata(&found) == known.stamp)
+    })
 }
 
 /// Returns every path below a directory.

@@ -205,6 +205,9 @@ fn diverged(tree: &Tree) {
 /// What is at a path: its mode and bytes. The bytes of what cannot be read are not known.
 type State = BTreeMap<PathBuf, (u32, Option<Vec<u8>>)>;
 
+/// What is at a path, with the time of its last change.
+type Timed = (u32, Option<Vec<u8>>, i64, i64);
+
 /// Adds everything below a directory that is wanted.
 fn look(directory: &Path, is_wanted: &dyn Fn(&Path) -> bool, state: &mut State) {
     for entry in fs::read_dir(directory).into_iter().flatten() {
@@ -246,7 +249,7 @@ fn is_ignored(below: &Path) -> bool {
 }
 
 /// Returns every byte and time of what no undo may touch: repositories, ignored files, and what lies outside.
-fn untouched(tree: &Tree) -> BTreeMap<PathBuf, (u32, Option<Vec<u8>>, i64, i64)> {
+fn untouched(tree: &Tree) -> BTreeMap<PathBuf, Timed> {
     let (top, root) = (tree.temp.path(), tree.project());
     let mut state = State::new();
     let is_wanted = |path: &Path| path.file_name() != Some(OsStr::new("data"));

@@ -208,7 +208,7 @@ pub fn is_unprivileged(name: &str) -> bool {
     let place = tempfile::tempdir().unwrap();
     let closed = place.path().join("closed");
     fs::write(&closed, "").unwrap();
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o0)).unwrap();
     if fs::read(&closed).is_err() {
         return true;
     }

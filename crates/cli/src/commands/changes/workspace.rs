@@ -207,9 +207,10 @@ impl Discard {
             }
         }
         if self.json || !stdin().is_terminal() || !out.is_terminal() {
-            let what = match own.unmerged.is_empty() {
-                true => "files that git ignores",
-                false => "changes that are not merged",
+            let what = if own.unmerged.is_empty() {
+                "files that git ignores"
+            } else {
+                "changes that are not merged"
             };
             let why = format!(
                 "nothing was removed: the workspace has {what}, and there is no terminal to ask on; `--yes` removes it"
