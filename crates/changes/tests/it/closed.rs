@@ -122,3 +122,20 @@ fn what_was_closed_before_a_turn_is_not_opened() {
     let record = tree.turn(2, |tree| tree.write("open", "3"));
     assert_eq!(shown(&record), ["modified open"]);
 }
+
+/// Files that could not be looked at were recorded as deleted. Their undo found them, was refused, and then removed them.
+#[test]
+fn a_turn_that_only_closes_a_directory_loses_nothing() {
+    if !is_unprivileged("closed::a_turn_that_only_closes_a_directory_loses_nothing") {
+        return;
+    }
+    let tree = Tree::plain();
+    tree.write("src/old", "old\n");
+    tree.write("src/deep/er", "old\n");
+    let record = tree.turn(1, |tree| tree.chmod("src", 0o644));
+    let undone = tree.changes().plan_undo(SESSION, None).map(|plan| tree.changes().undo(&plan));
+    tree.chmod("src", 0o755);
+    assert_eq!((tree.read("src/old"), tree.read("src/deep/er")), ("old\n".into(), "old\n".into()));
+    assert_eq!(shown(&record), ["mode src"]);
+    undone.unwrap().unwrap();
+}
