@@ -1,5 +1,6 @@
 //! Attributes of a working tree that convert contents, so that a file is not what its repository has.
 
+use std::io;
 use std::path::Path;
 
 use convoke_files::limit::FileKind;
@@ -8,6 +9,7 @@ use convoke_files::{Disk, Files as _};
 use crate::git::Host;
 use crate::ignore_rules::WorkTree;
 use crate::manifest::Manifest;
+use crate::pattern_file::read_below;
 
 const ATTRIBUTES_FILE: &str = ".gitattributes";
 
@@ -25,22 +27,24 @@ pub(crate) struct Conversions {
 impl Conversions {
     /// Reads the attributes of a working tree, its repository, its user and its machine.
     pub(crate) fn of(work_tree: &WorkTree, state: &Manifest, root: &Path, host: &Host) -> Self {
-        let mut files = vec![Path::new("/etc/gitattributes").to_owned()];
-        files.push(work_tree.user_attributes(host));
-        files.extend(work_tree.info_attributes());
+        let files = [Path::new("/etc/gitattributes").to_owned(), work_tree.user_attributes(host)];
+        let files = files.into_iter().chain(work_tree.info_attributes());
+        let mut texts: Vec<io::Result<Vec<u8>>> =
+            files.map(|file| Disk.read(&file, FileKind::Gitignore)).collect();
         let above = root.ancestors().skip(1).take_while(|above| above.starts_with(work_tree.top()));
-        files.extend(above.map(|above| above.join(ATTRIBUTES_FILE)));
+        texts.extend(above.map(|above| read_below(above, Path::new(ATTRIBUTES_FILE))));
         let name = ATTRIBUTES_FILE.as_bytes();
         let has_attributes = state
             .directories
             .iter()
             .filter(|(_, it)| it.files.contains_key(name) || it.left_out.contains_key(name));
-        files.extend(has_attributes.map(|(path, _)| path.under(root).join(ATTRIBUTES_FILE)));
+        let below = has_attributes.map(|(path, _)| path.join(name).under(Path::new("")));
+        texts.extend(below.map(|below| read_below(root, &below)));
         let mut conversions = Self::default();
-        for file in files {
-            match Disk.read(&file, FileKind::Gitignore) {
+        for text in texts {
+            match text {
                 Ok(text) => conversions.add(&text),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(_) => conversions.any = true,
             }
         }

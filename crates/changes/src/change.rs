@@ -1,13 +1,13 @@
 //! Changes: the difference between two states of a directory, path by path.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::manifest::{Directory, FileEntry, FileKind, LeftOut, Manifest};
+use crate::manifest::{Access, Directory, FileEntry, FileKind, LeftOut, Manifest};
 use crate::tree_path::{TreePath, hex, unhex};
 
 /// The name of an object of the store.
@@ -81,6 +81,8 @@ pub enum Status {
     Type,
     /// The permission bits changed, and nothing else.
     Mode,
+    /// The file was moved here from another path, with its content.
+    Renamed,
 }
 
 impl Status {
@@ -92,6 +94,7 @@ impl Status {
             Self::Deleted => "deleted",
             Self::Type => "type",
             Self::Mode => "mode",
+            Self::Renamed => "renamed",
         }
     }
 }
@@ -144,6 +147,43 @@ impl Change {
 /// Returns the changes that are shown of some: files, links, and directories that are empty or whose mode changed.
 pub fn shown(changes: &[Change]) -> impl Iterator<Item = &Change> {
     changes.iter().filter(|change| change.is_shown(changes))
+}
+
+/// A change that is listed: of one path, or of the two paths of a file that was moved.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Listed<'a> {
+    pub(crate) change: &'a Change,
+    /// The change of the path that the file was moved from.
+    pub(crate) from: Option<&'a Change>,
+}
+
+/// Returns the changes that are shown, with each file that was moved as one: the same content is gone here and new there.
+pub(crate) fn listed(changes: &[Change]) -> Vec<Listed<'_>> {
+    let content = |node: &Option<Node>| match node {
+        Some(Node::File { size, content, .. }) if *size > 0 => content.oid(),
+        _ => None,
+    };
+    let mut gone: HashMap<Oid, VecDeque<&Change>> = HashMap::new();
+    for change in changes.iter().filter(|change| change.after.is_none()) {
+        if let Some(oid) = content(&change.before) {
+            gone.entry(oid).or_default().push_back(change);
+        }
+    }
+    let mut moved = HashSet::new();
+    let mut all: Vec<Listed<'_>> = Vec::new();
+    for change in shown(changes) {
+        let new = content(&change.after).filter(|_| change.before.is_none());
+        let from = new.and_then(|oid| gone.get_mut(&oid)?.pop_front());
+        moved.extend(from.map(|from| &from.path));
+        all.push(Listed { change, from });
+    }
+    all.retain(|it| !moved.contains(&it.change.path));
+    all
+}
+
+/// Counts the changes that are shown, with each file that was moved as one.
+pub fn listed_count(changes: &[Change]) -> usize {
+    listed(changes).len()
 }
 
 /// Returns the change of a path. Changes are sorted by path.
@@ -293,17 +333,22 @@ pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a [Change]>) -> Vec
 /// Returns whether a file or directory, or a directory above it, was ignored or unreadable. An ignored file is another thing
 /// than a directory of its name.
 fn was_ignored(manifest: &Manifest, path: &TreePath, is_directory: bool) -> bool {
-    left_out(manifest, path).any(|(at, left_out)| match left_out {
+    let is_left_out = left_out(manifest, path).any(|(at, left_out)| match left_out {
         LeftOut::IgnoredFile => at == *path && !is_directory,
         LeftOut::IgnoredDirectory => at != *path || is_directory,
-        LeftOut::Unreadable => true,
-        LeftOut::Special => false,
-    })
+        LeftOut::Unreadable | LeftOut::Special => false,
+    });
+    is_left_out || is_hidden(manifest, path)
 }
 
-/// Returns whether a path lies in a directory that could not be read.
+/// Returns whether a path could not be read, or lies in a directory that could not.
 fn is_hidden(manifest: &Manifest, path: &TreePath) -> bool {
-    left_out(manifest, path).any(|(_, left_out)| left_out == LeftOut::Unreadable)
+    let is_unreadable = |above: TreePath| {
+        let above = manifest.directories.get(&above);
+        above.is_some_and(|it| it.access == Access::Unreadable)
+    };
+    path.ancestors().any(is_unreadable)
+        || left_out(manifest, path).any(|(_, left_out)| left_out == LeftOut::Unreadable)
 }
 
 fn left_out(manifest: &Manifest, path: &TreePath) -> impl Iterator<Item = (TreePath, LeftOut)> {

@@ -5,24 +5,29 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use sha1::{Digest as _, Sha1};
 
-use crate::change::{Content, Oid};
+use crate::change::{Content, FileMode, Oid};
 use crate::entry::Entry;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git};
 use crate::limits::Limits;
-use crate::manifest::{FileEntry, FileKind, Manifest, Stamp};
+use crate::manifest::{FileEntry, FileKind, MODE_BITS, Manifest, Stamp};
+use crate::scan::file_kind;
 use crate::tree_path::TreePath;
+use crate::undo::status;
 
 /// The files that one `git hash-object` reads.
 const BATCH_FILES: usize = 512;
-/// The bytes of files that are copied before git reads them.
-const STAGED_BYTES: u64 = 64 << 20;
+/// The bytes of files that one `git hash-object` reads, unless one alone has more: what is stored is known at once.
+const BATCH_BYTES: u64 = 4 << 20;
 /// The maximum number of times that a file is read again because it changed meanwhile.
 const TRIES: u32 = 3;
 /// The bytes of an object name with its line break.
@@ -35,10 +40,44 @@ pub(crate) struct Job {
     pub(crate) kind: FileKind,
     pub(crate) size: u64,
     pub(crate) stamp: Stamp,
+    /// A clone of the file, which is read in its place.
+    clone: Option<Arc<FileClone>>,
 }
 
-/// The contents of files, as their jobs saw them.
-pub(crate) type Copied = HashMap<TreePath, (Stamp, Content)>;
+impl Job {
+    pub(crate) fn new(path: TreePath, kind: FileKind, size: u64, stamp: Stamp) -> Self {
+        Self { path, kind, size, stamp, clone: None }
+    }
+
+    /// Returns whether the content is safe, whatever happens to the file.
+    pub(crate) fn is_cloned(&self) -> bool {
+        self.clone.is_some()
+    }
+}
+
+/// A private file that shares its blocks with another. Removed with its last job.
+#[derive(Debug)]
+struct FileClone(PathBuf);
+
+impl Drop for FileClone {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The files that were copied.
+pub(crate) type Copied = HashMap<TreePath, CopiedFile>;
+
+/// A file as it was when its content was copied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CopiedFile {
+    pub(crate) kind: FileKind,
+    /// The permission bits; `None` for a file that was cloned, which did not change.
+    pub(crate) mode: Option<FileMode>,
+    pub(crate) size: u64,
+    pub(crate) stamp: Stamp,
+    pub(crate) content: Content,
+}
 
 /// Writes contents of one directory to the store.
 #[derive(Debug, Clone)]
@@ -57,7 +96,7 @@ pub(crate) fn pending(manifest: &Manifest) -> Vec<Job> {
         let pending = directory.files.iter().filter(|(_, it)| it.content == Content::Pending);
         jobs.extend(pending.map(|(name, &FileEntry { kind, size, stamp, .. })| {
             let path = path.join(name);
-            Job { path, kind, size, stamp }
+            Job::new(path, kind, size, stamp)
         }));
     }
     jobs
@@ -65,12 +104,12 @@ pub(crate) fn pending(manifest: &Manifest) -> Vec<Job> {
 
 /// Sets the contents of files that did not change since they were copied.
 pub(crate) fn fill(manifest: &mut Manifest, copied: &Copied) {
-    for (path, (stamp, content)) in copied {
+    for (path, file) in copied {
         if let Some(entry) = manifest.file_mut(path)
-            && entry.stamp == *stamp
+            && entry.stamp == file.stamp
             && entry.content == Content::Pending
         {
-            entry.content = *content;
+            entry.content = file.content;
         }
     }
 }
@@ -132,6 +171,46 @@ impl ContentWriter {
         Ok(())
     }
 
+    /// Returns those of new files that the limit on bytes allows besides others, the small ones first.
+    pub(crate) fn within_limits(&self, mut new: Vec<Job>, others: &[Job]) -> Vec<Job> {
+        let stored = |job: &Job| if job.size > self.limits.file_bytes { 0 } else { job.size };
+        let mut bytes: u64 = others.iter().map(stored).sum();
+        new.sort_by_key(|job| job.size);
+        new.retain(|job| {
+            bytes = bytes.saturating_add(stored(job));
+            bytes <= self.limits.bytes
+        });
+        new
+    }
+
+    /// Clones files, where the file system can, so that their contents are safe at once. Stops at the first that cannot be
+    /// cloned, or at the deadline.
+    pub(crate) fn clone_files<'a>(
+        &self,
+        jobs: impl Iterator<Item = &'a mut Job>,
+        deadline: Deadline,
+    ) {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let is_cloned =
+            |job: &Job| job.kind == FileKind::Regular && job.size <= self.limits.file_bytes;
+        for job in jobs.filter(|job| is_cloned(job)) {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let path = self.scratch.join(format!("clone-{}-{number}", std::process::id()));
+            let Ok(to) = fs::File::create_new(&path) else { return };
+            let clone = FileClone(path);
+            let from = Entry::open(&self.root, &job.path).and_then(|entry| entry.open_file());
+            // One that cannot be read says so when it is copied.
+            let Ok(from) = from else { continue };
+            if deadline.check().is_err() || !share_blocks(&from, &to) {
+                return;
+            }
+            let found = fs::symlink_metadata(job.path.under(&self.root));
+            if found.is_ok_and(|found| Stamp::from_metadata(&found) == job.stamp) {
+                job.clone = Some(Arc::new(clone));
+            }
+        }
+    }
+
     /// Returns an empty set of private copies.
     pub(crate) fn staged(&self) -> StagedFiles {
         let thread = std::thread::current().id();
@@ -151,7 +230,7 @@ impl ContentWriter {
         let is_large = |job: &&Job| job.size > self.limits.file_bytes;
         let (large, small): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(is_large);
         for (jobs, is_stored) in [(small, true), (large, false)] {
-            for batch in jobs.chunks(BATCH_FILES) {
+            for batch in parts(&jobs) {
                 let staged = is_stored.then_some(&mut *staged);
                 if !each(self.batch(batch, staged, deadline)?) {
                     return Ok(());
@@ -176,21 +255,35 @@ impl ContentWriter {
             };
             let mut again = Vec::new();
             for (job, content) in left.into_iter().zip(contents) {
+                let Job { kind, size, stamp, .. } = job;
+                if job.is_cloned() {
+                    copied.insert(job.path, CopiedFile { kind, mode: None, size, stamp, content });
+                    continue;
+                }
                 // A file is stored whole or not at all: it must not change while it is read.
-                let stamp = fs::symlink_metadata(job.path.under(&self.root));
-                let stamp =
-                    stamp.ok().map(|metadata| (Stamp::from_metadata(&metadata), metadata.len()));
-                match stamp {
-                    Some((stamp, _)) if stamp == job.stamp => {
-                        copied.insert(job.path, (stamp, content));
+                let found = status(&job.path.under(&self.root));
+                let found = match found {
+                    Ok(Some(found)) => found,
+                    // It is gone.
+                    Ok(None) => continue,
+                    Err(_) => {
+                        let content = Content::Unreadable;
+                        let file = CopiedFile { kind, mode: None, size, stamp, content };
+                        copied.insert(job.path, file);
+                        continue;
                     }
-                    Some((stamp, size)) if attempt < TRIES => {
-                        again.push(Job { size, stamp, ..job });
-                    }
-                    Some((stamp, _)) => {
-                        copied.insert(job.path, (stamp, Content::Unreadable));
-                    }
-                    None => {}
+                };
+                // A directory or a pipe in its place is found by the next scan.
+                let Some(kind) = file_kind(&found) else { continue };
+                let (mode, size) = (Some(found.mode() & MODE_BITS), found.len());
+                let stamp = Stamp::from_metadata(&found);
+                if (stamp, kind) == (job.stamp, job.kind) {
+                    copied.insert(job.path, CopiedFile { kind, mode, size, stamp, content });
+                } else if attempt < TRIES {
+                    again.push(Job::new(job.path, kind, size, stamp));
+                } else {
+                    let content = Content::Unreadable;
+                    copied.insert(job.path, CopiedFile { kind, mode, size, stamp, content });
                 }
             }
             if again.is_empty() {
@@ -218,21 +311,8 @@ impl ContentWriter {
         staged: &mut StagedFiles,
         deadline: Deadline,
     ) -> Result<Vec<Content>, ChangesError> {
-        let mut contents = Vec::with_capacity(jobs.len());
-        let mut rest = jobs;
-        while !rest.is_empty() {
-            let mut bytes = 0;
-            let is_within = |job: &Job| {
-                bytes += job.size;
-                bytes <= STAGED_BYTES
-            };
-            let count = rest.iter().map(is_within).take_while(|within| *within).count().max(1);
-            let (some, others) = rest.split_at(count);
-            let files = self.stage(some, staged, deadline)?;
-            contents.extend(self.store(&files, deadline)?);
-            rest = others;
-        }
-        Ok(contents)
+        let files = self.stage(jobs, staged, deadline)?;
+        self.store(&files, deadline)
     }
 
     /// Returns whether a file has the content of an object, and did not change while it was read.
@@ -279,6 +359,10 @@ impl ContentWriter {
         let mut files = Vec::with_capacity(jobs.len());
         for (number, job) in jobs.iter().enumerate() {
             deadline.check()?;
+            if let Some(clone) = &job.clone {
+                files.push(Some(clone.0.clone()));
+                continue;
+            }
             let (file, mut to) = staged.create(number)?;
             let from = Entry::open(&self.root, &job.path).and_then(|entry| match job.kind {
                 FileKind::Link => Ok(Opened::Link(entry.link_target()?)),
@@ -289,6 +373,7 @@ impl ContentWriter {
                     to.write_all(&target).map_err(ChangesError::io(&file))?;
                     true
                 }
+                Ok(Opened::File(from)) if share_blocks(&from, &to) => true,
                 // One that grows meanwhile is read again.
                 Ok(Opened::File(from)) => copy(from, &mut to, job.size.saturating_add(1))
                     .map_err(ChangesError::io(&file))?,
@@ -389,6 +474,35 @@ impl Drop for StagedFiles {
             let _ = fs::remove_file(self.path(number));
         }
     }
+}
+
+/// Makes a new file share the blocks of another. Returns whether the file system can.
+#[cfg(target_os = "linux")]
+fn share_blocks(from: &fs::File, to: &fs::File) -> bool {
+    rustix::fs::ioctl_ficlone(to, from).is_ok()
+}
+
+/// Makes a new file share the blocks of another. Returns whether the file system can.
+#[cfg(not(target_os = "linux"))]
+fn share_blocks(_from: &fs::File, _to: &fs::File) -> bool {
+    false
+}
+
+/// Divides files into those that are stored together.
+pub(crate) fn parts<J: std::borrow::Borrow<Job>>(mut rest: &[J]) -> Vec<&[J]> {
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let is_within = |job: &&J| {
+            bytes += (**job).borrow().size;
+            bytes <= BATCH_BYTES
+        };
+        let count = rest.iter().take(BATCH_FILES).take_while(is_within).count().max(1);
+        let (part, others) = rest.split_at(count);
+        parts.push(part);
+        rest = others;
+    }
+    parts
 }
 
 /// An entry that is read.
@@ -559,7 +673,7 @@ mod tests {
         let job = |name: &str| {
             let metadata = fs::symlink_metadata(at("project").join(name)).unwrap();
             let (size, stamp) = (metadata.len(), Stamp::from_metadata(&metadata));
-            Job { path: TreePath::new(name), kind: FileKind::Regular, size, stamp }
+            Job::new(TreePath::new(name), FileKind::Regular, size, stamp)
         };
         let jobs = [job("a"), job("d/secret"), job("plain")];
         fs::remove_file(at("project/a")).unwrap();
@@ -576,5 +690,33 @@ mod tests {
         let secret = read(&project.git, &at("data"), &[blob(b"the key")], 99, project.deadline());
         assert!(secret.is_err(), "the store has the secret");
         assert_eq!(fs::read_dir(project.scratch()).unwrap().count(), 0);
+    }
+
+    /// A file may become a link while it is copied.
+    #[test]
+    fn a_file_that_became_a_link_is_recorded_as_one() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        for name in ["home", "data", "project"] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        fs::write(at("project/a"), "a file").unwrap();
+        fs::write(at("project/gone"), "a file").unwrap();
+        let host = Host {
+            path: std::env::var_os("PATH").unwrap(),
+            config: at("home/.config"),
+            home: at("home"),
+        };
+        let project = Changes::new(&at("data"), host).place(&at("project")).unwrap();
+        let mut state = project.scan(&Manifest::default(), None, project.deadline()).unwrap();
+        fs::remove_file(at("project/a")).unwrap();
+        fs::remove_file(at("project/gone")).unwrap();
+        symlink("elsewhere", at("project/a")).unwrap();
+        let jobs = pending(&state);
+        project.copy(&mut state, &jobs, project.deadline()).unwrap();
+        let entry = state.entry(&TreePath::new("a")).unwrap();
+        let content = Content::Stored(blob(b"elsewhere"));
+        assert_eq!((entry.kind, entry.content), (FileKind::Link, content));
+        assert!(state.entry(&TreePath::new("gone")).is_none());
     }
 }

@@ -1,17 +1,27 @@
 //! The background copy of a directory's contents, so that no turn waits for a first copy.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::content::{ContentWriter, Copied, Job};
+use crate::content::{ContentWriter, Copied, Job, parts};
+use crate::error::ChangesError;
 use crate::git::Deadline;
+use crate::tree_path::TreePath;
 
-/// The files that are copied between two looks at the queue.
-const BATCH: usize = 256;
-/// The time that one batch may take.
-const BATCH_TIME: Duration = Duration::from_mins(1);
+/// The time that the files which are stored together may take.
+const PART_TIME: Duration = Duration::from_mins(1);
+
+/// The time that is waited for a copy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wait {
+    /// For all files.
+    pub(crate) all: Duration,
+    /// For files that have no other copy.
+    pub(crate) lone: Duration,
+}
 
 /// A background copy. Its thread ends when the queue is empty, or with the process.
 #[derive(Debug)]
@@ -30,12 +40,24 @@ struct Shared {
 struct State {
     queue: VecDeque<Job>,
     copied: Copied,
+    /// The files of the queue, and of those that are being copied, that have no other copy. They come first.
+    lone: usize,
+    /// The number of times that the queue was replaced.
+    queues: u64,
     is_running: bool,
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a copy that failed. The files that wait stay without one; the records say so.
+    fn stop(&self) {
+        let mut state = self.state();
+        state.queue.clear();
+        state.is_running = false;
+        self.changed.notify_all();
     }
 }
 
@@ -44,18 +66,42 @@ impl Copier {
         Self { writer, shared: Arc::default() }
     }
 
-    /// Replaces the queue; files that are being copied are not copied again. Returns whether all were
-    /// copied within a time.
-    pub(crate) fn copy(&self, jobs: Vec<Job>, wait: Duration) -> bool {
+    /// Replaces the queue; files that are being copied are not copied again. Waits for all of them, and longer for the first
+    /// ones, which have no other copy. Returns whether all were copied.
+    pub(crate) fn copy(&self, jobs: Vec<Job>, lone: usize, wait: Wait) -> bool {
+        let began = Instant::now();
         let mut state = self.shared.state();
         state.queue = jobs.into();
+        state.lone = lone;
+        state.queues += 1;
         if !state.is_running && !state.queue.is_empty() {
             state.is_running = true;
             let (writer, shared) = (self.writer.clone(), self.shared.clone());
-            thread::spawn(move || run(&writer, &shared));
+            thread::spawn(move || {
+                let end = catch_unwind(AssertUnwindSafe(|| run(&writer, &shared)));
+                if !matches!(end, Ok(Ok(()))) {
+                    shared.stop();
+                }
+            });
         }
-        let waited = self.shared.changed.wait_timeout_while(state, wait, |state| state.is_running);
+        let is_lone = |state: &mut State| state.is_running && state.lone > 0;
+        let waited = self.shared.changed.wait_timeout_while(state, wait.lone, is_lone);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let left = wait.all.saturating_sub(began.elapsed());
+        let waited = self.shared.changed.wait_timeout_while(state, left, |state| state.is_running);
         waited.is_ok_and(|(_, timeout)| !timeout.timed_out())
+    }
+
+    /// Copies those of some files that are cloned before all others, and waits for that.
+    pub(crate) fn copy_clones(&self, paths: &HashSet<&TreePath>, wait: Duration) {
+        let mut state = self.shared.state();
+        let is_asked = |job: &Job| job.is_cloned() && paths.contains(&job.path);
+        let (first, others): (Vec<Job>, Vec<Job>) = state.queue.drain(..).partition(is_asked);
+        // Those that are being copied come before them.
+        state.lone = first.len();
+        state.queue = first.into_iter().chain(others).collect();
+        let is_waiting = |state: &mut State| state.is_running && state.lone > 0;
+        let _ = self.shared.changed.wait_timeout_while(state, wait, is_waiting);
     }
 
     /// Returns what was copied since the last call of [`Self::forget`].
@@ -74,29 +120,28 @@ impl Copier {
     }
 }
 
-fn run(writer: &ContentWriter, shared: &Shared) {
+/// Copies what is in the queue until it is empty.
+fn run(writer: &ContentWriter, shared: &Shared) -> Result<(), ChangesError> {
     let mut staged = writer.staged();
     loop {
         let mut state = shared.state();
-        let count = state.queue.len().min(BATCH);
+        let count = parts(state.queue.make_contiguous()).first().map_or(0, |part| part.len());
         let jobs: Vec<Job> = state.queue.drain(..count).collect();
+        let queue = state.queues;
         if jobs.is_empty() {
             state.is_running = false;
             shared.changed.notify_all();
-            return;
+            return Ok(());
         }
         drop(state);
-        let copied = writer.copy(&jobs, &mut staged, Deadline::within(BATCH_TIME), |copied| {
+        writer.copy(&jobs, &mut staged, Deadline::within(PART_TIME), |copied| {
             shared.state().copied.extend(copied);
             true
-        });
-        if copied.is_err() {
-            // The files stay without a copy; the records say so.
-            let mut state = shared.state();
-            state.queue.clear();
-            state.is_running = false;
-            shared.changed.notify_all();
-            return;
+        })?;
+        let mut state = shared.state();
+        if state.queues == queue {
+            state.lone = state.lone.saturating_sub(jobs.len());
         }
+        shared.changed.notify_all();
     }
 }

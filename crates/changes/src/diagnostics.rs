@@ -7,6 +7,10 @@ convoke_core::diagnostic_codes! {
     CHANGES_INCOMPLETE = "changes.incomplete", Loss,
         "A turn changed files before their first copy was complete; undo cannot restore them.",
         "Later turns are complete. The first copy of a directory continues while turns run.";
+    CHANGES_COPYING = "changes.copying", Note,
+        "A turn began before all files of the directory without another copy were copied. Undo cannot restore one that the turn \
+         changes before its copy.",
+        "No action needed for later turns. Commit large files, or exclude them in `.gitignore`, and a first turn waits less.";
     CHANGES_UNVERIFIED = "changes.unverified", Note,
         "A first turn changed files before they were copied. Their contents were taken from the repository's objects, by size \
          and time of the files alone.",
@@ -26,6 +30,9 @@ convoke_core::diagnostic_codes! {
     CHANGES_COMPLETED = "changes.completed", Note,
         "An undo or a merge was interrupted. It is complete now.",
         "No action needed; `convoke undo` reverses it.";
+    CHANGES_UNSHOWN = "changes.unshown", Loss,
+        "The changes of other members could not be read. The prompt of the turn lacks them.",
+        "The message names the reason. `convoke changes` shows what is recorded.";
     CHANGES_COMMANDS = "changes.commands", Note,
         "A turn changed files that name commands for CLIs, editors or shells. Other members and your own programs may run them, without the sandbox of that turn.",
         "Look at them before the next turn: `convoke changes`; `convoke undo` undoes them.";

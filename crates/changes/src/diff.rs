@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use convoke_diff::LineDiff;
 
-use crate::change::{Change, Content, FileMode, Node, Oid, Status, shown};
+use crate::change::{Change, Content, FileMode, Listed, Node, Oid, Status, listed};
 use crate::error::ChangesError;
 use crate::store::Changes;
 use crate::tree_path::TreePath;
@@ -33,6 +33,8 @@ pub struct LineCounts {
 pub struct FileDiff {
     /// The path.
     pub path: TreePath,
+    /// The path that the file was moved from.
+    pub from: Option<TreePath>,
     /// The way in which it changed.
     pub status: Status,
     /// The size after the change in bytes; before it if the path is gone.
@@ -65,14 +67,41 @@ impl Changes {
         changes: &[Change],
         most: usize,
     ) -> Result<Vec<FileDiff>, ChangesError> {
-        let shown: Vec<&Change> = shown(changes).take(most).collect();
-        let nodes = shown.iter().flat_map(|change| [&change.before, &change.after]).flatten();
+        let listed: Vec<Listed<'_>> = listed(changes).into_iter().take(most).collect();
+        let shown = listed.iter().filter(|it| it.from.is_none()).map(|it| it.change);
+        let nodes = shown.flat_map(|change| [&change.before, &change.after]).flatten();
         let small = nodes.filter(|node| node.size() <= DIFF_BYTES);
         let mut oids: Vec<Oid> = small.filter_map(|node| node.content()?.stored()).collect();
         oids.sort_unstable();
         oids.dedup();
         let contents = self.contents(directory, &oids, DIFF_BYTES)?;
-        Ok(shown.into_iter().map(|change| file_diff(change, &contents)).collect())
+        let diff = |it: &Listed<'_>| match it.from {
+            Some(from) => moved_diff(from, it.change),
+            None => file_diff(it.change, &contents),
+        };
+        Ok(listed.iter().map(diff).collect())
+    }
+}
+
+/// Returns the difference of a file that was moved: its path, and perhaps its mode.
+fn moved_diff(from: &Change, to: &Change) -> FileDiff {
+    let modes =
+        from.before.as_ref().and_then(Node::mode).zip(to.after.as_ref().and_then(Node::mode));
+    let modes = modes.filter(|(old, new)| old != new);
+    let mut text = format!("diff {} (renamed from {}", to.path, from.path);
+    if let Some((old, new)) = modes {
+        let _ = write!(text, ": file {old:04o} -> file {new:04o}");
+    }
+    text.push_str(")\n");
+    FileDiff {
+        path: to.path.clone(),
+        from: Some(from.path.clone()),
+        status: Status::Renamed,
+        bytes: to.after.as_ref().map_or(0, Node::size),
+        lines: Some(LineCounts::default()),
+        modes,
+        kinds: None,
+        text,
     }
 }
 
@@ -101,7 +130,7 @@ fn file_diff(change: &Change, contents: &HashMap<Oid, Vec<u8>>) -> FileDiff {
     let modes = modes.and_then(|(old, new)| old.mode().zip(new.mode()));
     let modes = modes.filter(|(old, new)| old != new);
     let (path, status) = (change.path.clone(), change.status());
-    FileDiff { path, status, bytes: size, lines, modes, kinds, text }
+    FileDiff { path, from: None, status, bytes: size, lines, modes, kinds, text }
 }
 
 /// Returns the reason why no lines are shown.

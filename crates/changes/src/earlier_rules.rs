@@ -4,15 +4,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use convoke_files::limit::FileKind;
-use convoke_files::{Disk, Files as _};
-
 use crate::change::Oid;
 use crate::content::read;
 use crate::error::ChangesError;
 use crate::ignore_rules::WorkTree;
 use crate::limits::Limits;
-use crate::manifest::Manifest;
+use crate::manifest::{FileKind, Manifest};
+use crate::pattern_file::read_below;
 use crate::scan::{IGNORE_FILE, Scan};
 use crate::tree_path::TreePath;
 
@@ -45,7 +43,9 @@ impl EarlierRules {
             if directory.left_out.contains_key(IGNORE_FILE) {
                 unrecorded.push(path.join(IGNORE_FILE).under(Path::new("")));
             }
-            let Some(entry) = directory.files.get(IGNORE_FILE) else { continue };
+            // git does not follow a link here, either.
+            let entry = directory.files.get(IGNORE_FILE);
+            let Some(entry) = entry.filter(|it| it.kind == FileKind::Regular) else { continue };
             match entry.content.stored().filter(|_| entry.size <= RULES_BYTES) {
                 Some(oid) => rules.push((path.join(IGNORE_FILE), oid)),
                 None => is_known = false,
@@ -62,8 +62,8 @@ impl EarlierRules {
         // Nor are those above the recorded directory.
         let above = below.ancestors().skip(1).map(|above| above.join(".gitignore"));
         for path in unrecorded.chain(above) {
-            let (from, to) = (outer.top().join(&path), laid_out.top.join(&path));
-            if let Ok(rules) = Disk.read(&from, FileKind::Gitignore) {
+            let to = laid_out.top.join(&path);
+            if let Ok(rules) = read_below(outer.top(), &path) {
                 create_directory(to.parent().unwrap_or(&laid_out.top))?;
                 fs::write(&to, rules).map_err(ChangesError::io(&to))?;
             }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, XattrFlags, chmod, fchmod, fgetxattr, flistxattr,
-    fsetxattr, mkdirat, openat, readlinkat, renameat, statat, symlinkat, unlinkat,
+    fsetxattr, fstat, mkdirat, openat, readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 
 use crate::change::FileMode;
@@ -162,6 +162,17 @@ impl Entry {
         }
         // One that may not be read can still be named.
         let named = openat(&self.parent, self.name(), NAMED | OFlags::NOFOLLOW, Mode::empty())?;
+        Ok(chmod(format!("/proc/self/fd/{}", named.as_raw_fd()), mode)?)
+    }
+
+    /// Sets the mode of a regular file, which need not be readable.
+    pub(crate) fn set_file_mode(&self, mode: FileMode) -> io::Result<()> {
+        let flags = NAMED.difference(OFlags::DIRECTORY) | OFlags::NOFOLLOW;
+        let named = openat(&self.parent, self.name(), flags, Mode::empty())?;
+        if FileType::from_raw_mode(fstat(&named)?.st_mode) != FileType::RegularFile {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        let mode = Mode::from_raw_mode(mode);
         Ok(chmod(format!("/proc/self/fd/{}", named.as_raw_fd()), mode)?)
     }
 

@@ -1,5 +1,6 @@
 //! Errors of this crate.
 
+use std::any::Any;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -117,6 +118,12 @@ pub enum ChangesError {
         /// The problem.
         message: String,
     },
+    /// A thread panicked.
+    #[error("the recording stopped at a bug: {message}")]
+    Panicked {
+        /// The message of the panic.
+        message: String,
+    },
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {
@@ -130,6 +137,13 @@ pub enum ChangesError {
 impl ChangesError {
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { path: path.to_owned(), source }
+    }
+
+    /// Returns the error of a panic, by what it was raised with.
+    pub fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Self::Panicked { message: text.unwrap_or("it gave no reason").to_owned() }
     }
 
     pub(crate) fn damaged(path: &Path, message: impl std::fmt::Display) -> Self {

@@ -9,7 +9,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use convoke_files::{Disk, Files as _};
@@ -25,9 +26,6 @@ const COMMAND_TIME: Duration = Duration::from_mins(10);
 const FILE_TIME: Duration = Duration::from_millis(2);
 /// The time that all changed files add to it at most.
 const MAX_FILES_TIME: Duration = Duration::from_secs(50);
-/// The interval at which a running process is polled.
-const POLL: Duration = Duration::from_millis(1);
-
 /// The parts of the user's environment that recording reads.
 #[derive(Debug, Clone)]
 pub struct Host {
@@ -120,11 +118,12 @@ impl Deadline {
     }
 
     pub(crate) fn check(self) -> Result<(), ChangesError> {
-        if Instant::now() < self.at {
-            Ok(())
-        } else {
-            Err(ChangesError::OverTime { seconds: self.seconds })
-        }
+        if Instant::now() < self.at { Ok(()) } else { Err(self.over()) }
+    }
+
+    /// Returns the error of a recording that is over its time.
+    pub(crate) fn over(self) -> ChangesError {
+        ChangesError::OverTime { seconds: self.seconds }
     }
 }
 
@@ -205,14 +204,14 @@ impl Git {
                     let _ = stdin.write_all(&input);
                 }
             });
-            let output = scope.spawn(move || read(stdout, limit));
-            let message = scope.spawn(move || read(stderr, MESSAGE_BYTES));
-            let status = wait(&mut child, name, deadline)?;
-            let failed =
-                |error: io::Error| ChangesError::Git { command: name, message: error.to_string() };
-            let stdout = output.join().unwrap_or_else(|_| Ok(Vec::new())).map_err(failed)?;
-            let message = message.join().unwrap_or_else(|_| Ok(Vec::new())).map_err(failed)?;
-            let message = String::from_utf8_lossy(&message).trim().to_owned();
+            // Each reader holds a sender, and drops it at the end of its pipe.
+            let (reading, closed) = sync_channel(0);
+            let other = reading.clone();
+            let output = scope.spawn(move || (read(stdout, limit), reading).0);
+            let message = scope.spawn(move || (read(stderr, MESSAGE_BYTES), other).0);
+            let status = wait(&mut child, name, &closed, deadline)?;
+            let stdout = read_by(output, name)?;
+            let message = String::from_utf8_lossy(&read_by(message, name)?).trim().to_owned();
             Ok(Finished { status, stdout, message })
         })
     }
@@ -255,22 +254,56 @@ fn read(pipe: Option<impl Read>, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Waits for the end of a process; kills it at the deadline.
+/// Returns what a reader has read.
+fn read_by(
+    reader: ScopedJoinHandle<'_, io::Result<Vec<u8>>>,
+    command: &'static str,
+) -> Result<Vec<u8>, ChangesError> {
+    let read = reader.join().map_err(|panic| ChangesError::panicked(&*panic))?;
+    read.map_err(|error| ChangesError::Git { command, message: error.to_string() })
+}
+
+/// Waits for the end of a process, which closes its pipes; kills it at the deadline.
 fn wait(
     child: &mut Child,
     command: &'static str,
+    closed: &Receiver<()>,
     deadline: Deadline,
 ) -> Result<ExitStatus, ChangesError> {
     let failed = |error: io::Error| ChangesError::Git { command, message: error.to_string() };
-    loop {
-        if let Some(status) = child.try_wait().map_err(failed)? {
-            return Ok(status);
-        }
-        if let Err(over) = deadline.check() {
-            child.kill().map_err(failed)?;
-            child.wait().map_err(failed)?;
-            return Err(over);
-        }
-        thread::sleep(POLL);
+    let is_over = closed.recv_timeout(deadline.left()) == Err(RecvTimeoutError::Timeout);
+    if is_over {
+        child.kill().map_err(failed)?;
+    }
+    let status = child.wait().map_err(failed)?;
+    if is_over { Err(deadline.over()) } else { Ok(status) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_command_is_waited_for_and_killed_at_its_deadline() {
+        let run = |script: &str, time: Duration| {
+            Git::run(shell(script), "test", b"in".to_vec(), 99, Deadline::within(time))
+        };
+        let finished = run("cat; echo wrong >&2; exit 3", Duration::from_mins(1)).unwrap();
+        assert_eq!(finished.status.code(), Some(3));
+        assert_eq!((finished.stdout.as_slice(), finished.message.as_str()), (&b"in"[..], "wrong"));
+        let over = run("exec sleep 600", Duration::ZERO);
+        assert!(matches!(over, Err(ChangesError::OverTime { .. })));
+    }
+
+    #[test]
+    fn a_reader_that_panics_is_an_error() {
+        let read = thread::scope(|scope| read_by(scope.spawn(|| panic!("no luck")), "test"));
+        assert_eq!(read.unwrap_err().to_string(), "the recording stopped at a bug: no luck");
     }
 }

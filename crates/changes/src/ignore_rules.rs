@@ -4,7 +4,8 @@
 //! file with the patterns that lie elsewhere: the user's own, then the project's `info/exclude`.
 
 use std::cell::OnceCell;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,8 @@ use sha2::{Digest as _, Sha256};
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git, Host};
 use crate::manifest::Stamp;
-use crate::tracked::TrackedPaths;
+use crate::pattern_file::read_below;
+use crate::tracked::{ObjectNames, TrackedPaths};
 use crate::tree_path::TreePath;
 
 /// The rules of one working tree.
@@ -64,10 +66,10 @@ impl WorkTree {
 
     fn at(top: &Path, host: &Host) -> Self {
         let directories = git_directories(&Disk, top);
-        let mut patterns =
-            user_patterns(host, directories.as_ref().map(|found| found.common.as_path()));
-        if let Some(found) = &directories {
-            patterns.extend(read_patterns(&found.common.join("info/exclude")));
+        let common = directories.as_ref().map(|found| found.common.as_path());
+        let mut patterns = user_patterns(host, top, common);
+        if let Some(common) = common {
+            patterns.extend(lines(read_below(common, Path::new("info/exclude"))));
         }
         Self {
             top: top.to_owned(),
@@ -100,6 +102,16 @@ impl WorkTree {
         self.git_dir.as_deref()
     }
 
+    /// Returns the names of the repository's objects.
+    pub(crate) fn object_names(&self) -> ObjectNames {
+        let config = self.common.as_deref().map(|common| common.join("config"));
+        let format = config.and_then(|config| setting(&config, "extensions", "objectformat"));
+        match format.as_deref() {
+            Some("sha256") => ObjectNames::Sha256,
+            _ => ObjectNames::Sha1,
+        }
+    }
+
     /// Returns the directory of the repository's objects.
     pub(crate) fn objects(&self) -> impl Iterator<Item = PathBuf> {
         self.common.iter().map(|common| common.join("objects"))
@@ -112,7 +124,9 @@ impl WorkTree {
 
     /// Returns the user's `core.attributesFile`, which the project's configuration may name too.
     pub(crate) fn user_attributes(&self, host: &Host) -> PathBuf {
-        let named = user_file("attributesfile", host, self.common.as_deref());
+        let config = self.common.as_ref().map(|common| common.join("config"));
+        let of_project = config.and_then(|config| named_file(&config, "attributesfile", host));
+        let named = of_project.or_else(|| user_file("attributesfile", host));
         named.unwrap_or_else(|| host.config.join("git/attributes"))
     }
 
@@ -125,7 +139,8 @@ impl WorkTree {
         add(self.top.as_os_str().as_bytes());
         add(&self.patterns);
         for directory in root.ancestors().skip(1).take_while(|above| above.starts_with(&self.top)) {
-            add(&read_patterns(&directory.join(".gitignore")));
+            let below = directory.strip_prefix(&self.top).unwrap_or(Path::new(""));
+            add(&lines(read_below(&self.top, &below.join(".gitignore"))));
         }
     }
 
@@ -141,12 +156,12 @@ impl WorkTree {
 
     /// Returns whether a recorded path, or one below it, is tracked.
     pub(crate) fn tracks(&self, path: &TreePath) -> bool {
-        self.tracks_name(&self.path_in_tree(path))
+        self.path_in_tree(path).is_some_and(|name| self.tracks_name(&name))
     }
 
     fn tracks_name(&self, name: &[u8]) -> bool {
         let tracked = self.tracked.get_or_init(|| match self.git_dir.as_deref() {
-            Some(git_dir) => TrackedPaths::load(git_dir),
+            Some(git_dir) => TrackedPaths::load(git_dir, self.object_names()),
             None => Some(TrackedPaths::default()),
         });
         let is_tracked =
@@ -182,10 +197,10 @@ impl WorkTree {
         let patterns = patterns.unwrap_or(&self.patterns);
         std::fs::write(excludes, patterns).map_err(ChangesError::io(excludes))?;
         let mut input = Vec::new();
-        for path in paths {
+        for name in paths.iter().filter_map(|path| self.path_in_tree(path)) {
             // No name begins like a pathspec with magic.
             input.extend_from_slice(b"./");
-            input.extend_from_slice(&self.path_in_tree(path));
+            input.extend_from_slice(&name);
             input.push(0);
         }
         let limit = input.len() as u64;
@@ -209,13 +224,11 @@ impl WorkTree {
         self.git_dir.as_ref().filter(|_| is_unreadable).map(|git_dir| git_dir.join("index"))
     }
 
-    /// Returns the path of a recorded path in the working tree.
-    pub(crate) fn path_in_tree(&self, path: &TreePath) -> Vec<u8> {
-        let bytes = path.as_bytes();
+    /// Returns the path of a recorded path in the working tree; `None` if it lies elsewhere.
+    pub(crate) fn path_in_tree(&self, path: &TreePath) -> Option<Vec<u8>> {
         match &self.recorded_top {
-            None => [&self.prefix, bytes].concat(),
-            Some(top) if top.is_root() => bytes.to_vec(),
-            Some(top) => bytes[top.as_bytes().len() + 1..].to_vec(),
+            None => Some([&self.prefix, path.as_bytes()].concat()),
+            Some(top) => path.below(top).map(<[u8]>::to_vec),
         }
     }
 
@@ -227,44 +240,58 @@ impl WorkTree {
     }
 }
 
-/// Returns the patterns of the user's `core.excludesFile`, which the project's configuration may name too.
-fn user_patterns(host: &Host, project: Option<&Path>) -> Vec<u8> {
-    let named = user_file("excludesfile", host, project);
-    read_patterns(&named.unwrap_or_else(|| host.config.join("git/ignore")))
+/// Returns the patterns of `core.excludesFile`: of the project's, if that lies in the project, else of the user's.
+fn user_patterns(host: &Host, top: &Path, common: Option<&Path>) -> Vec<u8> {
+    let config = common.map(|common| common.join("config"));
+    let value = config.and_then(|config| setting(&config, "core", "excludesfile"));
+    // git reads a relative path from the top of the working tree.
+    let of_project = value.map(|value| top.join(expanded(&value, host)));
+    let below = of_project.as_deref().and_then(|file| file.strip_prefix(top).ok());
+    if let Some(below) = below {
+        return lines(read_below(top, below));
+    }
+    let named = user_file("excludesfile", host);
+    let file = named.unwrap_or_else(|| host.config.join("git/ignore"));
+    lines(Disk.read(&file, FileKind::Gitignore))
 }
 
-/// Returns the file that a key of `core` names in the user's configuration or the project's.
-fn user_file(key: &str, host: &Host, project: Option<&Path>) -> Option<PathBuf> {
-    let files = [host.config.join("git/config"), host.home.join(".gitconfig")];
-    let files = files.into_iter().chain(project.map(|common| common.join("config")));
-    files.rev().find_map(|file| named_file(&file, key, host))
+/// Returns the file that a key of `core` names in the user's configuration.
+fn user_file(key: &str, host: &Host) -> Option<PathBuf> {
+    let files = [host.home.join(".gitconfig"), host.config.join("git/config")];
+    files.iter().find_map(|file| named_file(file, key, host))
 }
 
-/// Returns the file that a key of `core` names in a configuration file. Includes are not followed.
-fn named_file(file: &Path, name: &str, host: &Host) -> Option<PathBuf> {
+/// Returns a setting of a configuration file. Includes are not followed.
+fn setting(file: &Path, section: &str, name: &str) -> Option<String> {
     let text = Disk.read_text(file, FileKind::Configuration).ok()?;
-    let mut is_core = false;
+    let mut is_in_section = false;
     let mut found = None;
     for line in text.lines().map(str::trim) {
-        if let Some(section) = line.strip_prefix('[') {
-            is_core = section.trim_end_matches(']').trim().eq_ignore_ascii_case("core");
-        } else if is_core
+        if let Some(header) = line.strip_prefix('[') {
+            is_in_section = header.trim_end_matches(']').trim().eq_ignore_ascii_case(section);
+        } else if is_in_section
             && let Some((key, value)) = line.split_once('=')
             && key.trim().eq_ignore_ascii_case(name)
         {
             found = Some(value.trim().trim_matches('"').to_owned());
         }
     }
-    let value = found.filter(|value| !value.is_empty())?;
-    match value.strip_prefix("~/") {
-        Some(below) => Some(host.home.join(below)),
-        None => Some(host.home.join(OsStr::new(&value))),
-    }
+    found.filter(|value| !value.is_empty())
 }
 
-/// Reads a file of patterns, with a line break at its end. One that cannot be read has none.
-fn read_patterns(file: &Path) -> Vec<u8> {
-    let mut patterns = Disk.read(file, FileKind::Gitignore).unwrap_or_default();
+/// Returns the file that a key of `core` names in a configuration file.
+fn named_file(file: &Path, key: &str, host: &Host) -> Option<PathBuf> {
+    setting(file, "core", key).map(|value| host.home.join(expanded(&value, host)))
+}
+
+/// Returns a path with the home directory in the place of `~`.
+fn expanded(path: &str, host: &Host) -> PathBuf {
+    path.strip_prefix("~/").map_or_else(|| PathBuf::from(path), |below| host.home.join(below))
+}
+
+/// Returns the patterns of a file, with a line break at their end. One that cannot be read has none.
+fn lines(read: io::Result<Vec<u8>>) -> Vec<u8> {
+    let mut patterns = read.unwrap_or_default();
     if !patterns.is_empty() {
         patterns.push(b'\n');
     }

@@ -4,7 +4,7 @@
 //! holds the files to restore. A crash up to here changes nothing. Then the journal is committed, and from
 //! there on every process that opens the store completes it before anything else. Each file is compared once more
 //! before it is replaced or removed: if something else has changed it meanwhile, the changes that were made are
-//! reverted.
+//! reverted. The log of the journal names what is done before it is done: nothing else is reverted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -22,8 +22,9 @@ use crate::content::{batches, read};
 use crate::entry::{Entries, Entry, Found};
 use crate::error::ChangesError;
 use crate::git::Deadline;
-use crate::manifest::{MODE_BITS, Stamp};
+use crate::manifest::Stamp;
 use crate::record::{Record, write_whole};
+use crate::scan::is_gone;
 use crate::store::Place;
 use crate::tree_path::TreePath;
 use crate::undo::{matches, nodes};
@@ -42,8 +43,6 @@ pub(crate) struct Journal {
     record: Record,
     /// The directory of the files to restore, each named by the number of its change.
     staging: PathBuf,
-    /// The modes of directories after the undo.
-    modes: Vec<(TreePath, FileMode)>,
 }
 
 impl Journal {
@@ -59,11 +58,11 @@ impl Journal {
             let exists = io::Error::from(io::ErrorKind::AlreadyExists);
             return Err(ChangesError::io(&staging)(exists));
         }
-        let modes = modes_after(place, &record.changes);
-        let journal = Self { record, staging, modes };
+        let journal = Self { record, staging };
         let path = path(place);
         let text =
             serde_json::to_vec(&journal).map_err(|error| ChangesError::damaged(&path, error))?;
+        let _ = fs::remove_file(DoneLog::path(place));
         write_whole(&path, &text, place.failpoint())?;
         let staged = journal.stage(place, &journal.record.changes);
         if staged.is_err() {
@@ -75,23 +74,27 @@ impl Journal {
     /// Commits the journal, makes its changes, and stores the record. Fails without a change if files changed since the
     /// changes were planned.
     pub(crate) fn run(self, place: &Place) -> Result<Record, ChangesError> {
-        let expected = match self.expected(place) {
+        let mut log = DoneLog::open(place)?;
+        let expected = open_directories(place, &self.record.changes, &mut log)
+            .and_then(|()| self.expected(place, &log));
+        let expected = match expected {
             Ok(expected) => expected,
             Err(error) => {
+                log.restore_modes(place)?;
                 self.clear(place);
                 return Err(error);
             }
         };
         write_whole(&committed(place), b"", place.failpoint())?;
-        if let Err(error) = self.make(place, &self.record.changes, Some(&expected)) {
-            return Err(self.rolled_back(place, error));
+        if let Err(error) = self.make(place, &self.record.changes, Some(&expected), &mut log) {
+            return Err(self.rolled_back(place, error, &log));
         }
         self.complete(place)
     }
 
     /// Reverts what was done before an error, and returns the error.
-    fn rolled_back(&self, place: &Place, error: ChangesError) -> ChangesError {
-        match self.roll_back(place) {
+    fn rolled_back(&self, place: &Place, error: ChangesError, log: &DoneLog) -> ChangesError {
+        match self.roll_back(place, log) {
             Ok(()) => error,
             Err(reason) => {
                 let (error, reason) = (Box::new(error), Box::new(reason));
@@ -102,7 +105,7 @@ impl Journal {
 
     /// Returns the stamps of the files to replace or remove. Staging them may have taken long, so that they are compared
     /// again.
-    fn expected(&self, place: &Place) -> Result<Stamps, ChangesError> {
+    fn expected(&self, place: &Place, log: &DoneLog) -> Result<Stamps, ChangesError> {
         let changes = &self.record.changes;
         let stamp = |path: &TreePath| {
             let metadata = fs::symlink_metadata(path.under(&place.directory)).ok()?;
@@ -112,8 +115,14 @@ impl Journal {
         let expected = changes.iter().filter_map(|change| stamp(&change.path)).collect();
         let now = nodes(place, changes.iter().map(|it| &it.path), Deadline::of_command())?;
         let is_changed = |change: &&Change| {
-            let found = now.get(&change.path).and_then(Option::as_ref);
-            !matches(found, change.before.as_ref())
+            let mut found = now.get(&change.path).cloned().flatten();
+            // A directory that was opened had another mode.
+            if let (Some(Node::Directory { mode }), Some(had)) =
+                (&mut found, log.modes.get(&change.path))
+            {
+                *mode = *had;
+            }
+            !matches(found.as_ref(), change.before.as_ref())
         };
         let changed = changes.iter().filter(is_changed);
         let paths: Vec<TreePath> = changed.map(|change| change.path.clone()).collect();
@@ -149,26 +158,28 @@ impl Journal {
         let _ = fs::remove_file(path(place));
         place.failpoint().reach();
         let _ = fs::remove_file(committed(place));
+        let _ = fs::remove_file(DoneLog::path(place));
     }
 
-    /// Reverts the changes that were made before one failed. What was not changed, or is somebody else's, is not touched.
-    fn roll_back(&self, place: &Place) -> Result<(), ChangesError> {
-        let changes = &self.record.changes;
-        let now = nodes(place, changes.iter().map(|it| &it.path), Deadline::of_command())?;
-        let is_made = |change: &&Change| {
+    /// Reverts the changes that were made before one failed: those that the log names. What is somebody else's since is not
+    /// touched.
+    fn roll_back(&self, place: &Place, log: &DoneLog) -> Result<(), ChangesError> {
+        let made = self.record.changes.iter().enumerate();
+        let made: Vec<&Change> = made
+            .filter(|(number, _)| log.made.contains(number))
+            .map(|(_, change)| change)
+            .collect();
+        let now = nodes(place, made.iter().map(|it| &it.path), Deadline::of_command())?;
+        let is_ours = |change: &&&Change| {
             let found = now.get(&change.path).and_then(Option::as_ref);
             // The modes of directories are set in the end.
             let is_directory = matches!(found, Some(Node::Directory { .. }));
             is_directory || matches(found, change.after.as_ref())
         };
-        let reversed: Vec<Change> = changes.iter().filter(is_made).map(Change::reversed).collect();
+        let reversed: Vec<Change> = made.iter().filter(is_ours).map(|it| it.reversed()).collect();
         self.stage(place, &reversed)?;
-        let back = Self {
-            record: self.record.clone(),
-            staging: self.staging.clone(),
-            modes: modes_after(place, &reversed),
-        };
-        back.make(place, &reversed, None)?;
+        self.make(place, &reversed, None, &mut DoneLog::default())?;
+        log.restore_modes(place)?;
         self.clear(place);
         Ok(())
     }
@@ -220,12 +231,13 @@ impl Journal {
         place: &Place,
         changes: &[Change],
         expected: Option<&Stamps>,
+        log: &mut DoneLog,
     ) -> Result<(), ChangesError> {
         let root = &place.directory;
         if changes.iter().any(|change| change.after.is_some()) {
             fs::create_dir_all(root).map_err(ChangesError::io(root))?;
         }
-        open_directories(place, changes)?;
+        open_directories(place, changes, log)?;
         let is_expected = |path: &TreePath, found: &Found| {
             found.is_directory || expected.is_none_or(|it| it.get(path) == Some(&found.stamp))
         };
@@ -234,10 +246,15 @@ impl Journal {
         let mut numbered: Vec<(usize, &Change)> = changes.iter().enumerate().collect();
         numbered.sort_by_key(|change| std::cmp::Reverse(by_depth(&change)));
         let mut entries = Entries::below(root);
-        for (_, change) in &numbered {
+        for (number, change) in &numbered {
             let at = change.path.under(root);
-            let Ok(entry) = entries.open(&change.path) else { continue };
-            let Ok(found) = entry.found() else { continue };
+            let found = entries.open(&change.path).and_then(|entry| Ok((entry.found()?, entry)));
+            let (found, entry) = match found {
+                Ok(found) => found,
+                // A link on the way leads elsewhere, where nothing is ours.
+                Err(error) if is_gone(&error) || is_link(&error) => continue,
+                Err(error) => return Err(ChangesError::io(&at)(error)),
+            };
             let goes = match &change.after {
                 None => true,
                 Some(Node::Directory { .. }) => !found.is_directory,
@@ -247,6 +264,7 @@ impl Journal {
                 if !is_expected(&change.path, &found) {
                     return Err(changed(&change.path));
                 }
+                log.note_made(*number)?;
                 let is_leftover = found.is_directory && change.after.is_none();
                 match entry.remove(found) {
                     // A directory that holds something else stays.
@@ -259,8 +277,9 @@ impl Journal {
         }
         numbered.reverse();
         let mut entries = Entries::below(root);
-        for (_, change) in &numbered {
+        for (number, change) in &numbered {
             if matches!(change.after, Some(Node::Directory { .. })) {
+                log.note_made(*number)?;
                 let made = entries.create(&change.path);
                 let made = made.and_then(|entry| entry.create_directory());
                 made.map_err(ChangesError::io(&change.path.under(root)))?;
@@ -280,13 +299,100 @@ impl Journal {
             if entry.found().is_ok_and(|found| !is_expected(&change.path, &found)) {
                 return Err(changed(&change.path));
             }
+            log.note_made(*number)?;
             let beside = format!("{}.{number}", hidden_name(&self.record));
             entry.replace_by(&staged, Path::new(&beside)).map_err(ChangesError::io(&at))?;
             place.failpoint().reach();
         }
         place.changes.progress.report(2 * numbered.len(), 2 * numbered.len());
+        let mut modes = log.modes.clone();
+        modes.extend(changes.iter().filter_map(|change| match change.after {
+            Some(Node::Directory { mode }) => Some((change.path.clone(), mode)),
+            _ => None,
+        }));
+        for (path, mode) in modes.into_iter().rev() {
+            let Some((entry, found)) = directory_at(root, &path)? else { continue };
+            if found.mode != mode {
+                log.note_mode(&path, found.mode)?;
+                let set = entry.set_directory_mode(mode);
+                set.map_err(ChangesError::io(&path.under(root)))?;
+                place.failpoint().reach();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The log of a journal: what it has done, noted before it is done.
+#[derive(Debug, Default)]
+struct DoneLog {
+    /// The file; `None` for what is not completed after a crash.
+    file: Option<(PathBuf, File)>,
+    /// The numbers of the changes that were begun.
+    made: BTreeSet<usize>,
+    /// The modes that directories had before they were changed.
+    modes: BTreeMap<TreePath, FileMode>,
+}
+
+/// A line of the log.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Done {
+    Made(usize),
+    Mode(TreePath, FileMode),
+}
+
+impl DoneLog {
+    fn path(place: &Place) -> PathBuf {
+        place.store.join("journal/done")
+    }
+
+    /// Opens the log, with what a process that was killed has noted.
+    fn open(place: &Place) -> Result<Self, ChangesError> {
+        let path = Self::path(place);
+        let file = File::options().append(true).create(true).open(&path);
+        let file = file.map_err(ChangesError::io(&path))?;
+        let text = Disk.read(&path, FileKind::Record).map_err(ChangesError::io(&path))?;
+        let mut log = Self { file: Some((path, file)), ..Self::default() };
+        for line in text.split(|&byte| byte == b'\n') {
+            match serde_json::from_slice(line) {
+                Ok(Done::Made(number)) => {
+                    log.made.insert(number);
+                }
+                Ok(Done::Mode(path, mode)) => {
+                    log.modes.entry(path).or_insert(mode);
+                }
+                // A line that was not written whole was not acted upon.
+                Err(_) => {}
+            }
+        }
+        Ok(log)
+    }
+
+    fn note_made(&mut self, number: usize) -> Result<(), ChangesError> {
+        if self.made.insert(number) { self.write(&Done::Made(number)) } else { Ok(()) }
+    }
+
+    /// Notes the mode of a directory that is changed. The first one counts.
+    fn note_mode(&mut self, path: &TreePath, mode: FileMode) -> Result<(), ChangesError> {
+        if self.modes.contains_key(path) {
+            return Ok(());
+        }
+        self.modes.insert(path.clone(), mode);
+        self.write(&Done::Mode(path.clone(), mode))
+    }
+
+    fn write(&mut self, done: &Done) -> Result<(), ChangesError> {
+        let Some((path, file)) = &mut self.file else { return Ok(()) };
+        let line = serde_json::to_string(done).map_err(|it| ChangesError::damaged(path, it))?;
+        file.write_all(format!("\n{line}\n").as_bytes()).map_err(ChangesError::io(path))
+    }
+
+    /// Gives directories the modes that they had.
+    fn restore_modes(&self, place: &Place) -> Result<(), ChangesError> {
+        let root = &place.directory;
         for (path, mode) in self.modes.iter().rev() {
-            let Some((entry, found)) = directory_at(root, path) else { continue };
+            let Some((entry, found)) = directory_at(root, path)? else { continue };
             if found.mode != *mode {
                 let set = entry.set_directory_mode(*mode);
                 set.map_err(ChangesError::io(&path.under(root)))?;
@@ -311,10 +417,13 @@ impl Place {
         };
         let mut journal: Journal =
             serde_json::from_slice(&text).map_err(|error| ChangesError::damaged(&path, error))?;
+        let mut log = DoneLog::open(self)?;
         if !committed(self).exists() {
+            log.restore_modes(self)?;
             journal.clear(self);
             return Ok(());
         }
+        open_directories(self, &journal.record.changes, &mut log)?;
         // Files that were changed since the crash stay as they are.
         let paths = journal.record.changes.iter().map(|change| &change.path);
         let now = nodes(self, paths, Deadline::of_command())?;
@@ -348,8 +457,8 @@ impl Place {
             .iter()
             .map(|change| if is_ours(change) { change.clone() } else { unchanged(change) })
             .collect();
-        if let Err(error) = journal.make(self, &ours, None) {
-            return Err(journal.rolled_back(self, error));
+        if let Err(error) = journal.make(self, &ours, None, &mut log) {
+            return Err(journal.rolled_back(self, error, &log));
         }
         let others = journal.record.changes.iter().filter(|change| !is_ours(change));
         let left_alone = others.map(|change| change.path.clone()).collect();
@@ -418,35 +527,19 @@ fn hidden_name(record: &Record) -> String {
     format!(".convoke-undo-{}", record.at)
 }
 
-/// Returns the modes that directories have after some changes: those that change, and those of entries
-/// that change. Sorted by path.
-fn modes_after(place: &Place, changes: &[Change]) -> Vec<(TreePath, FileMode)> {
-    let mut modes = BTreeMap::new();
-    let above: BTreeSet<TreePath> =
-        changes.iter().flat_map(|change| change.path.ancestors()).collect();
-    for path in above {
-        if let Ok(metadata) = fs::symlink_metadata(path.under(&place.directory))
-            && metadata.is_dir()
-        {
-            modes.insert(path, metadata.mode() & MODE_BITS);
-        }
-    }
-    for change in changes {
-        if let Some(Node::Directory { mode }) = change.after {
-            modes.insert(change.path.clone(), mode);
-        }
-    }
-    modes.into_iter().collect()
-}
-
 /// Makes the directories of changed entries writable; their modes are set at the end.
-fn open_directories(place: &Place, changes: &[Change]) -> Result<(), ChangesError> {
+fn open_directories(
+    place: &Place,
+    changes: &[Change],
+    log: &mut DoneLog,
+) -> Result<(), ChangesError> {
     let root = &place.directory;
     let parents: BTreeSet<TreePath> =
         changes.iter().flat_map(|change| change.path.ancestors()).collect();
     for path in parents {
-        let Some((entry, found)) = directory_at(root, &path) else { continue };
+        let Some((entry, found)) = directory_at(root, &path)? else { continue };
         if found.mode & OWNER_ALL != OWNER_ALL {
+            log.note_mode(&path, found.mode)?;
             let set = entry.set_directory_mode(found.mode | OWNER_ALL);
             set.map_err(ChangesError::io(&path.under(root)))?;
             place.failpoint().reach();
@@ -492,10 +585,18 @@ fn flush<'a>(staging: &Path, numbers: impl Iterator<Item = &'a usize>) -> Result
 }
 
 /// Returns a directory, if there is one at a path.
-fn directory_at(root: &Path, path: &TreePath) -> Option<(Entry, Found)> {
+fn directory_at(root: &Path, path: &TreePath) -> Result<Option<(Entry, Found)>, ChangesError> {
     // The root has no name of its own.
-    let path = if path.is_root() { TreePath::new(".") } else { path.clone() };
-    let entry = Entry::open(root, &path).ok()?;
-    let found = entry.found().ok().filter(|found| found.is_directory)?;
-    Some((entry, found))
+    let named = if path.is_root() { TreePath::new(".") } else { path.clone() };
+    let found = Entry::open(root, &named).and_then(|entry| Ok((entry.found()?, entry)));
+    match found {
+        Ok((found, entry)) => Ok(found.is_directory.then_some((entry, found))),
+        Err(error) if is_gone(&error) || is_link(&error) => Ok(None),
+        Err(error) => Err(ChangesError::io(&path.under(root))(error)),
+    }
+}
+
+/// Returns whether an error says that a directory on the way is a link.
+fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }

@@ -15,6 +15,7 @@
 
 mod attributes;
 mod change;
+mod closed;
 mod completed;
 mod concurrent;
 mod content;
@@ -30,6 +31,7 @@ mod interruption;
 mod journal;
 mod limits;
 mod manifest;
+mod pattern_file;
 mod progress;
 mod prune;
 mod record;
@@ -44,7 +46,7 @@ mod unchanged;
 mod undo;
 mod workspace;
 
-pub use change::{Change, Content, FileMode, Node, Oid, Status, shown};
+pub use change::{Change, Content, FileMode, Node, Oid, Status, listed_count, shown};
 pub use completed::Completed;
 pub use convoke_files::failpoint::Failpoint;
 pub use diff::{FileDiff, LineCounts};
@@ -56,7 +58,7 @@ pub use record::{Applied, Author, Direction, Record, RecordId, TurnKey, directio
 pub use repository::{RepositoryChange, RepositoryState};
 pub use store::Changes;
 pub use tree_path::TreePath;
-pub use turn::{Begun, RunningTurn};
+pub use turn::{Begun, RunningTurn, Uncopied};
 pub use undo::{Conflict, LeftAlone, SharedTurn, UndoPlan, without_changes};
 pub use workspace::{
     ApplyPlan, Leftover, MergeConflict, Workspace, WorkspaceSettings, WorkspaceTree,

@@ -23,6 +23,21 @@ pub struct Limits {
     /// The time that the start of a turn waits for contents to be copied. A longer copy continues while
     /// the turn runs.
     pub wait: Duration,
+    /// The time that it waits at most for contents that have no other copy. It waits longer for more of them.
+    pub lone_wait: Duration,
+}
+
+/// The bytes that a slow disk copies in a second.
+const SLOW_BYTES: u64 = 4 << 20;
+/// The files that a slow disk copies in a second.
+const SLOW_FILES: u64 = 500;
+
+impl Limits {
+    /// Returns the time that the start of a turn waits for contents that have no other copy.
+    pub(crate) fn wait_for(&self, files: usize, bytes: u64) -> Duration {
+        let seconds = bytes / SLOW_BYTES + files as u64 / SLOW_FILES;
+        self.lone_wait.min(self.wait + Duration::from_secs(seconds))
+    }
 }
 
 impl Default for Limits {
@@ -36,6 +51,7 @@ impl Default for Limits {
             free_bytes: 256 << 20,
             time: Duration::from_secs(10),
             wait: Duration::from_millis(500),
+            lone_wait: Duration::from_mins(2),
         }
     }
 }

@@ -16,7 +16,7 @@ use convoke_files::{Disk, Files as _};
 use rustix::fs::{FileType, Stat};
 use sha2::{Digest as _, Sha256};
 
-use crate::change::{Content, FileMode, Oid};
+use crate::change::{Content, FileMode, Node, Oid};
 use crate::error::ChangesError;
 use crate::tree_path::TreePath;
 
@@ -28,6 +28,8 @@ const HASH_BYTES: usize = 32;
 pub(crate) type ManifestHash = [u8; HASH_BYTES];
 /// The permission bits of a mode.
 pub(crate) const MODE_BITS: u32 = 0o7777;
+/// The permission bits of every link.
+pub(crate) const LINK_MODE: FileMode = 0o777;
 
 /// The directories that are compared again, if only they may change unseen.
 const SETTLED_DIRECTORIES: usize = 64;
@@ -60,10 +62,22 @@ pub(crate) struct Directory {
     pub(crate) settled: bool,
     /// Whether a repository has its root here.
     pub(crate) is_repository: bool,
+    pub(crate) access: Access,
     pub(crate) files: BTreeMap<Vec<u8>, FileEntry>,
     pub(crate) directories: BTreeSet<Vec<u8>>,
     /// Entries that are not recorded.
     pub(crate) left_out: BTreeMap<Vec<u8>, LeftOut>,
+}
+
+/// Whether the entries of a directory could be looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Access {
+    #[default]
+    Open,
+    /// They could not: the directory holds what was known of it before.
+    Unreadable,
+    /// They could, and no longer can, nor can anything change them before it opens the directory.
+    Closed,
 }
 
 /// A file or a symbolic link.
@@ -93,7 +107,7 @@ pub(crate) enum LeftOut {
     IgnoredDirectory,
     /// A pipe, a socket or a device.
     Special,
-    /// A directory that could not be read.
+    /// An entry whose status could not be read.
     Unreadable,
 }
 
@@ -176,6 +190,12 @@ impl FileEntry {
         self.settled && is_kind && has_size && self.stamp == Stamp::of_stat(stat)
     }
 
+    /// Returns whether another entry differs at most in its permissions, by its status.
+    fn has_data_of(&self, other: &Self) -> bool {
+        let data = |it: &Self| (it.kind, it.size, it.stamp.inode, it.stamp.modified);
+        data(self) == data(other)
+    }
+
     /// Returns whether two entries have the same kind, mode and content.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         if self.kind != other.kind || self.mode != other.mode || self.size != other.size {
@@ -235,6 +255,47 @@ impl Manifest {
         }
     }
 
+    /// Forgets a file that went away.
+    pub(crate) fn remove_file(&mut self, path: &TreePath) {
+        let parent = path.parent().and_then(|parent| self.directories.get_mut(&parent));
+        if let Some(parent) = parent.filter(|parent| parent.files.contains_key(path.name())) {
+            let parent = Arc::make_mut(parent);
+            parent.files.remove(path.name());
+            parent.settled = false;
+        }
+    }
+
+    /// Returns what is known of a path; `None` if there is nothing.
+    pub(crate) fn node(&self, path: &TreePath) -> Option<Node> {
+        if let Some(directory) = self.directories.get(path) {
+            return Some(Node::of_directory(directory));
+        }
+        self.entry(path).map(Node::of_file)
+    }
+
+    /// Returns what is known of a file.
+    pub(crate) fn entry(&self, path: &TreePath) -> Option<&FileEntry> {
+        self.directories.get(&path.parent()?)?.files.get(path.name())
+    }
+
+    /// Takes the contents of files that cannot be read from an earlier state, if only their permissions changed since.
+    pub(crate) fn inherit(&mut self, earlier: &Self) {
+        let mut inherited = Vec::new();
+        for (path, directory) in &self.directories {
+            let Some(known) = earlier.directories.get(path) else { continue };
+            let files = directory.files.iter().filter(|(_, it)| it.content == Content::Unreadable);
+            inherited.extend(files.filter_map(|(name, entry)| {
+                let known = known.files.get(name).filter(|known| known.has_data_of(entry))?;
+                known.content.oid().map(|_| (path.join(name), known.content))
+            }));
+        }
+        for (path, content) in inherited {
+            if let Some(entry) = self.file_mut(&path) {
+                entry.content = content;
+            }
+        }
+    }
+
     /// Returns every file with its path.
     pub(crate) fn files(&self) -> impl Iterator<Item = (TreePath, &FileEntry)> {
         self.directories.iter().flat_map(|(path, directory)| {
@@ -247,7 +308,8 @@ impl Manifest {
         let directories = self.directories.iter().flat_map(|(path, directory)| {
             let left_out = directory.left_out.iter();
             let unreadable = left_out.filter(|(_, left_out)| **left_out == LeftOut::Unreadable);
-            unreadable.map(|(name, _)| path.join(name).to_string())
+            let entries = unreadable.map(|(name, _)| path.join(name).to_string());
+            entries.chain((directory.access == Access::Unreadable).then(|| path.to_string()))
         });
         let indexes = self.unreadable_indexes.iter();
         let indexes = indexes.map(|index| index.strip_prefix(root).unwrap_or(index));
@@ -274,7 +336,13 @@ impl Manifest {
             bytes(&mut out, path.as_bytes());
             number(&mut out, u64::from(directory.mode));
             stamp(&mut out, &directory.stamp);
-            out.push(u8::from(directory.settled) | u8::from(directory.is_repository) << 1);
+            let access = match directory.access {
+                Access::Open => 0,
+                Access::Unreadable => 1 << 2,
+                Access::Closed => 2 << 2,
+            };
+            let is_repository = u8::from(directory.is_repository) << 1;
+            out.push(u8::from(directory.settled) | is_repository | access);
             number(&mut out, directory.files.len() as u64);
             for (name, entry) in &directory.files {
                 bytes(&mut out, name);
@@ -419,6 +487,12 @@ impl<'a> Input<'a> {
             stamp,
             settled: flags & 1 != 0,
             is_repository: flags & 2 != 0,
+            access: match flags >> 2 {
+                0 => Access::Open,
+                1 => Access::Unreadable,
+                2 => Access::Closed,
+                _ => return None,
+            },
             files: self.list(|input| Some((input.bytes()?.to_vec(), input.file()?)))?,
             directories: self.list(|input| input.bytes().map(<[u8]>::to_vec))?,
             left_out: self.list(|input| Some((input.bytes()?.to_vec(), input.left_out()?)))?,
@@ -481,6 +555,7 @@ mod tests {
             stamp,
             settled: true,
             is_repository: true,
+            access: Access::Closed,
             files: [
                 (b"a\n".to_vec(), file(Content::Stored(Oid([7; 20])), FileKind::Regular)),
                 (b"b".to_vec(), file(Content::HashOnly(Oid([8; 20])), FileKind::Regular)),

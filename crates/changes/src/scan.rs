@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -22,7 +23,9 @@ use crate::error::ChangesError;
 use crate::git::{Deadline, Git, Host};
 use crate::ignore_rules::WorkTree;
 use crate::limits::Limits;
-use crate::manifest::{Directory, FileEntry, FileKind, LeftOut, MODE_BITS, Manifest, Stamp};
+use crate::manifest::{
+    Access, Directory, FileEntry, FileKind, LINK_MODE, LeftOut, MODE_BITS, Manifest, Stamp,
+};
 use crate::tree_path::TreePath;
 use crate::unchanged::changed_directories;
 
@@ -155,17 +158,22 @@ impl Running<'_> {
             let metadata = match fs::symlink_metadata(&at) {
                 Ok(metadata) if metadata.is_dir() => metadata,
                 Err(error) if path.is_root() => return Err(ChangesError::io(&at)(error)),
+                Err(error) if !is_gone(&error) => {
+                    self.leave_out(&path, LeftOut::Unreadable);
+                    continue;
+                }
                 _ => continue,
             };
             let stamp = Stamp::from_metadata(&metadata);
             let unchanged = known.filter(|known| known.settled && known.stamp == stamp);
             let (names, has_git) = match unchanged {
                 Some(known) => (names_of(known), known.is_repository),
-                None => match list(&at) {
+                None => match list(&at).and_then(|listed| is_searchable(&at).map(|()| listed)) {
                     Ok(listed) => listed,
                     Err(error) if path.is_root() => return Err(ChangesError::io(&at)(error)),
+                    Err(error) if is_gone(&error) => continue,
                     Err(_) => {
-                        self.leave_out(&path, LeftOut::Unreadable);
+                        self.keep_unreadable(path, &metadata, work_tree)?;
                         continue;
                     }
                 },
@@ -196,6 +204,40 @@ impl Running<'_> {
         Ok(())
     }
 
+    /// Keeps what is known of a directory that cannot be read or searched, with its own mode.
+    fn keep_unreadable(
+        &mut self,
+        path: TreePath,
+        metadata: &Metadata,
+        work_tree: usize,
+    ) -> Result<(), ChangesError> {
+        let known = self.old.directories.get(&path);
+        let stamp = Stamp::from_metadata(metadata);
+        let is_as_closed =
+            |known: &&Arc<Directory>| known.access == Access::Closed && known.stamp == stamp;
+        let directory = Directory {
+            mode: metadata.mode() & MODE_BITS,
+            stamp,
+            // A later scan tries again.
+            settled: false,
+            access: known.filter(is_as_closed).map_or(Access::Unreadable, |_| Access::Closed),
+            ..known.map(|known| Directory::clone(known)).unwrap_or_default()
+        };
+        self.counted(1 + directory.files.len() as u64)?;
+        let mut below: Vec<TreePath> =
+            directory.directories.iter().map(|name| path.join(name)).collect();
+        while let Some(path) = below.pop() {
+            let Some(known) = self.old.directories.get(&path) else { continue };
+            self.counted(1 + known.files.len() as u64)?;
+            below.extend(known.directories.iter().map(|name| path.join(name)));
+            self.work_tree_of.insert(path.clone(), work_tree);
+            self.new.directories.insert(path, known.clone());
+        }
+        self.work_tree_of.insert(path.clone(), work_tree);
+        self.new.directories.insert(path, Arc::new(directory));
+        Ok(())
+    }
+
     /// Takes over an unchanged directory.
     fn take_over(
         &mut self,
@@ -223,9 +265,15 @@ impl Running<'_> {
         waiting: &mut Vec<(TreePath, usize)>,
     ) -> Result<(), ChangesError> {
         let entry_path = path.join(&name);
-        // An entry that went away meanwhile is gone.
-        let Ok(metadata) = fs::symlink_metadata(entry_path.under(self.scan.root)) else {
-            return Ok(());
+        let metadata = match fs::symlink_metadata(entry_path.under(self.scan.root)) {
+            Ok(metadata) => metadata,
+            // An entry that went away meanwhile.
+            Err(error) if is_gone(&error) => return Ok(()),
+            Err(_) => {
+                directory.left_out.insert(name, LeftOut::Unreadable);
+                directory.settled = false;
+                return Ok(());
+            }
         };
         let left_out = known.and_then(|known| known.left_out.get(&name).copied());
         if self.data.as_ref() == Some(&entry_path) {
@@ -284,7 +332,7 @@ impl Running<'_> {
 
     fn new_file(&self, kind: FileKind, metadata: &Metadata) -> FileEntry {
         let stamp = Stamp::from_metadata(metadata);
-        let mode = if kind == FileKind::Link { 0o777 } else { metadata.mode() & MODE_BITS };
+        let mode = if kind == FileKind::Link { LINK_MODE } else { metadata.mode() & MODE_BITS };
         let (size, settled) = (metadata.len(), stamp.is_settled(self.now));
         FileEntry { kind, mode, size, stamp, settled, content: Content::Pending }
     }
@@ -310,6 +358,7 @@ impl Running<'_> {
                 if !is_asked(&self.work_trees[number], &entry_path) {
                     continue;
                 }
+                // One that cannot be looked at stays ignored.
                 let Ok(metadata) = fs::symlink_metadata(entry_path.under(self.scan.root)) else {
                     continue;
                 };
@@ -449,7 +498,7 @@ impl Running<'_> {
 /// The name of a file of ignore rules.
 pub(crate) const IGNORE_FILE: &[u8] = b".gitignore";
 
-fn file_kind(metadata: &Metadata) -> Option<FileKind> {
+pub(crate) fn file_kind(metadata: &Metadata) -> Option<FileKind> {
     let file_type = metadata.file_type();
     if file_type.is_symlink() {
         Some(FileKind::Link)
@@ -458,8 +507,18 @@ fn file_kind(metadata: &Metadata) -> Option<FileKind> {
     }
 }
 
+/// Returns whether an error says that there is no such entry. Others say nothing about it.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Fails if the entries of a directory may not be looked at.
+fn is_searchable(directory: &Path) -> io::Result<()> {
+    Ok(rustix::fs::access(directory, rustix::fs::Access::EXEC_OK)?)
+}
+
 /// Lists a directory: its names without `.git`, and whether it has that.
-fn list(directory: &Path) -> std::io::Result<(Vec<Vec<u8>>, bool)> {
+fn list(directory: &Path) -> io::Result<(Vec<Vec<u8>>, bool)> {
     let mut names = Vec::new();
     let mut has_git = false;
     for entry in fs::read_dir(directory)? {

@@ -4,19 +4,19 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use convoke_files::{Disk, Files as _};
 use sha2::{Digest as _, Sha256};
 
 use crate::change::Oid;
-use crate::content::{ContentWriter, Copied, Job, fill, in_parts};
+use crate::content::{ContentWriter, Copied, CopiedFile, Job, fill, in_parts};
 use crate::copier::Copier;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git, Host};
 use crate::limits::Limits;
-use crate::manifest::{Manifest, ManifestHash, manifest_hash};
+use crate::manifest::{FileEntry, FileKind, LINK_MODE, Manifest, ManifestHash, manifest_hash};
 use crate::progress::Progress;
 use crate::record::{Record, SessionRecords, private_directory, write_cache, write_whole};
 use crate::scan::Scan;
@@ -298,14 +298,20 @@ impl Place {
     pub(crate) fn lock(&self) -> Result<StoreLock, ChangesError> {
         let path = self.store.join("lock");
         let file = File::create(&path).map_err(ChangesError::io(&path))?;
+        match file.try_lock() {
+            Ok(()) => return Ok(StoreLock { _file: file }),
+            Err(fs::TryLockError::WouldBlock) => {}
+            Err(fs::TryLockError::Error(error)) => return Err(ChangesError::io(&path)(error)),
+        }
+        // A lock has no time limit of its own. One that comes too late is dropped with the channel.
         let deadline = Deadline::within(self.limits().time * 3);
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(StoreLock { _file: file }),
-                Err(fs::TryLockError::WouldBlock) => deadline.check()?,
-                Err(fs::TryLockError::Error(error)) => return Err(ChangesError::io(&path)(error)),
+        let (sender, locked) = sync_channel(1);
+        std::thread::spawn(move || sender.send(file.lock().map(|()| file)));
+        match locked.recv_timeout(deadline.left()) {
+            Ok(locked) => {
+                locked.map(|file| StoreLock { _file: file }).map_err(ChangesError::io(&path))
             }
-            std::thread::sleep(Duration::from_millis(2));
+            Err(_) => Err(deadline.over()),
         }
     }
 
@@ -397,7 +403,8 @@ impl Place {
         }
     }
 
-    /// Stores contents of files before it returns.
+    /// Stores contents of files before it returns. After an error, those that were stored are known. A file that went away
+    /// meanwhile is gone.
     pub(crate) fn copy(
         &self,
         manifest: &mut Manifest,
@@ -406,32 +413,35 @@ impl Place {
     ) -> Result<(), ChangesError> {
         let writer = self.writer();
         writer.check(jobs)?;
-        let copy = |jobs: &[Job]| -> Result<Copied, ChangesError> {
-            let mut copied = Copied::new();
-            writer.copy(jobs, &mut writer.staged(), deadline, |some| {
-                self.failpoint().reach();
-                copied.extend(some);
-                true
-            })?;
-            Ok(copied)
+        let all = Mutex::new(Copied::new());
+        let add = |some: Copied| {
+            self.failpoint().reach();
+            all.lock().unwrap_or_else(PoisonError::into_inner).extend(some);
+            true
         };
-        let copied = in_parts(jobs, FILES_OF_THREAD, copy);
-        let copied: Result<Vec<Copied>, ChangesError> = copied.into_iter().collect();
-        let copied: Copied = copied?.into_iter().flatten().collect();
-        for (path, (stamp, content)) in &copied {
+        let ended = in_parts(jobs, FILES_OF_THREAD, |jobs: &[Job]| {
+            writer.copy(jobs, &mut writer.staged(), deadline, add)
+        });
+        let copied = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let ended: Result<(), ChangesError> = ended.into_iter().collect();
+        for (path, file) in &copied {
             // A file that changed between the scan and its copy is recorded as it was copied.
             if let Some(entry) = manifest.file_mut(path)
-                && entry.stamp != *stamp
-                && let Ok(metadata) = fs::symlink_metadata(path.under(&self.directory))
+                && entry.stamp != file.stamp
             {
-                entry.stamp = *stamp;
-                entry.size = metadata.len();
-                entry.content = *content;
-                entry.settled = false;
+                let &CopiedFile { kind, mode, size, stamp, content } = file;
+                let mode =
+                    if kind == FileKind::Link { LINK_MODE } else { mode.unwrap_or(entry.mode) };
+                *entry = FileEntry { kind, mode, size, stamp, settled: false, content };
             }
         }
         fill(manifest, &copied);
-        Ok(())
+        if ended.is_ok() {
+            for job in jobs.iter().filter(|job| !copied.contains_key(&job.path)) {
+                manifest.remove_file(&job.path);
+            }
+        }
+        ended
     }
 
     /// Returns the running background copy.

@@ -12,6 +12,7 @@ use convoke_files::{Disk, Files as _};
 
 use crate::change::Oid;
 use crate::manifest::{FileEntry, FileKind as FileType, Stamp};
+use crate::tree_path::hex;
 
 /// The maximum number of bytes of all paths. Version 4 stores a path as its difference from the one before, so that a
 /// small index can name any number of bytes.
@@ -24,12 +25,19 @@ pub(crate) struct TrackedPaths(Vec<Vec<u8>>);
 impl TrackedPaths {
     /// Reads the index of a repository. `None` if it cannot be read, is too large, or has an unknown format; a repository
     /// without an index tracks nothing.
-    pub(crate) fn load(git_dir: &Path) -> Option<Self> {
-        let entries = match Disk.read(&git_dir.join("index"), FileKind::Input) {
-            Ok(bytes) => parse(&bytes)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+    pub(crate) fn load(git_dir: &Path, names: ObjectNames) -> Option<Self> {
+        let index = match Disk.read(&git_dir.join("index"), FileKind::Input) {
+            Ok(bytes) => parse(&bytes, names)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Index::default(),
             Err(_) => return None,
         };
+        let mut entries = index.entries;
+        if let Some(shared) = index.shared {
+            // The part that does not change is in another file. What was removed of it since counts as tracked.
+            let shared = git_dir.join(format!("sharedindex.{shared}"));
+            let bytes = Disk.read(&shared, FileKind::Input).ok()?;
+            entries.extend(parse(&bytes, names)?.entries);
+        }
         let mut paths: Vec<Vec<u8>> = entries.into_iter().map(|(path, _)| path).collect();
         paths.sort_unstable();
         Some(Self(paths))
@@ -63,7 +71,7 @@ impl TrackedFiles {
         let index = git_dir.join("index");
         let written = Stamp::from_metadata(&std::fs::metadata(&index).ok()?).modified;
         let bytes = Disk.read(&index, FileKind::Input).ok()?;
-        let entries = parse(&bytes)?.into_iter().collect();
+        let entries = parse(&bytes, ObjectNames::Sha1)?.entries.into_iter().collect();
         Some(Self { bytes, entries, written })
     }
 
@@ -126,8 +134,34 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
 }
 
-/// Parses an index of version 2, 3 or 4: its paths, and where their entries begin.
-fn parse(bytes: &[u8]) -> Option<Vec<(Vec<u8>, usize)>> {
+/// The names of objects in a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ObjectNames {
+    Sha1,
+    Sha256,
+}
+
+impl ObjectNames {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+        }
+    }
+}
+
+/// The parts of an index that are read.
+#[derive(Debug, Default)]
+struct Index {
+    /// The paths, and where their entries begin.
+    entries: Vec<(Vec<u8>, usize)>,
+    /// The name of the index that this one is split from.
+    shared: Option<String>,
+}
+
+/// Parses an index of version 2, 3 or 4.
+fn parse(bytes: &[u8], names: ObjectNames) -> Option<Index> {
+    let fixed = FIXED - ObjectNames::Sha1.bytes() + names.bytes();
     let u32_at = |at: usize| u32_at(bytes, at);
     if !bytes.starts_with(b"DIRC") {
         return None;
@@ -138,9 +172,9 @@ fn parse(bytes: &[u8]) -> Option<Vec<(Vec<u8>, usize)>> {
     let mut left = MAX_BYTES;
     let mut at = 12;
     for _ in 0..count {
-        let flags = bytes.get(at + 60..at + FIXED)?;
+        let flags = bytes.get(at + fixed - 2..at + fixed)?;
         let is_extended = flags[0] & EXTENDED != 0 && version >= 3;
-        let name_at = at + FIXED + if is_extended { 2 } else { 0 };
+        let name_at = at + fixed + if is_extended { 2 } else { 0 };
         if version == 4 {
             let (removed, name_at) = offset(bytes, name_at)?;
             let length = bytes.get(name_at..)?.iter().position(|&byte| byte == 0)?;
@@ -156,7 +190,21 @@ fn parse(bytes: &[u8]) -> Option<Vec<(Vec<u8>, usize)>> {
             at += (name_at - at + length) / 8 * 8 + 8;
         }
     }
-    Some(paths)
+    Some(Index { entries: paths, shared: shared_index(bytes, at, names) })
+}
+
+/// Finds the extension that names the index which this one is split from, after the entries.
+fn shared_index(bytes: &[u8], mut at: usize, names: ObjectNames) -> Option<String> {
+    let end = bytes.len().checked_sub(names.bytes())?;
+    while at + 8 <= end {
+        let length = usize::try_from(u32_at(bytes, at + 4)?).ok()?;
+        if bytes.get(at..at + 4)? == b"link" {
+            let name = bytes.get(at + 8..at + 8 + names.bytes())?;
+            return name.iter().any(|&byte| byte != 0).then(|| hex(name));
+        }
+        at = at.checked_add(8)?.checked_add(length)?;
+    }
+    None
 }
 
 /// Parses the number of bytes that version 4 removes from the previous path.
@@ -195,11 +243,11 @@ mod tests {
 
     #[test]
     fn a_small_index_cannot_name_any_number_of_bytes() {
-        let paths = parse(&index(3, 2)).unwrap();
+        let paths = parse(&index(3, 2), ObjectNames::Sha1).unwrap().entries;
         let paths: Vec<&[u8]> = paths.iter().map(|(path, _)| path.as_slice()).collect();
         assert_eq!(paths, [&b"aaa"[..], b"aaab", b"aaabb"]);
         let bomb = index(1 << 20, 100);
         assert!(bomb.len() < 2 << 20);
-        assert!(parse(&bomb).is_none());
+        assert!(parse(&bomb, ObjectNames::Sha1).is_none());
     }
 }

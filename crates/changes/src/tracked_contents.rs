@@ -18,7 +18,7 @@ use crate::error::ChangesError;
 use crate::ignore_rules::WorkTree;
 use crate::manifest::{FileEntry, Manifest};
 use crate::store::Place;
-use crate::tracked::{Known, TrackedFiles};
+use crate::tracked::{Known, ObjectNames, TrackedFiles};
 use crate::tree_path::TreePath;
 
 /// The objects of files that are not copied yet.
@@ -51,7 +51,10 @@ impl Place {
         let outer = WorkTree::containing(&self.directory, self.host());
         let work_trees: Vec<WorkTree> = std::iter::once(outer).chain(nested).collect();
         for (number, work_tree) in work_trees.iter().enumerate() {
-            let Some(files) = work_tree.git_dir().and_then(TrackedFiles::load) else { continue };
+            // The store names objects as most repositories do.
+            let git_dir =
+                work_tree.git_dir().filter(|_| work_tree.object_names() == ObjectNames::Sha1);
+            let Some(files) = git_dir.and_then(TrackedFiles::load) else { continue };
             let is_inside = |path: &TreePath| {
                 let holds = |it: &WorkTree| it.recorded_top().is_none_or(|top| path.is_below(top));
                 // A nested repository is listed after the one that it lies in.
@@ -59,8 +62,8 @@ impl Place {
             };
             let conversions = Conversions::of(work_tree, state, &self.directory, self.host());
             for (path, entry) in state.files().filter(|(_, it)| it.content == Content::Pending) {
-                let name = work_tree.path_in_tree(&path);
                 if is_inside(&path)
+                    && let Some(name) = work_tree.path_in_tree(&path)
                     && !conversions.apply_to(&name)
                     && let Some((oid, known)) = files.content(&name, entry)
                 {
@@ -68,7 +71,7 @@ impl Place {
                         found.oids.insert(path, oid);
                     } else {
                         let &FileEntry { kind, size, stamp, .. } = entry;
-                        doubtful.push((Job { path, kind, size, stamp }, oid, known));
+                        doubtful.push((Job::new(path, kind, size, stamp), oid, known));
                     }
                 }
             }

@@ -74,10 +74,15 @@ impl TreePath {
 
     /// Returns whether this path lies below a directory.
     pub fn is_below(&self, directory: &Self) -> bool {
-        directory.is_root() && !self.is_root()
-            || self.0.len() > directory.0.len()
-                && self.0.starts_with(&directory.0)
-                && self.0[directory.0.len()] == b'/'
+        self.below(directory).is_some()
+    }
+
+    /// Returns the names of this path below a directory; `None` if it does not lie there.
+    pub(crate) fn below(&self, directory: &Self) -> Option<&[u8]> {
+        if directory.is_root() {
+            return Some(self.as_bytes()).filter(|_| !self.is_root());
+        }
+        self.0.strip_prefix(directory.as_bytes())?.strip_prefix(b"/")
     }
 
     /// Returns the number of names.

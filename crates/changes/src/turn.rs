@@ -1,5 +1,6 @@
 //! Recording of a turn: the state before it, the state after it, and the difference.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,14 +10,16 @@ use convoke_files::limit::FileKind;
 use convoke_files::{Disk, Files as _};
 use serde::{Deserialize, Serialize};
 
-use crate::change::{Change, Content, change_at, changes};
+use crate::change::{Change, Content, Node, change_at, changes};
+use crate::closed::Opened;
 use crate::completed::Completed;
 use crate::content::{COMPARED_FILES, Job, fill, in_parts, pending};
+use crate::copier::Wait;
 use crate::error::ChangesError;
 use crate::git::Deadline;
 use crate::ignore_rules::WorkTree;
 use crate::interruption::Pulse;
-use crate::manifest::Manifest;
+use crate::manifest::{FileEntry, Manifest};
 use crate::record::{Author, Record, TurnKey};
 use crate::repository::Repository;
 use crate::scan::IGNORE_FILE;
@@ -26,6 +29,8 @@ use crate::tracked_contents::TrackedContents;
 
 /// The files whose first copy may take longer than the start of a turn.
 const MANY_FILES: usize = 256;
+/// The bytes whose first copy may take longer than the start of a turn.
+const MANY_BYTES: u64 = 8 << 20;
 /// The age of a copy for a moment whose process is gone.
 const SCRATCH_AGE: Duration = Duration::from_hours(1);
 /// The bytes of the log of ended turns; older lines are dropped.
@@ -43,6 +48,19 @@ pub struct Begun {
     /// Whether all contents are copied. If not, undo cannot restore a file that the turn changes before its
     /// copy.
     pub is_complete: bool,
+    /// The files without any other copy that are not copied yet.
+    pub uncopied: Option<Uncopied>,
+}
+
+/// Files that a turn begins without a copy of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uncopied {
+    /// The number of them.
+    pub files: u64,
+    /// The bytes of all files that had no other copy.
+    pub bytes: u64,
+    /// The bytes of those that were copied in time.
+    pub copied_bytes: u64,
 }
 
 /// A turn whose changes are being recorded. Dropped without [`Self::finish`], its changes are recorded as
@@ -96,7 +114,7 @@ impl Changes {
     }
 
     /// Stores that the changes of a turn are not recorded. What fails here has failed before: the caller has the error.
-    fn add_not_recorded(&self, directory: &Path, turn: TurnKey, why: &dyn std::fmt::Display) {
+    pub fn add_not_recorded(&self, directory: &Path, turn: TurnKey, why: &dyn std::fmt::Display) {
         let records = self.session(&turn.session);
         let mut record = Record {
             not_recorded: Some(why.to_string()),
@@ -113,33 +131,8 @@ impl Changes {
         let records = self.session(&key.session);
         let old = place.load()?;
         let mut before = place.scan(&old, None, deadline)?;
-        let mut jobs = pending(&before);
-        let mut is_complete = true;
-        let mut tracked = TrackedContents::default();
-        if !jobs.is_empty() {
-            place.writer().check(&jobs)?;
-            let is_workspace = self.is_workspace(&place.directory);
-            let are_many = jobs.len() > MANY_FILES;
-            let started = Instant::now();
-            let wait = place.limits().wait;
-            if are_many && !is_workspace {
-                tracked = place.tracked_contents(&before, wait);
-                // Files that no repository has are copied first, and rules before them.
-                jobs.sort_by_key(|job| {
-                    (job.path.name() != IGNORE_FILE, tracked.contains(&job.path))
-                });
-            }
-            let copier = place.start_copier();
-            is_complete = copier.copy(jobs, wait.saturating_sub(started.elapsed()));
-            // A few files can take long, too.
-            if !is_complete && !are_many && !is_workspace {
-                tracked = place.tracked_contents(&before, wait);
-            }
-            fill(&mut before, &copier.copied());
-            if !copier.is_running() {
-                is_complete = pending(&before).is_empty();
-            }
-        }
+        let FirstCopy { tracked, is_complete, uncopied } =
+            place.copy_before(&old, &mut before, self.is_workspace(&place.directory))?;
         let person = if records.has_any(&place.directory)? {
             place.record_person(&old, &before, &key)?
         } else {
@@ -162,7 +155,92 @@ impl Changes {
         let patterns = place.patterns();
         let place = place.clone();
         let turn = RunningTurn { place, key, began, before, tracked, patterns, repository, marker };
-        Ok(Begun { turn, person, completed, is_complete })
+        Ok(Begun { turn, person, completed, is_complete, uncopied })
+    }
+}
+
+/// The result of the copy before a turn.
+#[derive(Default)]
+struct FirstCopy {
+    tracked: TrackedContents,
+    is_complete: bool,
+    uncopied: Option<Uncopied>,
+}
+
+impl Place {
+    /// Copies the contents that the state before a turn lacks, as far as a person can wait for it. The rest is copied while the
+    /// turn runs.
+    fn copy_before(
+        &self,
+        old: &Manifest,
+        before: &mut Manifest,
+        is_workspace: bool,
+    ) -> Result<FirstCopy, ChangesError> {
+        let mut jobs = pending(before);
+        if jobs.is_empty() {
+            return Ok(FirstCopy { is_complete: true, ..FirstCopy::default() });
+        }
+        let (writer, limits) = (self.writer(), self.limits());
+        writer.check(&jobs)?;
+        let (started, mut tracked) = (Instant::now(), TrackedContents::default());
+        let bytes = jobs.iter().map(|job| job.size).filter(|&size| size <= limits.file_bytes);
+        let are_many = jobs.len() > MANY_FILES || bytes.sum::<u64>() > MANY_BYTES;
+        if are_many && !is_workspace {
+            tracked = self.tracked_contents(before, limits.wait);
+        }
+        let is_tracked = |job: &Job| tracked.contains(&job.path);
+        let lone = jobs.iter_mut().filter(|job| !is_tracked(job));
+        writer.clone_files(lone, Deadline::within(limits.wait));
+        // Rules come first, then files without another copy; the small ones before the large, so that most are safe soon.
+        let is_lone =
+            |job: &Job| job.path.name() == IGNORE_FILE || !is_tracked(job) && !job.is_cloned();
+        jobs.sort_by_key(|job| (!is_lone(job), job.path.name() != IGNORE_FILE, job.size));
+        let lone: Vec<Job> = jobs.iter().filter(|job| is_lone(job)).cloned().collect();
+        let bytes = lone.iter().map(|job| job.size).sum();
+        let all = limits.wait.saturating_sub(started.elapsed());
+        let wait = Wait { all, lone: limits.wait_for(lone.len(), bytes) };
+        let copier = self.start_copier();
+        let mut is_complete = copier.copy(jobs, lone.len(), wait);
+        // A few files can take long, too.
+        if !is_complete && !are_many && !is_workspace {
+            tracked = self.tracked_contents(before, limits.wait);
+        }
+        fill(before, &copier.copied());
+        before.inherit(old);
+        if !copier.is_running() {
+            is_complete = pending(before).is_empty();
+        }
+        let is_left = |job: &&Job| {
+            let entry = before.entry(&job.path);
+            entry.is_some_and(|it| it.content == Content::Pending) && !tracked.contains(&job.path)
+        };
+        let left: Vec<&Job> = lone.iter().filter(is_left).collect();
+        let left_bytes = left.iter().map(|job| job.size).sum::<u64>();
+        let uncopied = (!left.is_empty()).then(|| Uncopied {
+            files: left.len() as u64,
+            bytes,
+            copied_bytes: bytes - left_bytes,
+        });
+        Ok(FirstCopy { tracked, is_complete, uncopied })
+    }
+}
+
+/// Completes changes of files that were moved before they were copied, by the files that they became.
+fn complete_moved(changes: &mut [Change], before: &Manifest, after: &Manifest) {
+    if !changes.iter().any(Change::is_incomplete) {
+        return;
+    }
+    let data = |it: &FileEntry| (it.stamp.inode, it.stamp.modified, it.size);
+    let new = changes.iter().filter(|change| change.before.is_none());
+    let new = new.filter_map(|change| after.entry(&change.path));
+    let new: HashMap<_, Content> = new.map(|entry| (data(entry), entry.content)).collect();
+    for change in changes.iter_mut().filter(|change| change.is_incomplete()) {
+        let moved = before.entry(&change.path).and_then(|entry| new.get(&data(entry)));
+        if let (Some(moved), Some(Node::File { content, .. } | Node::Link { content })) =
+            (moved.filter(|moved| moved.oid().is_some()), &mut change.before)
+        {
+            *content = *moved;
+        }
     }
 }
 
@@ -194,7 +272,20 @@ impl RunningTurn {
             fill(&mut self.before, &copier.copied());
         }
         let after = self.place.record_turn(&self.before, &last, &self.patterns)?;
-        let (place, mut changes) = (&self.place, changes(&self.before, &after));
+        let mut changes = changes(&self.before, &after);
+        if let Some(copier) = self.place.copier()
+            && changes.iter().any(Change::is_incomplete)
+        {
+            let lost = changes.iter().filter(|change| change.is_incomplete());
+            copier.copy_clones(
+                &lost.map(|change| &change.path).collect(),
+                self.place.deadline().left(),
+            );
+            fill(&mut self.before, &copier.copied());
+            changes = crate::change::changes(&self.before, &after);
+        }
+        complete_moved(&mut changes, &self.before, &after);
+        let place = &self.place;
         let unverified = place.complete(&mut changes, &self.tracked)?;
         let repository = self.repository.take();
         let repository =
@@ -288,38 +379,61 @@ impl Place {
             return Ok(Manifest::default());
         }
         self.check_in_place()?;
-        let mut state = self.scan(last, earlier_patterns, deadline)?;
-        if !written.is_empty() {
-            self.fill_written(&mut state, written);
-        }
         let is_left = |job: &Job| {
-            let parent = job.path.parent().and_then(|parent| earlier.directories.get(&parent));
-            let entry = parent.and_then(|parent| parent.files.get(job.path.name()));
+            let entry = earlier.entry(&job.path);
             entry.is_some_and(|entry| entry.content == Content::Pending && entry.stamp == job.stamp)
         };
-        let jobs: Vec<Job> = pending(&state).into_iter().filter(|job| !is_left(job)).collect();
-        if !jobs.is_empty() {
-            self.copy(&mut state, &jobs, deadline.with_files(jobs.len()))?;
+        let may_open = earlier_patterns.is_some() || !written.is_empty();
+        let mut opened = Opened::new(self);
+        let (mut state, jobs) = loop {
+            let state = self.scan(last, earlier_patterns, deadline)?;
+            let jobs: Vec<Job> = pending(&state).into_iter().filter(|job| !is_left(job)).collect();
+            // One that is opened may hold others.
+            if !may_open || !opened.open(earlier, &state, &jobs)? {
+                break (state, jobs);
+            }
+        };
+        let jobs = self.not_written(&mut state, jobs, written);
+        let is_new = |job: &Job| earlier.entry(&job.path).is_none();
+        let (new, changed): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_new);
+        let new = self.writer().within_limits(new, &changed);
+        let deadline = deadline.with_files(changed.len() + new.len());
+        if !changed.is_empty() {
+            self.copy(&mut state, &changed, deadline)?;
         }
+        if !new.is_empty() {
+            match self.copy(&mut state, &new, deadline) {
+                // What there is no time for can be left alone: the rest of the turn can be undone.
+                Err(ChangesError::OverTime { .. }) if earlier_patterns.is_some() => {}
+                copied => copied?,
+            }
+        }
+        state.inherit(last);
+        opened.close(&mut state)?;
         Ok(state)
     }
 
-    /// Sets the contents of files that are as changes have left them. The store has these contents.
-    fn fill_written(&self, state: &mut Manifest, written: &[Change]) {
+    /// Sets the contents of files that are as changes have left them, which the store has. Returns the others.
+    fn not_written(&self, state: &mut Manifest, jobs: Vec<Job>, written: &[Change]) -> Vec<Job> {
+        if written.is_empty() {
+            return jobs;
+        }
         let writer = self.writer();
         let content = |job: &Job| {
             let oid = change_at(written, &job.path)?.after.as_ref()?.content()?.stored()?;
             writer.has_object(job, oid).then_some(Content::Stored(oid))
         };
-        let jobs = pending(state);
         let contents = in_parts(&jobs, COMPARED_FILES, |part| {
             part.iter().map(content).collect::<Vec<Option<Content>>>()
         });
-        for (job, content) in jobs.iter().zip(contents.into_iter().flatten()) {
-            if let (Some(content), Some(entry)) = (content, state.file_mut(&job.path)) {
-                entry.content = content;
+        let mut others = Vec::new();
+        for (job, content) in jobs.into_iter().zip(contents.into_iter().flatten()) {
+            match (content, state.file_mut(&job.path)) {
+                (Some(content), Some(entry)) => entry.content = content,
+                _ => others.push(job),
             }
         }
+        others
     }
 
     /// Returns the turns that ran in the directory at the same time as one that began at a time, named by its file.
@@ -382,6 +496,7 @@ impl Place {
 
     /// Completes undos and records turns that were interrupted by a crash. Needs the lock.
     pub(crate) fn recover(&self) -> Result<(), ChangesError> {
+        self.close_opened()?;
         self.recover_undo()?;
         self.clear_scratch();
         for file in markers(self)? {
@@ -401,6 +516,7 @@ impl Place {
             }
             let after = self.record_turn(&before, &self.load()?, &self.patterns())?;
             let mut changes = changes(&before, &after);
+            complete_moved(&mut changes, &before, &after);
             let mut unverified = Vec::new();
             if changes.iter().any(Change::is_incomplete) {
                 let tracked = self.tracked_contents(&before, Duration::ZERO);

@@ -13,9 +13,10 @@ use crate::content::Job;
 use crate::error::ChangesError;
 use crate::git::Deadline;
 use crate::journal::{Journal, unwritable_directories};
-use crate::manifest::{FileKind, MODE_BITS, Stamp};
+use crate::manifest::{Access, FileKind, MODE_BITS, Manifest, Stamp};
 use crate::record::{Applied, Author, Direction, Record, RecordId, TurnKey, direction};
 use crate::repository::RepositoryChange;
+use crate::scan::is_gone;
 use crate::store::{Changes, Place};
 use crate::tree_path::TreePath;
 
@@ -356,14 +357,15 @@ impl Place {
         let collisions = self.collisions(&wanted);
         let paths = wanted.iter().map(|change| &change.path);
         let now = nodes(self, paths, Deadline::of_command())?;
-        let mut is_lost = false;
+        let mut lost_sizes = HashSet::new();
         for change in wanted {
             let found = now.get(&change.path).cloned().flatten();
             if matches(found.as_ref(), change.after.as_ref()) {
                 continue;
             }
             if let Some(reason) = obstacle(&change) {
-                is_lost |= found.is_none();
+                let is_lost = found.is_none();
+                lost_sizes.extend(change.after.as_ref().filter(|_| is_lost).map(Node::size));
                 plan.left_alone.push(LeftAlone { path: change.path, reason });
             } else if matches(found.as_ref(), change.before.as_ref()) {
                 plan.changes.push(change);
@@ -386,21 +388,26 @@ impl Place {
                 }
             }
         }
-        if is_lost {
-            // A file that is not restored may have been moved to one that would be removed.
+        if !lost_sizes.is_empty() {
+            // A file that is not restored may have been copied to one that would be removed.
             let reason =
                 "the turn removed a file that cannot be restored, and this may be its copy";
-            let (kept, removals): (Vec<Change>, Vec<Change>) =
-                plan.changes.into_iter().partition(|change| change.after.is_some());
-            plan.changes = kept;
-            let removals = removals.into_iter().map(|change| change.path);
-            plan.left_alone.extend(removals.map(|path| LeftAlone { path, reason }));
-            plan.left_alone.sort_by(|one, other| one.path.cmp(&other.path));
+            let is_copy = |change: &Change| {
+                let there = change.before.as_ref().filter(|it| matches!(it, Node::File { .. }));
+                change.after.is_none() && there.is_some_and(|it| lost_sizes.contains(&it.size()))
+            };
+            let (copies, others): (Vec<Change>, Vec<Change>) =
+                plan.changes.into_iter().partition(is_copy);
+            plan.changes = others;
+            let copies = copies.into_iter().map(|change| change.path);
+            plan.left_alone.extend(copies.map(|path| LeftAlone { path, reason }));
         }
+        leave_what_is_in_the_way(&mut plan);
         for path in target.hidden.into_iter().filter(|path| path.under(&self.directory).exists()) {
             let reason = "the turn created and ignored it, and it is too large to be recorded";
             plan.left_alone.push(LeftAlone { path, reason });
         }
+        plan.left_alone.sort_by(|one, other| one.path.cmp(&other.path));
         plan.conflicts.extend(collisions);
         plan.conflicts.extend(self.obstructions(&plan.changes));
         plan.conflicts.extend(self.unwritable(&plan.changes));
@@ -493,8 +500,26 @@ impl Place {
     }
 }
 
+/// Leaves a directory as it is if it would become a file, but holds something of the turn that stays.
+fn leave_what_is_in_the_way(plan: &mut UndoPlan) {
+    let is_directory = |node: &Option<Node>| matches!(node, Some(Node::Directory { .. }));
+    let becomes_file = |change: &Change| {
+        is_directory(&change.before) && change.after.is_some() && !is_directory(&change.after)
+    };
+    let holds = |change: &Change| plan.left_alone.iter().any(|it| it.path.is_below(&change.path));
+    let (kept, others): (Vec<Change>, Vec<Change>) = std::mem::take(&mut plan.changes)
+        .into_iter()
+        .partition(|change| becomes_file(change) && holds(change));
+    plan.changes = others;
+    let reason = "a file that the turn created in its place stays";
+    plan.left_alone.extend(kept.into_iter().map(|it| LeftAlone { path: it.path, reason }));
+}
+
 /// Returns the reason why a change cannot be made, now or later in reverse.
 fn obstacle(change: &Change) -> Option<&'static str> {
+    if change.before.as_ref().and_then(Node::content) == Some(Content::Pending) {
+        return Some("there was no time to copy it at the end of the turn");
+    }
     let contents = [&change.before, &change.after].into_iter().flatten().filter_map(Node::content);
     let mut reasons = contents.filter_map(|content| match content {
         Content::Stored(_) => None,
@@ -560,28 +585,30 @@ pub(crate) fn nodes<'a>(
 ) -> Result<BTreeMap<TreePath, Option<Node>>, ChangesError> {
     let last = place.load()?;
     let known = |path: &TreePath, kind: FileKind, stamp: Stamp| {
-        let entry = last.directories.get(&path.parent()?)?.files.get(path.name())?;
+        let entry = last.entry(path)?;
         let is_same = entry.settled && entry.stamp == stamp && entry.kind == kind;
         entry.content.oid().filter(|_| is_same).map(Content::HashOnly)
     };
     let mut nodes = BTreeMap::new();
     let mut jobs = Vec::new();
-    let mut directories: HashMap<TreePath, bool> = HashMap::new();
+    let mut looked = Looked::below(&place.directory);
     for path in paths {
-        let is_reachable = path.ancestors().filter(|above| !above.is_root()).all(|above| {
-            *directories.entry(above).or_insert_with_key(|above| {
-                let found = fs::symlink_metadata(above.under(&place.directory));
-                found.is_ok_and(|metadata| metadata.is_dir())
-            })
-        });
-        let metadata =
-            fs::symlink_metadata(path.under(&place.directory)).ok().filter(|_| is_reachable);
+        let Ok(metadata) = looked.at(path) else {
+            let node = if is_closed_as_known(place, &last, path) {
+                last.node(path)
+            } else {
+                // What is not known matches nothing.
+                Some(Node::Link { content: Content::Unreadable })
+            };
+            nodes.insert(path.clone(), node);
+            continue;
+        };
         let node = metadata.map(|metadata| {
             let mode = metadata.mode() & MODE_BITS;
             let mut content = |kind| {
                 let (size, stamp) = (metadata.len(), Stamp::from_metadata(&metadata));
                 known(path, kind, stamp).unwrap_or_else(|| {
-                    jobs.push(Job { path: path.clone(), kind, size, stamp });
+                    jobs.push(Job::new(path.clone(), kind, size, stamp));
                     Content::Unreadable
                 })
             };
@@ -601,6 +628,10 @@ pub(crate) fn nodes<'a>(
     }
     let oids = place.writer().hashes(&jobs, deadline)?;
     for (job, oid) in jobs.into_iter().zip(oids) {
+        // Of one that cannot be read, the status alone decides.
+        let entry =
+            || last.entry(&job.path).filter(|it| (it.kind, it.stamp) == (job.kind, job.stamp));
+        let oid = oid.or_else(|| entry()?.content.oid());
         let found = oid.map_or(Content::Unreadable, Content::HashOnly);
         if let Some(Some(Node::File { content, .. } | Node::Link { content })) =
             nodes.get_mut(&job.path)
@@ -609,6 +640,57 @@ pub(crate) fn nodes<'a>(
         }
     }
     Ok(nodes)
+}
+
+/// Looks at paths below a directory, and remembers the directories on their way.
+struct Looked<'a> {
+    root: &'a Path,
+    /// Whether there is a directory at a path; `None` if that could not be looked at.
+    directories: HashMap<TreePath, Option<bool>>,
+}
+
+impl<'a> Looked<'a> {
+    fn below(root: &'a Path) -> Self {
+        Self { root, directories: HashMap::new() }
+    }
+
+    /// Returns the status of what is at a path; `None` if there is nothing, as below a link. Fails if that cannot be looked at.
+    fn at(&mut self, path: &TreePath) -> io::Result<Option<fs::Metadata>> {
+        let mut above: Vec<TreePath> = path.ancestors().filter(|above| !above.is_root()).collect();
+        while let Some(above) = above.pop() {
+            let is_directory = *self.directories.entry(above).or_insert_with_key(|above| {
+                let found = status(&above.under(self.root)).ok()?;
+                Some(found.is_some_and(|found| found.is_dir()))
+            });
+            match is_directory {
+                Some(true) => {}
+                Some(false) => return Ok(None),
+                None => return Err(io::ErrorKind::PermissionDenied.into()),
+            }
+        }
+        status(&path.under(self.root))
+    }
+}
+
+/// Returns the status of a path; `None` if there is nothing.
+pub(crate) fn status(path: &Path) -> io::Result<Option<fs::Metadata>> {
+    match fs::symlink_metadata(path) {
+        Err(error) if is_gone(&error) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Returns whether the directory that hides a path is closed as it was in the last state, so that nothing below it can have changed
+/// since.
+fn is_closed_as_known(place: &Place, last: &Manifest, path: &TreePath) -> bool {
+    let closed = path.ancestors().filter_map(|above| {
+        let known = last.directories.get(&above).filter(|known| known.access != Access::Open)?;
+        Some((above, known))
+    });
+    closed.last().is_some_and(|(above, known)| {
+        let found = fs::symlink_metadata(above.under(&place.directory));
+        found.is_ok_and(|found| Stamp::from_metadata(&found) == known.stamp)
+    })
 }
 
 /// Returns every path below a directory.

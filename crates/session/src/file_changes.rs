@@ -22,8 +22,12 @@ pub trait ChangeRecorder: Send + Sync {
     /// Records the state before a turn.
     fn begin(&self, turn: TurnDirectory) -> RecorderFuture<RecordingBegun>;
 
-    /// Returns the changes of other members since a member's last turn, as text for its prompt.
-    fn teammate_changes(&self, request: TeammateChanges) -> RecorderFuture<Option<String>>;
+    /// Returns the changes of other members since a member's last turn, as text for its prompt. Fails with the diagnostic that
+    /// gives the reason.
+    fn teammate_changes(
+        &self,
+        request: TeammateChanges,
+    ) -> RecorderFuture<Result<Option<String>, Diagnostic>>;
 
     /// Prepares the workspace of a member, if it has one, and describes the team's workspaces. Fails if the
     /// member's workspace cannot be created.
@@ -160,17 +164,18 @@ pub enum ChangedBy {
 pub struct ChangeCounts {
     /// The changed files.
     pub files: u64,
-    /// The added lines.
-    pub added: u64,
-    /// The removed lines.
-    pub removed: u64,
+    /// The added lines; `None` if they could not be counted.
+    pub added: Option<u64>,
+    /// The removed lines; `None` if they could not be counted.
+    pub removed: Option<u64>,
 }
 
 impl std::fmt::Display for ChangeCounts {
-    /// Writes `3 files, +40 −12`.
+    /// Writes `3 files, +40 −12`, and `3 files, +? −?` if the lines could not be counted.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { files, added, removed } = self;
         let noun = if *files == 1 { "file" } else { "files" };
-        write!(f, "{files} {noun}, +{added} −{removed}")
+        let lines = |count: &Option<u64>| count.map_or("?".to_owned(), |count| count.to_string());
+        write!(f, "{files} {noun}, +{} −{}", lines(added), lines(removed))
     }
 }

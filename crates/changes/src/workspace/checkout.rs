@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use convoke_files::{Disk, Files as _};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -16,6 +17,7 @@ use super::{
 };
 use crate::change::{Content, Oid};
 use crate::content::{fill, pending};
+use crate::copier::Wait;
 use crate::entry::Entry;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git};
@@ -68,7 +70,8 @@ impl Changes {
         let mut state = project.scan(&old, None, deadline)?;
         if let Some(copier) = project.copier().filter(|copier| copier.is_running()) {
             // It copies the same files, and leaves a processor to the turn that waits for them here.
-            copier.copy(Vec::new(), deadline.left());
+            let wait = Wait { all: deadline.left(), lone: Duration::ZERO };
+            copier.copy(Vec::new(), 0, wait);
             fill(&mut state, &copier.copied());
         }
         let jobs = pending(&state);
@@ -125,6 +128,7 @@ impl Changes {
             lacked: lacks.len() as u64,
             lacks: lacks.iter().take(LACKED_PATHS).map(name).collect(),
             excludes: excludes(project, &added),
+            added,
         };
         super::repository::write(&tree, &description, &path, directory)?;
         self.failpoint().reach();

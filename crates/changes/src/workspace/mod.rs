@@ -99,6 +99,9 @@ struct Description {
     lacked: u64,
     /// Patterns of the project's rules that lie outside the tree, and of what was copied and linked.
     excludes: String,
+    /// The ignored files and directories that were copied and linked. Not known of older workspaces.
+    #[serde(default)]
+    added: Vec<TreePath>,
 }
 
 /// The parts of a working tree's path.
@@ -274,6 +277,33 @@ impl Changes {
         Ok(changes(&base, &place.load_known()?))
     }
 
+    /// Returns the files and directories of a workspace that git ignores, which no record has: without those that were copied
+    /// or linked there and did not change since.
+    pub fn ignored_in_workspace(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<Vec<TreePath>, ChangesError> {
+        let Some(path) = self.workspace_path(&workspace.directory) else {
+            return Err(ChangesError::Replaced { path: workspace.directory.clone() });
+        };
+        let place = self.place(&workspace.directory)?;
+        let _lock = place.lock()?;
+        let state = place.scan(&place.load()?, None, place.deadline())?;
+        let description = path.read()?;
+        let is_as_added = |path: &TreePath| {
+            description.added.contains(path)
+                && is_older(&path.under(&workspace.directory), description.created)
+        };
+        let mut ignored = Vec::new();
+        for (directory, known) in &state.directories {
+            let names = known.left_out.iter().filter(|(_, left_out)| left_out.is_ignored());
+            ignored.extend(names.map(|(name, _)| directory.join(name)));
+        }
+        ignored.retain(|path| !is_as_added(path));
+        ignored.sort_unstable();
+        Ok(ignored)
+    }
+
     /// Returns whether a directory is the working tree of a workspace, which may be gone.
     pub fn is_workspace(&self, directory: &Path) -> bool {
         self.workspace_path(directory).is_some()
@@ -403,6 +433,19 @@ impl Place {
     fn load_known(&self) -> Result<Manifest, ChangesError> {
         known(&self.manifest_path())
     }
+}
+
+/// Returns whether nothing at a path, or below it, changed since a time in milliseconds. Links are not followed.
+fn is_older(path: &Path, since: i64) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(found) = fs::symlink_metadata(path) else { return false };
+    if found.is_symlink() {
+        return true;
+    }
+    if found.mtime() * 1000 + found.mtime_nsec() / 1_000_000 > since {
+        return false;
+    }
+    !found.is_dir() || entries(path).is_ok_and(|all| all.iter().all(|it| is_older(it, since)))
 }
 
 /// Reads a state that cannot be made again.

@@ -19,6 +19,7 @@ use crate::change::Oid;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git};
 use crate::manifest::Manifest;
+use crate::pattern_file::read_below;
 use crate::record::private_directory;
 use crate::scan::now;
 use crate::store::{ATTRIBUTES, Changes, Place};
@@ -235,12 +236,14 @@ pub(super) fn excludes(project: &Place, added: &[TreePath]) -> String {
     let directory = &project.directory;
     let top = project_root(&Disk, directory, Some(&project.host().home));
     let top = top.unwrap_or_else(|| directory.clone());
-    let own = git_directories(&Disk, &top).map(|found| found.common.join("info/exclude"));
-    let above = directory.ancestors().skip(1).take_while(|above| above.starts_with(&top));
-    let above = above.map(|above| above.join(".gitignore"));
+    let own = git_directories(&Disk, &top);
+    let own = own.map(|found| read_below(&found.common, Path::new("info/exclude")));
+    let above = directory.ancestors().skip(1).filter_map(|above| above.strip_prefix(&top).ok());
+    let above = above.map(|above| read_below(&top, &above.join(".gitignore")));
     let mut patterns = String::new();
-    for file in own.into_iter().chain(above) {
-        let text = Disk.read_text(&file, FileKind::Gitignore).unwrap_or_default();
+    for text in own.into_iter().chain(above) {
+        // What is not text is no pattern.
+        let text = text.ok().and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
         for pattern in text.lines() {
             // One that names a place has another meaning in another directory.
             let is_anywhere = !pattern.trim_end_matches('/').contains('/');

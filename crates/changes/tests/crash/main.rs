@@ -292,7 +292,8 @@ fn child() {
             begun.turn.finish().unwrap();
         }
         "first" => {
-            let changes = changes.with_limits(Limits { wait: Duration::ZERO, ..Limits::default() });
+            let (wait, lone_wait) = (Duration::ZERO, Duration::ZERO);
+            let changes = changes.with_limits(Limits { wait, lone_wait, ..Limits::default() });
             let begun = changes.begin(&root.join("project"), key(1)).unwrap();
             fs::remove_dir_all(root.join("project/files")).unwrap();
             begun.turn.finish().unwrap();

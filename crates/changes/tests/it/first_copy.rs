@@ -14,7 +14,7 @@ fn large() -> Tree {
         tree.write(format!("d{}/f{number}", number % 7), format!("{number}\n"));
     }
     std::os::unix::fs::symlink("f0", tree.path("d0/link")).unwrap();
-    tree.limits.wait = Duration::ZERO;
+    (tree.limits.wait, tree.limits.lone_wait) = (Duration::ZERO, Duration::ZERO);
     tree
 }
 
@@ -140,4 +140,86 @@ fn what_differs_from_its_object_is_never_restored_from_it() {
         assert_eq!(path.exists(), !is_left, "{name}");
         assert!(is_left || fs::read(&path).unwrap() == before[&path].1, "{name}");
     }
+}
+
+/// A path of the directory may be shorter than that of a repository in it.
+#[test]
+fn a_nested_repository_among_many_files_does_not_stop_the_recording() {
+    for is_submodule in [false, true] {
+        let mut tree = large();
+        tree.limits.wait = Duration::from_mins(1);
+        tree.git(&["init", "-q", "vendor/library"]);
+        tree.write("vendor/library/inside", "inside\n");
+        tree.git_in("vendor/library", &["add", "-A"]);
+        tree.git_in("vendor/library", &["commit", "-q", "-m", "inside"]);
+        if is_submodule {
+            tree.git(&["submodule", "add", "./vendor/library", "vendor/library"]);
+        }
+        commit(&tree);
+        tree.write("a", "short\n");
+        let before = tree.state();
+        let record = tree.turn(1, |tree| {
+            tree.write("README", "changed\n");
+            tree.write("vendor/library/inside", "changed\n");
+        });
+        assert_eq!(shown(&record), ["modified README", "modified vendor/library/inside"]);
+        tree.undo(1);
+        assert!(tree.state() == before);
+    }
+}
+
+/// A turn waits for files that have no other copy; the small ones are copied first.
+#[test]
+fn a_turn_waits_for_what_has_no_other_copy() {
+    let mut tree = Tree::plain();
+    tree.limits.wait = Duration::ZERO;
+    for number in 0..20_u8 {
+        tree.write(format!("binary{number}"), vec![number; 1 << 20]);
+    }
+    tree.write("z-text", "text\n");
+    let before = tree.state();
+    let record = tree.turn(1, |tree| {
+        tree.write("z-text", "changed\n");
+        tree.write("binary3", "changed\n");
+    });
+    assert_eq!(record.incomplete(), [""; 0]);
+    tree.undo(1);
+    assert!(tree.state() == before);
+}
+
+#[test]
+fn what_was_not_copied_before_a_turn_is_counted() {
+    let mut tree = Tree::plain();
+    let none = Duration::ZERO;
+    (tree.limits.wait, tree.limits.lone_wait) = (none, none);
+    for number in 0..20_u8 {
+        tree.write(format!("binary{number}"), vec![number; 1 << 20]);
+    }
+    let changes = tree.changes();
+    let begun = changes.begin(&tree.project(), key(1)).unwrap();
+    let uncopied = begun.uncopied.unwrap();
+    assert_eq!(uncopied.bytes, 20 << 20);
+    assert_eq!(uncopied.copied_bytes + (uncopied.files << 20), uncopied.bytes);
+}
+
+/// A file that was moved before it was copied is not lost.
+#[test]
+fn a_file_that_is_moved_before_its_copy_is_moved_back() {
+    let mut tree = Tree::plain();
+    let none = Duration::ZERO;
+    (tree.limits.wait, tree.limits.lone_wait) = (none, none);
+    for number in 0..20_u8 {
+        tree.write(format!("binary{number}"), vec![number; 1 << 20]);
+    }
+    let before = tree.state();
+    let changes = tree.changes();
+    let begun = changes.begin(&tree.project(), key(1)).unwrap();
+    for number in 0..20_u8 {
+        let (from, to) = (tree.path(format!("binary{number}")), tree.path(format!("m{number}")));
+        fs::rename(from, to).unwrap();
+    }
+    let record = begun.turn.finish().unwrap();
+    assert_eq!(record.incomplete(), [""; 0]);
+    tree.undo(1);
+    assert!(tree.state() == before);
 }

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
-use crate::tree::{Tree, repository_of};
+use crate::tree::{Tree, key, repository_of, shown};
 
 /// Makes every setting that runs a program run one that leaves a trace.
 fn set_traps(tree: &Tree) -> std::path::PathBuf {
@@ -193,7 +194,7 @@ fn a_program_that_an_agent_plants_on_the_search_path_does_not_start() {
     let path = directories.into_iter().chain(std::env::split_paths(&own));
     let host = convoke_changes::Host { path: std::env::join_paths(path).unwrap(), ..tree.host() };
     let changes = convoke_changes::Changes::new(&tree.temp.path().join("data"), host);
-    let begun = changes.begin(&tree.project(), crate::tree::key(1)).unwrap();
+    let begun = changes.begin(&tree.project(), key(1)).unwrap();
     for name in ["git", "git-hash-object", "sh"] {
         for directory in ["bin", "later/bin"] {
             let program = tree.path(directory).join(name);
@@ -206,4 +207,61 @@ fn a_program_that_an_agent_plants_on_the_search_path_does_not_start() {
     let record = begun.turn.finish().unwrap();
     changes.diffs(&tree.project(), &record.changes).unwrap();
     assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap_or_default());
+}
+
+/// Patterns are shown, and copied to workspaces.
+#[test]
+fn a_link_in_the_place_of_a_file_of_patterns_is_not_followed() {
+    use std::os::unix::fs::symlink;
+    let tree = Tree::repository();
+    let key_file = tree.home().join(".ssh/id");
+    fs::create_dir_all(key_file.parent().unwrap()).unwrap();
+    fs::write(&key_file, "THE-KEY\n").unwrap();
+    let replace = |name: &str, target: &Path| {
+        let _ = fs::remove_file(tree.path(name));
+        symlink(target, tree.path(name)).unwrap();
+    };
+    tree.write("sub/file", "1");
+    let shown = |turn: u64, act: &dyn Fn()| {
+        let record = tree.turn(turn, |_| act());
+        let shown = record.repository.map(|it| it.to_string()).unwrap_or_default();
+        assert!(!shown.contains("THE-KEY") && !shown.contains("PATH="), "{shown}");
+    };
+    shown(1, &|| replace(".git/info/exclude", &key_file));
+    shown(2, &|| replace(".git/info/exclude", Path::new("/proc/self/environ")));
+    shown(3, &|| drop(tree.git(&["config", "core.excludesFile", key_file.to_str().unwrap()])));
+    shown(4, &|| drop(tree.git(&["config", "core.excludesFile", "~/.ssh/id"])));
+    shown(5, &|| {
+        replace("sub/rules", &key_file);
+        tree.git(&["config", "core.excludesFile", "sub/rules"]);
+    });
+    // A workspace of a directory gets the rules above it.
+    replace(".gitignore", &key_file);
+    replace(".git/info/exclude", &key_file);
+    let settings = convoke_changes::WorkspaceSettings::default();
+    let changes = tree.changes();
+    let workspace = changes.workspace(&tree.path("sub"), &key(9), &settings).unwrap();
+    let exclude = fs::read_to_string(workspace.directory.join(".git/info/exclude")).unwrap();
+    assert!(!exclude.contains("THE-KEY"), "{exclude}");
+    let turn = changes.begin(&tree.path("sub"), key(10)).unwrap().turn;
+    tree.write("sub/.gitignore", "*.log\n");
+    tree.write("sub/a.log", "");
+    turn.finish().unwrap();
+    for (path, (_, bytes)) in crate::tree::state_of(&tree.temp.path().join("data"), |_| true) {
+        let is_there = bytes.windows(7).any(|window| window == b"THE-KEY");
+        assert!(!is_there || path.ends_with("sub/rules"), "{}", path.display());
+    }
+}
+
+/// The project may have a file of patterns of its own.
+#[test]
+fn a_file_of_patterns_in_the_project_is_read() {
+    let tree = Tree::repository();
+    tree.write("rules", "*.log\n");
+    tree.git(&["config", "core.excludesFile", "rules"]);
+    let record = tree.turn(1, |tree| {
+        tree.write("a.log", "");
+        tree.write("b", "");
+    });
+    assert_eq!(shown(&record), ["added b"]);
 }

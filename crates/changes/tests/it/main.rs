@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "the helpers of tests are tests")]
 
 mod bad_cases;
+mod closed;
 mod first_copy;
+mod histories;
 mod interruption;
 mod isolation;
 mod properties;

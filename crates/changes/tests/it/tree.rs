@@ -200,3 +200,33 @@ pub fn repository_of(root: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)>
         })
         .collect()
 }
+
+/// Returns whether this process may not read everything, as most people's may not. If it may, the test of this name runs once
+/// more as somebody else, in a directory of its own.
+pub fn is_unprivileged(name: &str) -> bool {
+    const AGAIN: &str = "CONVOKE_UNPRIVILEGED";
+    let place = tempfile::tempdir().unwrap();
+    let closed = place.path().join("closed");
+    fs::write(&closed, "").unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o0)).unwrap();
+    if fs::read(&closed).is_err() {
+        return true;
+    }
+    assert!(std::env::var_os(AGAIN).is_none(), "somebody else may read everything, too");
+    if std::os::unix::fs::chown(place.path(), Some(65534), Some(65534)).is_err() {
+        println!("not run: nobody here is without the right to read every file");
+        return false;
+    }
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture"])
+        .env(AGAIN, "1")
+        .env("TMPDIR", place.path())
+        .output();
+    match output {
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+        Err(error) => println!("not run: setpriv: {error}"),
+    }
+    false
+}

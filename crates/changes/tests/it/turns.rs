@@ -277,7 +277,8 @@ fn large_contents_of_removed_sessions_are_removed_too() {
 #[test]
 fn a_first_copy_goes_on_while_the_turn_runs() {
     let mut tree = Tree::plain();
-    tree.limits.wait = std::time::Duration::ZERO;
+    let none = std::time::Duration::ZERO;
+    (tree.limits.wait, tree.limits.lone_wait) = (none, none);
     for number in 0..600 {
         tree.write(format!("f{number}"), format!("{number}"));
     }
@@ -355,4 +356,33 @@ fn a_file_that_an_overlapping_turn_changed_last_is_named_as_its_own() {
     tree.write("f", "234");
     let plan = changes.plan_undo(SESSION, None).unwrap();
     assert_eq!(plan.conflicts[0].reason, "changed since");
+}
+
+#[test]
+fn a_file_that_is_moved_is_renamed() {
+    let tree = Tree::plain();
+    for name in ["a", "b", "c", "empty"] {
+        tree.write(name, if name == "empty" { "" } else { name });
+    }
+    let record = tree.turn(1, |tree| {
+        fs::create_dir(tree.path("d")).unwrap();
+        fs::rename(tree.path("a"), tree.path("d/a")).unwrap();
+        fs::rename(tree.path("b"), tree.path("b2")).unwrap();
+        tree.chmod("b2", 0o755);
+        // An empty file is like every other.
+        fs::rename(tree.path("empty"), tree.path("void")).unwrap();
+        fs::remove_file(tree.path("c")).unwrap();
+    });
+    let diffs = tree.changes().diffs(&tree.project(), &record.changes).unwrap();
+    let line = |diff: &convoke_changes::FileDiff| {
+        let from = diff.from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
+        format!("{} {}{from}", diff.status.as_str(), diff.path)
+    };
+    let lines: Vec<String> = diffs.iter().map(line).collect();
+    assert_eq!(
+        lines,
+        ["renamed b2 from b", "deleted c", "renamed d/a from a", "deleted empty", "added void"]
+    );
+    assert_eq!(diffs[0].text, "diff b2 (renamed from b: file 0644 -> file 0755)\n");
+    assert_eq!(convoke_changes::listed_count(&record.changes), diffs.len());
 }

@@ -642,3 +642,22 @@ fn a_workspace_without_its_directory_can_be_discarded() {
     assert!(tree.changes().workspaces(SESSION).unwrap().is_empty());
     assert_eq!(workspace_of(&tree).tree, WorkspaceTree::Created);
 }
+
+/// No record has what git ignores, so that a person is asked before it is removed.
+#[test]
+fn ignored_files_of_a_workspace_are_named() {
+    let tree = project();
+    tree.write(".env", "KEY=1");
+    let settings = WorkspaceSettings { copy: vec![".env".into()], link: vec!["target".into()] };
+    let workspace = tree.changes().workspace(&tree.project(), &key(1), &settings).unwrap();
+    let ignored = || -> Vec<String> {
+        let ignored = tree.changes().ignored_in_workspace(&workspace).unwrap();
+        ignored.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(ignored(), [""; 0]);
+    fs::create_dir_all(workspace.directory.join("dir/target")).unwrap();
+    fs::write(workspace.directory.join("dir/target/out"), "built").unwrap();
+    assert_eq!(ignored(), ["dir/target"]);
+    fs::write(workspace.directory.join(".env"), "KEY=2").unwrap();
+    assert_eq!(ignored(), [".env", "dir/target"]);
+}

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke_changes::{
-    Author, Begun, Changes, ChangesError, Completed, Direction, Host, Record, RunningTurn, TurnKey,
-    UndoPlan, diagnostics, direction,
+    Author, Begun, Changes, ChangesError, Completed, Direction, Host, LineCounts, Record,
+    RunningTurn, TurnKey, Uncopied, UndoPlan, diagnostics, direction, listed_count,
 };
+use convoke_core::figures::size;
 use convoke_core::{Code, Diagnostic};
 use convoke_inspect::HostEnvironment;
 use convoke_session::file_changes::{
@@ -54,16 +55,31 @@ impl ChangeRecorder for Recorder {
     fn begin(&self, turn: TurnDirectory) -> RecorderFuture<RecordingBegun> {
         let (changes, reported) = (self.changes.clone(), self.has_reported_no_git.clone());
         Box::pin(async move {
-            let work = move || begin(&changes, &turn, &reported);
-            tokio::task::spawn_blocking(work).await.unwrap_or_default()
+            let (store, key, directory) = (changes.clone(), key_of(&turn), turn.directory.clone());
+            match in_thread(move || begin(&changes, &turn, &reported)).await {
+                Ok(begun) => begun,
+                Err(error) => {
+                    let diagnostics = vec![off(&error)];
+                    // An undo says so, too. If this fails as well, the diagnostic stands.
+                    let _ =
+                        in_thread(move || store.add_not_recorded(&directory, key, &error)).await;
+                    RecordingBegun { diagnostics, ..RecordingBegun::default() }
+                }
+            }
         })
     }
 
-    fn teammate_changes(&self, request: TeammateChanges) -> RecorderFuture<Option<String>> {
+    fn teammate_changes(
+        &self,
+        request: TeammateChanges,
+    ) -> RecorderFuture<Result<Option<String>, Diagnostic>> {
         let changes = self.changes.clone();
         Box::pin(async move {
-            let work = move || teammate_changes(&changes, &request).ok().flatten();
-            tokio::task::spawn_blocking(work).await.ok().flatten()
+            let text = in_thread(move || teammate_changes(&changes, &request)).await;
+            text.and_then(|text| text).map_err(|error| {
+                let message = format!("the changes of other members could not be read: {error}");
+                Diagnostic::new(diagnostics::CHANGES_UNSHOWN, message)
+            })
         })
     }
 
@@ -75,18 +91,16 @@ impl ChangeRecorder for Recorder {
         Box::pin(async move {
             let member = request.member.clone();
             let failed = move |error: String| format!("no workspace for {member}: {error}");
-            let work =
-                move || workspaces::prepare(&changes, &request).map_err(|error| error.to_string());
-            let prepared = tokio::task::spawn_blocking(work).await;
-            prepared.unwrap_or_else(|error| Err(error.to_string())).map_err(failed)
+            let prepared = in_thread(move || workspaces::prepare(&changes, &request)).await;
+            prepared.and_then(|prepared| prepared).map_err(|error| failed(error.to_string()))
         })
     }
 
     fn undo(&self, request: UndoRequest) -> RecorderFuture<Result<String, String>> {
         let changes = self.changes.clone();
         Box::pin(async move {
-            let work = move || undo(&changes, &request);
-            tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+            let undone = in_thread(move || undo(&changes, &request)).await;
+            undone.unwrap_or_else(|error| Err(error.to_string()))
         })
     }
 }
@@ -109,8 +123,31 @@ impl Recording for RecordedTurn {
                 }
                 Err(error) => RecordingEnded { counts: None, diagnostics: vec![off(&error)] },
             };
-            tokio::task::spawn_blocking(work).await.unwrap_or_default()
+            // The turn is recorded by the next command, as an interrupted one.
+            in_thread(work).await.unwrap_or_else(|error| RecordingEnded {
+                counts: None,
+                diagnostics: vec![off(&error)],
+            })
         })
+    }
+}
+
+/// Runs blocking work in a thread of its own. One that panics has failed.
+async fn in_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ChangesError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => ChangesError::panicked(&*panic),
+        Err(error) => ChangesError::Panicked { message: error.to_string() },
+    })
+}
+
+fn key_of(turn: &TurnDirectory) -> TurnKey {
+    TurnKey {
+        session: turn.attempt.session.to_string(),
+        turn: turn.attempt.turn.0,
+        attempt: turn.attempt.attempt,
+        member: turn.member.to_string(),
     }
 }
 
@@ -119,17 +156,11 @@ fn begin(
     turn: &TurnDirectory,
     has_reported_no_git: &AtomicBool,
 ) -> RecordingBegun {
-    let key = TurnKey {
-        session: turn.attempt.session.to_string(),
-        turn: turn.attempt.turn.0,
-        attempt: turn.attempt.attempt,
-        member: turn.member.to_string(),
-    };
-    match changes.begin(&turn.directory, key) {
-        Ok(Begun { turn, person, completed, .. }) => RecordingBegun {
+    match changes.begin(&turn.directory, key_of(turn)) {
+        Ok(Begun { turn, person, completed, uncopied, .. }) => RecordingBegun {
             by_person: person.map(|record| counts(changes, &record)),
             recording: Some(Box::new(RecordedTurn { changes: changes.clone(), running: turn })),
-            diagnostics: completed.iter().map(completion).collect(),
+            diagnostics: completed.iter().map(completion).chain(uncopied.map(copying)).collect(),
         },
         // It is the same for every turn.
         Err(ChangesError::NoGit) if has_reported_no_git.swap(true, Ordering::Relaxed) => {
@@ -150,6 +181,17 @@ fn uncommitted(changes: &Changes, record: &Record) -> Option<Diagnostic> {
 
 fn completion(completed: &Completed) -> Diagnostic {
     Diagnostic::new(diagnostics::CHANGES_COMPLETED, undo_text::completed(completed))
+}
+
+/// Says how far the first copy of a directory is when its first turn begins.
+fn copying(uncopied: Uncopied) -> Diagnostic {
+    let Uncopied { files, bytes, copied_bytes } = uncopied;
+    let (copied, all) = (size(copied_bytes), size(bytes));
+    let message = format!(
+        "copied {copied} of {all} before this turn; the copy goes on, and a file that the turn changes before it is copied \
+         cannot be restored ({files} left)"
+    );
+    Diagnostic::new(diagnostics::CHANGES_COPYING, message).with_count(files)
 }
 
 fn off(error: &ChangesError) -> Diagnostic {
@@ -230,14 +272,14 @@ fn names_commands(path: &str) -> bool {
 
 /// Counts the changed files and lines of a record.
 pub fn counts(changes: &Changes, record: &Record) -> ChangeCounts {
-    let mut counts =
-        ChangeCounts { files: record.shown().count() as u64, ..ChangeCounts::default() };
-    let diffs = changes.diffs(&record.directory, &record.changes).unwrap_or_default();
-    for lines in diffs.iter().filter_map(|diff| diff.lines) {
-        counts.added += lines.added;
-        counts.removed += lines.removed;
-    }
-    counts
+    let files = listed_count(&record.changes) as u64;
+    // What cannot be counted is not nothing.
+    let diffs = changes.diffs(&record.directory, &record.changes).ok();
+    let sum = |count: fn(&LineCounts) -> u64| {
+        let diffs = diffs.as_ref()?.iter();
+        Some(diffs.filter_map(|diff| diff.lines.as_ref()).map(count).sum())
+    };
+    ChangeCounts { files, added: sum(|lines| lines.added), removed: sum(|lines| lines.removed) }
 }
 
 /// Returns the changes of others since a member's last turn, as a text for each record.
@@ -339,6 +381,51 @@ fn command(plan: &UndoPlan, consent: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Work that panics is an error, never an empty result.
+    #[tokio::test]
+    async fn a_recording_that_panics_is_reported() {
+        let error = in_thread(|| -> RecordingEnded { panic!("no luck") }).await.unwrap_err();
+        assert_eq!(
+            off(&error).message,
+            "the changes of this turn are not recorded and cannot be undone: the recording stopped at a bug: no luck"
+        );
+    }
+
+    /// What cannot be counted is not nothing.
+    #[test]
+    fn a_diff_that_failed_is_a_question_mark() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        for name in ["home", "data", "project"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        std::fs::write(at("project/a"), "1\n").unwrap();
+        let host = Host {
+            path: std::env::var_os("PATH").unwrap(),
+            config: at("home/.config"),
+            home: at("home"),
+        };
+        let changes = Changes::new(&at("data"), host);
+        let (session, member) = ("s".to_owned(), "max".to_owned());
+        let key = TurnKey { session, turn: 1, attempt: 1, member };
+        let begun = changes.begin(&at("project"), key).unwrap();
+        std::fs::write(at("project/a"), "2\n").unwrap();
+        let record = begun.turn.finish().unwrap();
+        assert_eq!(counts(&changes, &record).to_string(), "1 file, +1 −1");
+        std::fs::remove_dir_all(at("data/changes/stores")).unwrap();
+        let failed = counts(&changes, &record);
+        assert_eq!(failed.to_string(), "1 file, +? −?");
+        let json = serde_json::to_value(failed).unwrap();
+        assert_eq!(json, serde_json::json!({"files": 1, "added": null, "removed": null}));
+    }
+
+    #[test]
+    fn what_a_turn_begins_without_is_said() {
+        let uncopied = Uncopied { files: 34, bytes: 200_000_000, copied_bytes: 31_000_000 };
+        let message = copying(uncopied).message;
+        assert!(message.starts_with("copied 31.0 MB of 200.0 MB before this turn"), "{message}");
+    }
 
     #[test]
     fn files_that_name_commands_are_known_anywhere_in_a_project() {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use convoke_changes::{
     Change, Changes, ChangesError, Completed, Direction, FileDiff, Status, TreePath, UndoPlan,
-    shown,
+    listed_count, shown,
 };
 use convoke_core::figures::thousands;
 
@@ -170,6 +170,11 @@ pub fn change_lines(
             || format!("{} bytes", diff.bytes),
             |lines| format!("+{} −{}", lines.added, lines.removed),
         );
+        if let Some(from) = &diff.from {
+            let modes = diff.modes.map(|(old, new)| format!(", mode {old:o} → {new:o}"));
+            let (status, path) = (diff.status.as_str(), &diff.path);
+            return format!("{status:<8} {path}  from {from}{}", modes.unwrap_or_default());
+        }
         let what = match (diff.modes, diff.kinds) {
             (Some((old, new)), _) if diff.status == Status::Mode => format!("{old:o} → {new:o}"),
             (Some((old, new)), _) => format!("{counted}, mode {old:o} → {new:o}"),
@@ -179,7 +184,7 @@ pub fn change_lines(
         format!("{:<8} {}  {what}", diff.status.as_str(), diff.path)
     };
     let diffs = changes.first_diffs(directory, list, most)?;
-    let left_out = shown(list).count() - diffs.len();
+    let left_out = listed_count(list) - diffs.len();
     Ok(diffs.iter().map(line).chain(more(left_out)).collect())
 }
 

@@ -273,3 +273,21 @@ fn a_link_in_place_of_a_workspace_does_not_hide_the_list() {
     }
     assert!(listed.contains("exit code: 0"), "{listed}");
 }
+
+/// Nothing records what git ignores.
+#[test]
+fn discard_names_the_ignored_files_of_a_workspace_and_asks() {
+    let project = project(OWN, &[("mine", "echo KEY=2 > .env; echo done")]);
+    project.run(&["run", "Go"]);
+    let workspace = workspace(&project);
+    let refused = project.run(&["changes", "discard", "max"]);
+    assert!(
+        refused.contains("files that git ignores, which cannot be restored:\n  .env"),
+        "{refused}"
+    );
+    assert!(refused.contains("exit code: 2") && workspace.join(".env").exists(), "{refused}");
+    let json = project.output(&["changes", "discard", "max", "--json"], b"");
+    assert_eq!(json.status.code(), Some(2));
+    project.run(&["changes", "discard", "max", "--yes"]);
+    assert!(!workspace.exists());
+}

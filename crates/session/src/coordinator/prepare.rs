@@ -98,7 +98,10 @@ impl<S: Store> Coordinator<S> {
         {
             let (session, member) = (self.session, turn.member.clone());
             let request = TeammateChanges { session, member, form: asked };
-            input.changes = recorder.teammate_changes(request).await;
+            match recorder.teammate_changes(request).await {
+                Ok(text) => input.changes = text,
+                Err(diagnostic) => diagnostics.push(diagnostic),
+            }
         }
         let material = input.read(&self.store, self.session).await?;
         input.context = material.earlier.iter().map(|message| message.number).collect();

@@ -201,15 +201,17 @@ impl<S: Store> Coordinator<S> {
             Ok(TeamRequest::Task { text: Some(text) }) => {
                 self.set_task(batch, &turn, &text).await?
             }
-            Ok(TeamRequest::Changes { form }) => Ok(match self.team_agents.recorder.clone() {
-                None => "no changes are recorded in this conversation".to_owned(),
+            Ok(TeamRequest::Changes { form }) => match self.team_agents.recorder.clone() {
+                None => Ok("no changes are recorded in this conversation".to_owned()),
                 Some(recorder) => {
                     let (session, member) = (self.session, turn.member);
                     let request = TeammateChanges { session, member, form };
                     let text = recorder.teammate_changes(request).await;
-                    text.unwrap_or_else(|| "nothing changed since your last turn".to_owned())
+                    let nothing = || "nothing changed since your last turn".to_owned();
+                    let text = text.map(|text| text.unwrap_or_else(nothing));
+                    text.map_err(|diagnostic| diagnostic.message)
                 }
-            }),
+            },
         };
         let _ = reply.send(answered.map_or_else(TeamAnswer::error, TeamAnswer::new));
         Ok(())

@@ -276,6 +276,9 @@ pub(super) fn file_json(diff: &FileDiff) -> Value {
         "removed": diff.lines.map(|lines| lines.removed),
         "bytes": diff.bytes,
     });
+    if let Some(from) = &diff.from {
+        fields["from"] = from.to_lossy().into();
+    }
     if let Some((old, new)) = diff.modes {
         fields["modes"] = json!([format!("{old:o}"), format!("{new:o}")]);
     }

@@ -154,6 +154,18 @@ fn merge(changes: &Changes, plan: &ApplyPlan) -> anyhow::Result<()> {
     merged.map_err(|error| anyhow::anyhow!(undo_text::not_done("merged", &error)))
 }
 
+/// What only a workspace has, as lines.
+struct OwnFiles {
+    unmerged: String,
+    ignored: String,
+}
+
+impl OwnFiles {
+    fn is_empty(&self) -> bool {
+        self.unmerged.is_empty() && self.ignored.is_empty()
+    }
+}
+
 impl Discard {
     fn run(&self) -> anyhow::Result<Outcome> {
         let (changes, session) = self.owner.open()?;
@@ -162,8 +174,11 @@ impl Discard {
         if !self.yes
             && let Some(workspace) = workspaces.iter().find(named)
         {
-            let unmerged = unmerged(&changes, &session, workspace)?;
-            if !unmerged.is_empty() && !self.is_agreed_to(workspace, &unmerged)? {
+            let own = OwnFiles {
+                unmerged: unmerged(&changes, &session, workspace)?,
+                ignored: ignored(&changes, workspace)?,
+            };
+            if !own.is_empty() && !self.is_agreed_to(workspace, &own)? {
                 writeln!(stdout(), "Nothing was removed.")?;
                 return Ok(Outcome::Failed);
             }
@@ -179,17 +194,30 @@ impl Discard {
         Ok(Outcome::Done)
     }
 
-    /// Asks whether to remove a workspace that has unmerged changes. Fails without a terminal to ask on.
-    fn is_agreed_to(&self, workspace: &Workspace, unmerged: &str) -> anyhow::Result<bool> {
+    /// Asks whether to remove a workspace with what only it has. Fails without a terminal to ask on.
+    fn is_agreed_to(&self, workspace: &Workspace, own: &OwnFiles) -> anyhow::Result<bool> {
         let mut out = stdout();
         if !self.json {
-            let member = &workspace.member;
-            write!(out, "the workspace of {member} has changes that are not merged:\n{unmerged}")?;
+            let (member, OwnFiles { unmerged, ignored }) = (&workspace.member, own);
+            if !unmerged.is_empty() {
+                let what = "has changes that are not merged";
+                write!(out, "the workspace of {member} {what}:\n{unmerged}")?;
+            }
+            if !ignored.is_empty() {
+                let what = "has files that git ignores, which cannot be restored";
+                write!(out, "the workspace of {member} {what}:\n{ignored}")?;
+            }
         }
         if self.json || !stdin().is_terminal() || !out.is_terminal() {
-            let why = "nothing was removed: the workspace has changes that are not merged, and there is no terminal \
-                       to ask on; `--yes` removes it";
-            return Err(UsageError(why.to_owned()).into());
+            let what = if own.unmerged.is_empty() {
+                "files that git ignores"
+            } else {
+                "changes that are not merged"
+            };
+            let why = format!(
+                "nothing was removed: the workspace has {what}, and there is no terminal to ask on; `--yes` removes it"
+            );
+            return Err(UsageError(why).into());
         }
         asked("Remove the workspace with them?")
     }
@@ -260,6 +288,22 @@ fn unmerged(
     }
     for conflict in &plan.conflicts {
         let _ = writeln!(text, "  {}: {}", conflict.path, conflict.reason);
+    }
+    Ok(text)
+}
+
+/// Lists the files and directories of a workspace that git ignores.
+fn ignored(changes: &Changes, workspace: &Workspace) -> Result<String, ChangesError> {
+    if workspace.tree != WorkspaceTree::Present {
+        return Ok(String::new());
+    }
+    let ignored = changes.ignored_in_workspace(workspace)?;
+    let mut text = String::new();
+    for path in ignored.iter().take(LISTED) {
+        let _ = writeln!(text, "  {path}");
+    }
+    if ignored.len() > LISTED {
+        let _ = writeln!(text, "  and {} more", ignored.len() - LISTED);
     }
     Ok(text)
 }

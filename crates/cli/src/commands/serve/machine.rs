@@ -188,7 +188,10 @@ fn turn_changes(
     let diffs = changes.diffs(&record.directory, &record.changes)?;
     let files = diffs.into_iter().map(|diff| ChangedFile {
         path: diff.path.to_lossy().into_owned(),
-        status: diff.status.as_str().to_owned(),
+        status: match diff.from {
+            Some(from) => format!("{} from {from}", diff.status.as_str()),
+            None => diff.status.as_str().to_owned(),
+        },
         added: diff.lines.map(|lines| lines.added),
         removed: diff.lines.map(|lines| lines.removed),
         bytes: diff.bytes,

@@ -1,0 +1,165 @@
+//! Files and directories that a turn closed to their owner: they are opened while they are recorded, so that the turn can be
+//! undone.
+//!
+//! What was closed before the turn, and stayed so, is left alone. The modes are noted before they are changed, and are put
+//! back by the next command if the process is killed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use convoke_files::limit::FileKind as ReadKind;
+use convoke_files::{Disk, Files as _};
+use rustix::fs::{Access as Permission, access};
+
+use crate::change::FileMode;
+use crate::content::Job;
+use crate::entry::Entry;
+use crate::error::ChangesError;
+use crate::manifest::{Access, FileKind, MODE_BITS, Manifest, Stamp};
+use crate::record::write_cache;
+use crate::scan::is_gone;
+use crate::store::Place;
+use crate::tree_path::TreePath;
+
+/// The permission to read a file, for its owner.
+const OWNER_READS: FileMode = 0o400;
+/// The permissions that reading a directory needs, for its owner.
+const OWNER_SEARCHES: FileMode = 0o500;
+
+/// What is opened, with the modes that it had.
+#[derive(Debug)]
+pub(crate) struct Opened<'a> {
+    place: &'a Place,
+    modes: BTreeMap<TreePath, FileMode>,
+}
+
+impl<'a> Opened<'a> {
+    /// Opens nothing yet.
+    pub(crate) fn new(place: &'a Place) -> Self {
+        Self { place, modes: BTreeMap::new() }
+    }
+
+    /// Opens what a state could not read, and what the jobs cannot read, if something closed it since an earlier state. Returns
+    /// whether there was anything; the state is out of date then.
+    pub(crate) fn open(
+        &mut self,
+        earlier: &Manifest,
+        state: &Manifest,
+        jobs: &[Job],
+    ) -> Result<bool, ChangesError> {
+        let is_since = |path: &TreePath, stamp: Stamp| {
+            let known = earlier.directories.get(path);
+            known.is_none_or(|known| known.access == Access::Open || known.stamp != stamp)
+        };
+        let directories = state.directories.iter().filter(|(_, it)| it.access != Access::Open);
+        let directories = directories.filter(|(path, it)| is_since(path, it.stamp));
+        let directories = directories.map(|(path, _)| (path.clone(), OWNER_SEARCHES));
+        let files = jobs.iter().filter(|job| {
+            let is_since = earlier.entry(&job.path).is_none_or(|known| known.stamp != job.stamp);
+            job.kind == FileKind::Regular && is_since
+        });
+        let files = files.map(|job| (job.path.clone(), OWNER_READS));
+        let own = fs::metadata(&self.place.store).map_or(0, |metadata| metadata.uid());
+        let mut closed = Vec::new();
+        for (path, needed) in directories.chain(files) {
+            let at = path.under(&self.place.directory);
+            let Ok(found) = fs::symlink_metadata(&at) else { continue };
+            let mode = found.mode() & MODE_BITS;
+            let search = Permission::READ_OK | Permission::EXEC_OK;
+            let wanted = if found.is_dir() { search } else { Permission::READ_OK };
+            let is_closed = mode & needed != needed
+                && found.uid() == own
+                && !found.is_symlink()
+                && !self.modes.contains_key(&path)
+                && access(&at, wanted).is_err();
+            if is_closed {
+                closed.push((path, mode, mode | needed));
+            }
+        }
+        if closed.is_empty() {
+            return Ok(false);
+        }
+        self.modes.extend(closed.iter().map(|(path, mode, _)| (path.clone(), *mode)));
+        let text = serde_json::to_vec(&self.modes.iter().collect::<Vec<_>>());
+        let path = noted(self.place);
+        let text = text.map_err(|error| ChangesError::damaged(&path, error))?;
+        write_cache(&path, &text, self.place.failpoint())?;
+        for (path, _, mode) in closed {
+            set(self.place, &path, mode)?;
+        }
+        Ok(true)
+    }
+
+    /// Gives everything its mode back, also in the state that was recorded meanwhile.
+    pub(crate) fn close(mut self, state: &mut Manifest) -> Result<(), ChangesError> {
+        // What a directory holds comes before it.
+        for (path, mode) in std::mem::take(&mut self.modes).into_iter().rev() {
+            set(self.place, &path, mode)?;
+            let Ok(found) = fs::symlink_metadata(path.under(&self.place.directory)) else {
+                continue;
+            };
+            let stamp = Stamp::from_metadata(&found);
+            if let Some(directory) = state.directories.get_mut(&path) {
+                let directory = Arc::make_mut(directory);
+                (directory.mode, directory.stamp) = (mode, stamp);
+                (directory.settled, directory.access) = (false, Access::Closed);
+            } else if let Some(entry) = state.file_mut(&path) {
+                (entry.mode, entry.stamp, entry.settled) = (mode, stamp, false);
+            }
+        }
+        let _ = fs::remove_file(noted(self.place));
+        Ok(())
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        // The note stays for what cannot be closed now.
+        let closed =
+            self.modes.iter().rev().all(|(path, mode)| set(self.place, path, *mode).is_ok());
+        if closed && !self.modes.is_empty() {
+            let _ = fs::remove_file(noted(self.place));
+        }
+    }
+}
+
+impl Place {
+    /// Closes what a killed process has opened. Needs the lock.
+    pub(crate) fn close_opened(&self) -> Result<(), ChangesError> {
+        let path = noted(self);
+        let text = match Disk.read(&path, ReadKind::State) {
+            Ok(text) => text,
+            Err(error) if is_gone(&error) => return Ok(()),
+            Err(error) => return Err(ChangesError::io(&path)(error)),
+        };
+        let modes: Vec<(TreePath, FileMode)> = serde_json::from_slice(&text).unwrap_or_default();
+        for (path, mode) in modes.iter().rev() {
+            set(self, path, *mode)?;
+        }
+        fs::remove_file(&path).map_err(ChangesError::io(&path))
+    }
+}
+
+fn noted(place: &Place) -> PathBuf {
+    place.store.join("opened")
+}
+
+/// Sets the mode of a file or a directory. One that is gone needs none.
+fn set(place: &Place, path: &TreePath, mode: FileMode) -> Result<(), ChangesError> {
+    let changed = Entry::open(&place.directory, path).and_then(|entry| {
+        if entry.found()?.is_directory {
+            entry.set_directory_mode(mode)
+        } else {
+            entry.set_file_mode(mode)
+        }
+    });
+    match changed {
+        Err(error) if !is_gone(&error) => {
+            Err(ChangesError::io(&path.under(&place.directory))(error))
+        }
+        _ => Ok(()),
+    }
+}
