@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use convoke_core::Code;
 use convoke_core::marker::TextPolicy;
 use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
-use convoke_session::file_changes::{ChangeRecorder, UndoConsent, UndoRequest};
+use convoke_session::file_changes::{ChangeRecorder, UndoRequest};
 use convoke_session::{
     Controls, Coordinator, CoordinatorError, NewMessage, SessionEvent, SessionId, SessionRequest,
     Store, StoreError, TurnId,
@@ -218,7 +218,10 @@ impl<S: Store> EffectRunner<S> {
             }
             Effect::Continue => self.request(Request::Act(SessionRequest::Continue)),
             Effect::Retry(turn) => self.request(Request::Act(SessionRequest::Retry(turn))),
-            Effect::Undo(turn, consent) => Some(self.undo(turn, consent).await),
+            Effect::Undo(action, turn, consent) => {
+                let session = self.session;
+                Some(self.undo(UndoRequest { session, action, turn, consent }).await)
+            }
             Effect::CancelTurn => {
                 self.controls.cancel_turn();
                 None
@@ -260,11 +263,10 @@ impl<S: Store> EffectRunner<S> {
         }
     }
 
-    async fn undo(&self, turn: Option<TurnId>, consent: UndoConsent) -> Input {
+    async fn undo(&self, request: UndoRequest) -> Input {
         let Some(recorder) = &self.recorder else {
             return Input::Remark("no changes are recorded here".to_owned());
         };
-        let request = UndoRequest { session: self.session, turn, consent };
         match recorder.undo(request).await {
             Ok(text) => Input::Note(text),
             Err(why) => Input::Remark(why),

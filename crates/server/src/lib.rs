@@ -31,7 +31,7 @@ use self::feed::Feeds;
 use self::guard::{Guard, Token};
 pub use self::host::{
     CacheRow, ChangedFile, Compose, ExportForm, Host, HostFuture, HostResult, MemberWorkspace,
-    OpenedSession, SessionChanges, TurnChanges,
+    OpenedSession, SessionChanges, TurnChanges, UndoReply,
 };
 use self::running_sessions::RunningSessions;
 pub use self::running_sessions::{

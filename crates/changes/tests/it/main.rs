@@ -8,6 +8,7 @@ mod interruption;
 mod isolation;
 mod properties;
 mod quick;
+mod redo;
 mod traps;
 mod tree;
 mod turns;

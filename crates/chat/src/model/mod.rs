@@ -16,7 +16,7 @@ use convoke_agent::permission::PermissionAnswer;
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
 use convoke_session::coordinator::{INBOX_LIMIT, TooManyMessages};
-use convoke_session::file_changes::UndoConsent;
+use convoke_session::file_changes::{UndoAction, UndoConsent};
 use convoke_session::{
     MemberName, NewMessage, SessionEventKind, SessionRequest, ShownMessage, Turn, TurnId,
 };
@@ -109,8 +109,8 @@ pub enum Effect {
     Continue,
     /// Retry a turn, then run turns until it is a person's turn.
     Retry(TurnId),
-    /// Undo the changes of a turn, or preview the undo.
-    Undo(Option<TurnId>, UndoConsent),
+    /// Undo or redo the changes of a turn, or preview that.
+    Undo(UndoAction, Option<TurnId>, UndoConsent),
     /// Cancel the running turn.
     CancelTurn,
     /// Stop the running turns at once.
@@ -422,7 +422,9 @@ impl Chat {
                 Some(turn) => Some(self.work(Effect::Retry(turn))),
                 None => self.remark("no turn to retry"),
             },
-            UserAction::Undo { turn, consent } => Some(Effect::Undo(turn, consent)),
+            UserAction::Undo { action, turn, consent } => {
+                Some(Effect::Undo(action, turn, consent))
+            }
             UserAction::Continue if self.activity != Activity::Waiting => {
                 self.remark("agents are already running")
             }

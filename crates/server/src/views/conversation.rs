@@ -83,6 +83,7 @@ fn facts(id: SessionId, team: Option<&Team>, costs: Option<&[MemberCost]>) -> Ma
             button type="button" data-post=(format!("{base}/rename")) data-ask="name" data-label="The new name" { "Rename" }
             (action("Release", &format!("{base}/release"), &json!({})))
             (confirmed("Undo the last turn", &format!("{base}/undo"), &json!({})))
+            (confirmed("Redo the last undone turn", &format!("{base}/redo"), &json!({})))
             (download("Export HTML", &export("html"), &file("html")))
             (download("Export Markdown", &export("markdown"), &file("md")))
             (download("Export snapshot", &export("snapshot"), &file("json")))

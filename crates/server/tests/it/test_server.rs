@@ -8,7 +8,7 @@ use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::id::now;
 use convoke_explain::DirectoryReport;
 use convoke_server::{
-    CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges,
+    CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges, UndoReply,
 };
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
@@ -183,7 +183,7 @@ impl Host for TestHost {
         Box::pin(async { Ok(SessionChanges::default()) })
     }
 
-    fn undo(&self, _: UndoRequest) -> HostFuture<String> {
+    fn undo(&self, _: UndoRequest) -> HostFuture<UndoReply> {
         Box::pin(async { Err("there is nothing to undo".to_owned()) })
     }
 
