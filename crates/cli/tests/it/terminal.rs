@@ -253,6 +253,8 @@ const WITH_PROGRAMS: &[&[&str]] = &[
     &["undo", "--json"],
     &["undo", "--yes"],
     &["undo", HOSTILE],
+    &["redo"],
+    &["redo", "--yes"],
     &["sessions", "show", "last"],
     &["sessions", "show", "last", "--turn", "1"],
     &["sessions", "show", "last", "--turn", "1", "--changes"],
