@@ -35,7 +35,7 @@ pub use self::host::{
 };
 use self::running_sessions::RunningSessions;
 pub use self::running_sessions::{
-    ActionError, ActionResult, HeldRequest, Reply, SessionRequests, answer, interject,
+    ActionError, ActionResult, HeldRequest, Interjections, Reply, SessionRequests, answer,
     session_requests,
 };
 

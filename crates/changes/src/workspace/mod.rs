@@ -375,7 +375,8 @@ impl Place {
         let created = path.read()?.created;
         let merges = records.iter().rev().filter(|record| record.undoes.is_none());
         let mut merges = merges.filter_map(|record| Some((record.id, record.applied.as_ref()?)));
-        let last = merges.find(|(id, applied)| applied.workspace == created && !is_undone(records, *id));
+        let last =
+            merges.find(|(id, applied)| applied.workspace == created && !is_undone(records, *id));
         let file = match last {
             Some((_, applied)) => path.merged(applied.state),
             None => path.base(),

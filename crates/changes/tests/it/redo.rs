@@ -37,7 +37,8 @@ fn three_turns() -> Tree {
 fn each_undo_goes_further_back_and_each_redo_further_forward() {
     let tree = three_turns();
     let changes = tree.changes();
-    let all = "every turn that changed a file is undone; `redo` redoes the one that was undone last";
+    let all =
+        "every turn that changed a file is undone; `redo` redoes the one that was undone last";
     for _ in 0..2 {
         assert_eq!(no_redo(&changes, None), "no turn of this session is undone");
         assert_eq!([undo(&changes), undo(&changes)], [3, 2]);
@@ -78,7 +79,10 @@ fn a_new_change_ends_a_series_of_undos_and_an_undone_turn_is_redone_by_its_numbe
     assert_eq!([undo(&changes), undo(&changes)], [2, 1]);
     tree.turn(3, |tree| tree.write("b", "3"));
     let newer = no_redo(&changes, None);
-    assert!(newer.starts_with("turn 3 (max) has changed files since turn 1 (max) was undone"), "{newer}");
+    assert!(
+        newer.starts_with("turn 3 (max) has changed files since turn 1 (max) was undone"),
+        "{newer}"
+    );
     tree.redo(1);
     assert_eq!((tree.read("a"), tree.read("b")), ("1".to_owned(), "3".to_owned()));
     // What turn 3 changed is not overwritten.

@@ -106,9 +106,8 @@ fn run(
 ) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let session = runtime.block_on(async {
-        find_to_change(&open_store(&host_environment).await?, id).await
-    })?;
+    let session = runtime
+        .block_on(async { find_to_change(&open_store(&host_environment).await?, id).await })?;
     let changes = changes_of(&host_environment).with_progress(progress());
     let session = session.to_string();
     let completed = changes.take_completed(&session)?;

@@ -13,14 +13,16 @@ use convoke_core::{Code, Diagnostic};
 use convoke_inspect::HostEnvironment;
 use convoke_session::file_changes::{
     ChangeCounts, ChangeRecorder, RecorderFuture, Recording, RecordingBegun, RecordingEnded,
-    TeamWorkspaces, TeammateChanges, TurnDirectory, UndoAction, UndoConsent, UndoRequest, WorkspacesRequest,
+    TeamWorkspaces, TeammateChanges, TurnDirectory, UndoAction, UndoConsent, UndoRequest,
+    WorkspacesRequest,
 };
 
 use convoke_team::ChangesInContext;
 
 use super::home::Home;
 use super::undo_text::{
-    self, LISTED, Mood, change_lines, describe, done, is_settled, not_done, nothing_done, participle,
+    self, LISTED, Mood, change_lines, describe, done, is_settled, not_done, nothing_done,
+    participle,
 };
 use super::workspaces;
 

@@ -168,8 +168,12 @@ pub fn completed(completed: &Completed) -> String {
 pub fn nothing_done(plan: &UndoPlan) -> String {
     match (plan.left_alone.is_empty(), plan.is_redo) {
         (false, _) => "nothing can be restored".to_owned(),
-        (true, false) => format!("nothing to do: the files are as they were before {}", subject(plan)),
-        (true, true) => format!("nothing to do: the changes of {} are already there", subject(plan)),
+        (true, false) => {
+            format!("nothing to do: the files are as they were before {}", subject(plan))
+        }
+        (true, true) => {
+            format!("nothing to do: the changes of {} are already there", subject(plan))
+        }
     }
 }
 

@@ -227,7 +227,8 @@ fn a_turn_goes_on_when_the_disk_is_full() {
 #[test]
 fn chat_undoes_after_it_showed_what_would_change() {
     let project = project(EDITS);
-    let lines = "Go\n/undo\n/undo 1 yes\n/undo soon\n/undo\n/redo\n/redo 1 yes\n/redo 1 2 yes\n/quit\n";
+    let lines =
+        "Go\n/undo\n/undo 1 yes\n/undo soon\n/undo\n/redo\n/redo 1 yes\n/redo 1 2 yes\n/quit\n";
     let chat = project.run_with_input(&["chat"], lines.as_bytes());
     assert!(
         chat.contains("this would undo turn 1 (max)") && chat.contains("/undo 1 yes does it"),

@@ -44,6 +44,11 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<Option<MessageId>, CoordinatorError> {
         self.person_of(&given)?;
         self.controls.reset_cancel();
+        // Messages that were put into the inbox before this one come first; in a shared store once the session is held.
+        if self.sharing.is_none() {
+            self.store_unsent().await?;
+            self.take_inbox().await?;
+        }
         self.unsent.push_back(given.into());
         let mut unreachable = None;
         loop {
@@ -77,6 +82,9 @@ impl<S: Store> Coordinator<S> {
                 self.refresh().await?;
                 // A new message continues a conversation that was cancelled.
                 self.stop = None;
+                if self.sharing.is_some() {
+                    self.take_inbox().await?;
+                }
                 let stored = self.store_message(message, None).await;
                 Some(self.settle_first(stored)?)
             } else {
@@ -88,30 +96,13 @@ impl<S: Store> Coordinator<S> {
         Ok(id)
     }
 
-    /// Stores the messages that were added while agents ran.
-    pub(super) async fn store_interjected(&mut self) -> Result<(), CoordinatorError> {
-        self.take_interjected();
+    /// Stores the messages of which it was unknown whether they are stored.
+    pub(super) async fn store_unsent(&mut self) -> Result<(), CoordinatorError> {
         while let Some(message) = self.next_unsent().await? {
             let stored = self.store_message(message, None).await;
             self.settle_first(stored)?;
         }
         Ok(())
-    }
-
-    /// Puts the messages that were added while other processes run turns into the inbox of the session.
-    pub(super) async fn send_interjected(&mut self) -> Result<(), CoordinatorError> {
-        self.take_interjected();
-        while let Some(message) = self.next_unsent().await? {
-            let put = self.put_into_inbox(&message).await.map_err(Into::into);
-            self.settle_first(put)?;
-        }
-        Ok(())
-    }
-
-    fn take_interjected(&mut self) {
-        while let Ok(message) = self.inbox.try_recv() {
-            self.unsent.push_back(message.into());
-        }
     }
 
     /// Returns the first unsent message, with its key if others write the session too. Removes one that an attempt
