@@ -240,13 +240,13 @@ fn pending(message: &PendingMessage) -> Markup {
     let PendingMessage { from, to, text } = message;
     let (shown, rest) = beginning(text, SHOWN);
     html! {
-        li.message.person.(hue(from)) {
+        li { div.message.person.(hue(from)) {
             header {
                 span { strong { (line(from)) } @if !to.is_empty() { span.faint { " → " (line(&to.join(", "))) } } }
                 span.badge { "waits" }
             }
             pre.text { (exact(shown, false)) @if rest > 0 { "…" } }
-        }
+        } }
     }
 }
 
