@@ -25,7 +25,7 @@ convoke_core::diagnostic_codes! {
         "Run them one after the other, or give each its own copy with `workspace = \"own\"`.";
     CHANGES_COMPLETED = "changes.completed", Note,
         "An undo or a merge was interrupted. It is complete now.",
-        "No action needed; `convoke undo` reverses it.";
+        "No action needed; the message names the command that reverses it.";
     CHANGES_COMMANDS = "changes.commands", Note,
         "A turn changed files that name commands for CLIs, editors or shells. Other members and your own programs may run them, without the sandbox of that turn.",
         "Look at them before the next turn: `convoke changes`; `convoke undo` undoes them.";

@@ -162,7 +162,7 @@ pub struct Chat {
     pub(crate) transcript: Transcript,
     pub(crate) queue: Vec<QueuedTurn>,
     pub(crate) running: Vec<RunningTurn>,
-    /// The messages that are not stored yet, in order.
+    /// The messages that are not part of the conversation yet, in order.
     pub(crate) pending: Vec<NewMessage>,
     pub(crate) activity: Activity,
     pub(crate) editor: Editor,

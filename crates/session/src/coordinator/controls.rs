@@ -4,19 +4,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use convoke_agent::permission::{Answerer, Approvals, PermissionAnswer};
 use convoke_core::NewMessage;
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
 
+use super::messages::put_message;
 use crate::id::{SessionId, TurnId};
 use crate::shared::{QuestionId, TurnSignal};
 use crate::store::{Store, StoreError};
-
-/// The time limit for putting a message into the inbox.
-const PUT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The maximum number of messages in the inbox of a session.
 pub const INBOX_LIMIT: usize = 64;
@@ -79,10 +75,8 @@ impl Controls {
         approvals: Vec<Approvals>,
     ) -> (Self, Answers) {
         let store = store.clone();
-        let inbox = Inbox(Arc::new(move |message| {
-            let store = store.clone();
-            Box::pin(async move { store.say(session, &message).await })
-        }));
+        let inbox =
+            Inbox(Arc::new(move |message| Box::pin(put_message(store.clone(), session, message))));
         let (answers, answered) = mpsc::channel(INBOX_LIMIT);
         let controls = Self {
             stop_request: Arc::new(watch::Sender::new(StopRequest::None)),
@@ -119,8 +113,7 @@ impl Controls {
     /// process. It is stored and routed between two turns, or when the session is opened again. The conversation must
     /// make progress meanwhile.
     pub async fn interject(&self, message: NewMessage) -> Result<(), StoreError> {
-        let put = timeout(PUT_TIMEOUT, (self.inbox.0)(message)).await;
-        put.unwrap_or_else(|_| Err(StoreError::unanswered()))
+        (self.inbox.0)(message).await
     }
 
     /// Answers a question of an agent; `question` is the id in its event. An answer to a question that is not

@@ -427,8 +427,9 @@ async fn a_message_added_during_an_outage_is_sent_once_when_it_ends() {
     seen.wait_for("started 1.1").await;
     cluster.crash();
     seen.wait_for("store.unreachable").await;
-    controls.interject(says("and the tests?")).await.unwrap();
+    let interjected = tokio::spawn(async move { controls.interject(says("and the tests?")).await });
     cluster.run_server();
+    interjected.await.unwrap().unwrap();
     let other = node(&cluster).await;
     while other.inbox(new.id).await.unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(50)).await;
