@@ -254,6 +254,7 @@ const WITH_PROGRAMS: &[&[&str]] = &[
     &["undo", "--yes"],
     &["undo", HOSTILE],
     &["redo"],
+    &["redo", "--json"],
     &["redo", "--yes"],
     &["sessions", "show", "last"],
     &["sessions", "show", "last", "--turn", "1"],

@@ -52,8 +52,8 @@ impl<S: Store> Coordinator<S> {
         self.controls.reset_cancel();
         // Messages that were put into the inbox before this one come first; in a shared store once the session is held.
         if self.sharing.is_none() {
-            self.store_unsent().await?;
-            self.take_inbox().await?;
+            Box::pin(self.store_unsent()).await?;
+            Box::pin(self.take_inbox()).await?;
         }
         self.unsent.push_back(given.into());
         let mut unreachable = None;
@@ -89,7 +89,7 @@ impl<S: Store> Coordinator<S> {
                 // A new message continues a conversation that was cancelled.
                 self.stop = None;
                 if self.sharing.is_some() {
-                    self.take_inbox().await?;
+                    Box::pin(self.take_inbox()).await?;
                 }
                 let stored = self.store_message(message, None).await;
                 Some(self.settle_first(stored)?)

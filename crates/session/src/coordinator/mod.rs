@@ -232,7 +232,7 @@ impl<S: Store> Coordinator<S> {
         let interrupted = if coordinator.hold.is_some() {
             let interrupted = coordinator.refresh().await?;
             if coordinator.sharing.is_none() {
-                coordinator.take_left_messages().await?;
+                Box::pin(coordinator.take_left_messages()).await?;
             }
             interrupted
         } else {

@@ -102,9 +102,8 @@ async fn a_person_who_is_addressed_is_waited_for_and_what_waits_stays() {
     coordinator.accept(NewMessage::from_person("lee", "it is")).await.unwrap();
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
     assert_eq!(test.transcript(), ["kailai: go", "max: lee, is it?", "lee: it is", "sarah: fine"]);
-    let message =
-        test.store.message(test.session, convoke_session::MessageNumber(3)).await.unwrap();
-    assert_eq!(message.answers, Some(convoke_session::MessageNumber(2)));
+    let message = test.store.message(test.session, MessageNumber(3)).await.unwrap();
+    assert_eq!(message.answers, Some(MessageNumber(2)));
 }
 
 #[tokio::test]
