@@ -49,7 +49,7 @@ impl Address {
         };
         let found = file.metadata()?;
         let is_private = found.is_file()
-            && found.mode() & 0o077 == 0
+            && found.mode() & 0o777 == 0o600
             && found.uid() == rustix::process::geteuid().as_raw();
         if !is_private {
             return Err(UsageError(advice(&path, "is not a file for you alone")).into());
