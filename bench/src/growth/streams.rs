@@ -185,7 +185,7 @@ const fn markers(input: &'static str, make: fn(usize) -> String) -> Reader {
 const fn team(input: &'static str, make: fn(usize) -> String) -> Reader {
     let read = |text: &str| match Team::parse(text) {
         Ok(team) => {
-            black_box(team.choices(|_| FileLocation::default()));
+            black_box(team.choices(|_| FileLocation::default(), |_| None));
         }
         Err(errors) => {
             black_box(errors.report("convoke.toml"));

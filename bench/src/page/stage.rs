@@ -10,7 +10,8 @@ use convoke_agent::adapter::{Script, StandIn};
 use convoke_conformance_store::{attempt, message, new_session, turn};
 use convoke_explain::DirectoryReport;
 use convoke_server::{
-    CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges,
+    CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges, Token,
+    UndoReply,
 };
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
@@ -49,7 +50,10 @@ impl Stage {
         }
         let long = fill(&store, sessions, messages).await;
         let host = Arc::new(StageHost { store: store.clone(), directory: directory.path().into() });
-        let server = Server::bind(0, Vec::new(), store.clone(), host, Scope::All).await.unwrap();
+        let server =
+            Server::bind(0, Vec::new(), Token::generate(), store.clone(), host, Scope::All)
+                .await
+                .unwrap();
         let url = server.url();
         let (address, token) = url.split_once('#').unwrap();
         let port = address.split(['/', ':']).find_map(|part| part.parse().ok()).unwrap();
@@ -144,7 +148,7 @@ impl Host for StageHost {
         nothing()
     }
 
-    fn undo(&self, _: UndoRequest) -> HostFuture<String> {
+    fn undo(&self, _: UndoRequest) -> HostFuture<UndoReply> {
         nothing()
     }
 

@@ -9,7 +9,9 @@ mod rows;
 mod threads;
 mod windows;
 
+use convoke_core::NewMessage;
 use convoke_session::content::{Content, ContentHash};
+use convoke_session::coordinator::INBOX_LIMIT;
 use convoke_session::id::{Head, MessageNumber, Millis, SessionId, TurnId};
 use convoke_session::progress::Progress;
 use convoke_session::store::{Holder, Store, StoreError};
@@ -24,6 +26,7 @@ pub async fn check(store: &impl Store) -> Result<(), StoreError> {
     a_commit_is_whole_or_nothing(store).await?;
     what_has_ended_is_not_changed(store).await?;
     progress_is_kept_until_the_end(store).await?;
+    an_inbox_is_emptied_by_the_commit_of_each_message(store).await?;
     texts_come_back_to_the_byte(store).await?;
     of_two_writers_one_is_refused(store).await?;
     rows_are_read_in_pages(store).await?;
@@ -54,6 +57,40 @@ async fn sessions_are_created_once(store: &impl Store) -> Result<(), StoreError>
     assert!(found.is_some_and(|summary| summary.messages == 0), "a session is listed");
     let nobody = store.commit(SessionId::generate(), commit(Head(0))).await;
     assert!(matches!(nobody, Err(StoreError::NoSession(_))), "an unknown session gets no commit");
+    Ok(())
+}
+
+async fn an_inbox_is_emptied_by_the_commit_of_each_message(
+    store: &impl Store,
+) -> Result<(), StoreError> {
+    let new = new_session();
+    let said = |text: &str| NewMessage::from_person("kailai", text).to(["max"]);
+    let nowhere = store.say(new.id, &said("x")).await;
+    assert!(matches!(nowhere, Err(StoreError::NoSession(_))), "an unknown session has no inbox");
+    store.create(new.clone()).await?;
+    for number in 0..INBOX_LIMIT {
+        store.say(new.id, &said(&format!("{number} \0"))).await?;
+    }
+    let full = store.say(new.id, &said("x")).await;
+    assert!(matches!(full, Err(StoreError::InboxFull { .. })), "an inbox has a limit");
+    let inbox = store.inbox(new.id).await?;
+    assert_eq!(inbox[1].1, said("1 \0"), "a message is what was said, and they are in order");
+    assert!(inbox.windows(2).all(|pair| pair[0].0 < pair[1].0), "numbers grow");
+
+    let mut taking = commit(Head(0));
+    taking.messages = vec![message(1, None, "kailai", &["max"], "0 \0")];
+    taking.taken = Some(inbox[0].0);
+    store.commit(new.id, taking.clone()).await?;
+    assert_eq!(store.inbox(new.id).await?, inbox[1..], "a commit takes its message");
+    taking.on = Head(1);
+    taking.messages = vec![message(2, None, "kailai", &["max"], "0 \0")];
+    let again = store.commit(new.id, taking).await;
+    assert!(matches!(again, Err(StoreError::Recorded { .. })), "a message is taken once");
+    store.say(new.id, &said("last")).await?;
+    let after = store.inbox(new.id).await?;
+    assert!(after.last().is_some_and(|(_, last)| *last == said("last")), "there is room again");
+    store.remove(new.id).await?;
+    assert!(store.inbox(new.id).await?.is_empty(), "an inbox goes with its session");
     Ok(())
 }
 

@@ -29,7 +29,7 @@ convoke_core::diagnostic_codes! {
         "Run them one after the other, or give each its own copy with `workspace = \"own\"`.";
     CHANGES_COMPLETED = "changes.completed", Note,
         "An undo or a merge was interrupted. It is complete now.",
-        "No action needed; `convoke undo` reverses it.";
+        "No action needed; the message names the command that reverses it.";
     CHANGES_UNSHOWN = "changes.unshown", Loss,
         "The changes of other members could not be read. The prompt of the turn lacks them.",
         "The message names the reason. `convoke changes` shows what is recorded.";

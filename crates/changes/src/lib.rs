@@ -44,6 +44,7 @@ mod tree_path;
 mod turn;
 mod unchanged;
 mod undo;
+mod undone;
 mod workspace;
 
 pub use change::{Change, Content, FileMode, Node, Oid, Status, listed_count, shown};
@@ -59,7 +60,8 @@ pub use repository::{RepositoryChange, RepositoryState};
 pub use store::Changes;
 pub use tree_path::TreePath;
 pub use turn::{Begun, RunningTurn, Uncopied};
-pub use undo::{Conflict, LeftAlone, SharedTurn, UndoPlan, without_changes};
+pub use undo::{Conflict, LeftAlone, SharedTurn, UndoPlan};
+pub use undone::{Step, steps, without_changes};
 pub use workspace::{
     ApplyPlan, Leftover, MergeConflict, Workspace, WorkspaceSettings, WorkspaceTree,
 };

@@ -19,13 +19,14 @@ use crate::repository::RepositoryChange;
 use crate::scan::is_gone;
 use crate::store::{Changes, Place};
 use crate::tree_path::TreePath;
+use crate::undone::{Selection, Step, steps};
 
 /// The plan of an undo.
 #[derive(Debug, Clone)]
 pub struct UndoPlan {
     /// The turn.
     pub turn: TurnKey,
-    /// Whether this is a redo: it takes an earlier undo back.
+    /// Whether this is a redo: it makes the changes of an undone turn or merge again.
     pub is_redo: bool,
     /// Whether a turn is running in the directory. Nothing is undone before its end.
     pub is_busy: bool,
@@ -98,13 +99,14 @@ pub struct LeftAlone {
 }
 
 impl Changes {
-    /// Returns what an undo would do: of a turn, or of the latest turn or undo of a session. The undo of a turn that is
-    /// undone already is a redo.
+    /// Returns what an undo would do: of a turn, or of the latest turn or merge of a session that is not undone. Each undo
+    /// goes further back.
     pub fn plan_undo(&self, session: &str, turn: Option<u64>) -> Result<UndoPlan, ChangesError> {
+        let selection = turn.map_or(Selection::Latest, Selection::Turn);
         let records = self.records(session)?;
-        let target = Target::find(&records, turn)?;
-        let after = target.id;
-        let mut plan = self.plan_for(session, &records, target)?;
+        let step = selection.to_undo(&records).map_err(ChangesError::NothingToUndo)?;
+        let after = step.made.id;
+        let mut plan = self.plan_for(session, &records, step)?;
         plan.not_recorded = records
             .iter()
             .filter(|record| turn.map_or(record.id > after, |turn| record.turn.turn == turn))
@@ -113,24 +115,45 @@ impl Changes {
         Ok(plan)
     }
 
-    /// Returns what an undo of the latest merge of a member's workspace would do, whatever happened since. The undo of a
-    /// merge that is undone already is a redo.
+    /// Returns what a redo would do: of an undone turn, or of the turn or merge that was undone last, unless another one
+    /// changed files of the directory since.
+    pub fn plan_redo(&self, session: &str, turn: Option<u64>) -> Result<UndoPlan, ChangesError> {
+        let selection = turn.map_or(Selection::Latest, Selection::Turn);
+        let records = self.records(session)?;
+        let step = selection.to_redo(&records).map_err(ChangesError::NothingToUndo)?;
+        self.plan_for(session, &records, step)
+    }
+
+    /// Returns what an undo of the latest merge of a member's workspace that is not undone would do, whatever happened
+    /// since.
     pub fn plan_undo_of_merge(
         &self,
         session: &str,
         member: &str,
     ) -> Result<UndoPlan, ChangesError> {
         let records = self.records(session)?;
-        let target = Target::merge_of(&records, member)?;
-        self.plan_for(session, &records, target)
+        let step = Selection::MergeOf(member).to_undo(&records);
+        self.plan_for(session, &records, step.map_err(ChangesError::NothingToUndo)?)
+    }
+
+    /// Returns what a redo of the merge of a member's workspace that was undone last would do.
+    pub fn plan_redo_of_merge(
+        &self,
+        session: &str,
+        member: &str,
+    ) -> Result<UndoPlan, ChangesError> {
+        let records = self.records(session)?;
+        let step = Selection::MergeOf(member).to_redo(&records);
+        self.plan_for(session, &records, step.map_err(ChangesError::NothingToUndo)?)
     }
 
     fn plan_for(
         &self,
         session: &str,
         records: &[Record],
-        target: Target,
+        step: Step<'_>,
     ) -> Result<UndoPlan, ChangesError> {
+        let target = Target::by_id(records, step.last.id)?;
         let workspace = self.workspace_path(&target.directory);
         if workspace.is_some_and(|workspace| workspace.session != *self.session(session).name()) {
             let turn = target.turn.turn;
@@ -159,7 +182,7 @@ impl Changes {
         Ok(UndoPlan { is_busy, ..place.plan(records, target)? })
     }
 
-    /// Takes a record back as planned, completely or not at all, and stores that as a record of its own.
+    /// Carries an undo or a redo out as planned, completely or not at all, and stores it as a record of its own.
     /// Fails if files changed since the plan was made.
     pub fn undo(&self, plan: &UndoPlan) -> Result<Record, ChangesError> {
         let session = &plan.turn.session;
@@ -178,6 +201,11 @@ impl Changes {
         place.save(&now)?;
         place.attribute_again();
         let records = self.session(session).load()?;
+        // It may have been undone and redone since the plan was made.
+        if steps(&records).iter().all(|step| step.last.id != plan.undoes) {
+            let paths = plan.changes.iter().map(|change| change.path.clone()).collect();
+            return Err(ChangesError::Conflicts { paths });
+        }
         let target = Target::by_id(&records, plan.undoes)?;
         let fresh = place.plan(&records, target)?;
         if !fresh.conflicts.is_empty() || fresh.changes != plan.changes {
@@ -213,55 +241,6 @@ struct Target {
 }
 
 impl Target {
-    fn find(records: &[Record], turn: Option<u64>) -> Result<Self, ChangesError> {
-        let is_change = |record: &&Record| {
-            let is_made =
-                record.by == Author::Agent || record.undoes.is_some() || record.applied.is_some();
-            is_made && !record.changes.is_empty()
-        };
-        let mut changing = records.iter().filter(is_change).rev();
-        let found = match turn {
-            None => changing.next(),
-            Some(turn) => {
-                changing.find(|record| record.turn.turn == turn && record.applied.is_none())
-            }
-        };
-        let found = found.ok_or_else(|| {
-            let mut lost = records.iter().rev().filter(|it| it.not_recorded.is_some());
-            let lost = lost.find(|record| turn.is_none_or(|turn| record.turn.turn == turn));
-            ChangesError::NothingToUndo(match (lost, turn) {
-                (Some(Record { turn, not_recorded: Some(why), .. }), _) => {
-                    let (turn, member) = (turn.turn, &turn.member);
-                    format!("turn {turn} ({member}) was not recorded and cannot be undone: {why}")
-                }
-                (_, None) => {
-                    let mut notes = records.iter().rev();
-                    let note = notes.find_map(|it| Some((it.turn.turn, it.repository.as_ref()?)));
-                    let note = note.map(|(turn, what)| {
-                        format!(
-                            "; the repository, which turn {turn} changed, stays as it is: {what}"
-                        )
-                    });
-                    format!("no turn of this session changed a file{}", note.unwrap_or_default())
-                }
-                (_, Some(turn)) => without_changes(records, turn),
-            })
-        })?;
-        Self::by_id(records, found.id)
-    }
-
-    fn merge_of(records: &[Record], member: &str) -> Result<Self, ChangesError> {
-        let is_merge = |record: &&Record| {
-            record.applied.as_ref().is_some_and(|applied| applied.member == member)
-                && !record.changes.is_empty()
-        };
-        let found = records.iter().rev().find(is_merge).ok_or_else(|| {
-            let why = format!("no workspace of {member} was merged in this session");
-            ChangesError::NothingToUndo(why)
-        })?;
-        Self::by_id(records, found.id)
-    }
-
     /// Returns the target of a record: of a turn all its attempts together.
     fn by_id(records: &[Record], id: RecordId) -> Result<Self, ChangesError> {
         let found = records.iter().find(|record| record.id == id);
@@ -293,14 +272,6 @@ impl Target {
             shared_with,
         })
     }
-}
-
-/// Returns the reason why no change of a turn is recorded.
-pub fn without_changes(records: &[Record], turn: u64) -> String {
-    if records.iter().any(|record| record.turn.turn == turn && record.is_of_agent()) {
-        return format!("turn {turn} changed no file");
-    }
-    format!("turn {turn} is not recorded: there is no such turn, or it may only read")
 }
 
 /// Returns the record that a chain of undos began with.

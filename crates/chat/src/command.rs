@@ -30,6 +30,8 @@ pub enum Verb {
     Go,
     /// Undo the changes of a turn.
     Undo,
+    /// Redo the changes of an undone turn.
+    Redo,
     /// Show the ledger of a prompt.
     Ledger,
     /// Show a prompt.
@@ -75,7 +77,7 @@ pub struct Entry {
 }
 
 /// Every command.
-pub const COMMANDS: [Entry; 13] = {
+pub const COMMANDS: [Entry; 14] = {
     use ArgumentKind::{Agent, Members, Nothing, Optional, Person, Text};
     const fn entry(
         verb: Verb,
@@ -118,6 +120,13 @@ pub const COMMANDS: [Entry; 13] = {
             Optional,
             "[N] [yes]",
             "preview undoing a turn's changes, or undo them",
+        ),
+        entry(
+            Verb::Redo,
+            "redo",
+            Optional,
+            "[N] [yes]",
+            "preview redoing an undone turn's changes, or redo them",
         ),
         entry(Verb::Ledger, "ledger", Agent, "[NAME]", "show the ledger of the last prompt"),
         entry(Verb::Prompt, "prompt", Agent, "[NAME]", "show the last prompt"),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use convoke_core::Code;
 use convoke_core::marker::TextPolicy;
 use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
-use convoke_session::file_changes::{ChangeRecorder, UndoConsent, UndoRequest};
+use convoke_session::file_changes::{ChangeRecorder, UndoRequest};
 use convoke_session::{
     Controls, Coordinator, CoordinatorError, NewMessage, SessionEvent, SessionId, SessionRequest,
     Store, StoreError, TurnId,
@@ -95,8 +95,8 @@ pub fn updates() -> (Box<dyn Observer>, Updates) {
 /// A request of the screen to the conversation.
 enum Request {
     Act(SessionRequest),
-    /// Store the messages and stop.
-    Close(Vec<NewMessage>),
+    /// Store the messages of the inbox and stop.
+    Close,
 }
 
 /// The reply to a remote request: whether it waits for the running turn, or why it was refused.
@@ -180,9 +180,11 @@ async fn answer_requests<S: Store>(
                 }
                 done => drop(done?),
             },
-            Request::Close(messages) => {
-                for message in messages {
-                    coordinator.accept(message).await?;
+            Request::Close => {
+                match coordinator.deliver().await {
+                    // They stay in the inbox, and are stored when the session is opened again.
+                    Err(CoordinatorError::Store(error)) if error.is_transient() => {}
+                    delivered => delivered?,
                 }
                 continue;
             }
@@ -213,12 +215,15 @@ impl<S: Store> EffectRunner<S> {
                 self.request(Request::Act(SessionRequest::Say(Box::new(message))))
             }
             Effect::Interject(message) => {
-                let handed_in = self.controls.interject(message);
-                handed_in.err().map(|error| Input::Remark(error.to_string()))
+                let put = self.controls.interject(message.clone()).await;
+                put.err().map(|error| Input::NotInterjected(Box::new(message), error.to_string()))
             }
             Effect::Continue => self.request(Request::Act(SessionRequest::Continue)),
             Effect::Retry(turn) => self.request(Request::Act(SessionRequest::Retry(turn))),
-            Effect::Undo(turn, consent) => Some(self.undo(turn, consent).await),
+            Effect::Undo(action, turn, consent) => {
+                let session = self.session;
+                Some(self.undo(UndoRequest { session, action, turn, consent }).await)
+            }
             Effect::CancelTurn => {
                 self.controls.cancel_turn();
                 None
@@ -227,8 +232,8 @@ impl<S: Store> EffectRunner<S> {
                 self.controls.leave();
                 None
             }
-            Effect::Close(messages) => {
-                let refused = self.request(Request::Close(messages));
+            Effect::Close => {
+                let refused = self.request(Request::Close);
                 self.requests = None;
                 refused
             }
@@ -260,11 +265,10 @@ impl<S: Store> EffectRunner<S> {
         }
     }
 
-    async fn undo(&self, turn: Option<TurnId>, consent: UndoConsent) -> Input {
+    async fn undo(&self, request: UndoRequest) -> Input {
         let Some(recorder) = &self.recorder else {
             return Input::Remark("no changes are recorded here".to_owned());
         };
-        let request = UndoRequest { session: self.session, turn, consent };
         match recorder.undo(request).await {
             Ok(text) => Input::Note(text),
             Err(why) => Input::Remark(why),
@@ -319,11 +323,10 @@ async fn show<S: Store>(
                 }
             },
             (request, reply) = next_remote(&mut remote) => {
-                let admitted = chat.admits(&request);
-                let is_admitted = admitted.is_ok();
+                let (admitted, input) = admit(&chat, &effects, request).await;
                 // The asker may have disconnected.
                 let _ = reply.send(admitted);
-                is_admitted.then_some(Input::Remote(request))
+                input
             }
             count = updates.recv_many(&mut batch, BATCH), if batch.len() < BATCH => {
                 is_over = count == 0;
@@ -348,6 +351,24 @@ async fn show<S: Store>(
         drawn = Instant::now();
     }
     broken.map_or(Ok(ClosedChat { codes: chat.codes }), |error| Err(error.into()))
+}
+
+/// Admits a remote request. A message that waits for the running turn is in the inbox when its sender gets the reply.
+async fn admit<S: Store>(
+    chat: &Chat,
+    effects: &EffectRunner<S>,
+    request: SessionRequest,
+) -> (Result<bool, String>, Option<Input>) {
+    match (chat.admits(&request), request) {
+        (Ok(true), SessionRequest::Say(message)) => {
+            match effects.controls.interject((*message).clone()).await {
+                Ok(()) => (Ok(true), Some(Input::Interjected(message))),
+                Err(error) => (Err(error.to_string()), None),
+            }
+        }
+        (Ok(waits), request) => (Ok(waits), Some(Input::Remote(request))),
+        (Err(why), _) => (Err(why), None),
+    }
 }
 
 /// Waits for a remote request; forever if there is no sender.

@@ -2,7 +2,7 @@
 
 use convoke_core::marker::scan;
 use convoke_core::name::NameKey;
-use convoke_session::file_changes::UndoConsent;
+use convoke_session::file_changes::{UndoAction, UndoConsent};
 use convoke_session::{MemberName, TurnId};
 use convoke_team::Team;
 
@@ -31,8 +31,10 @@ pub enum UserAction {
     Retry,
     /// Run the queued turns.
     Continue,
-    /// Undo the changes of a turn, by default the latest.
+    /// Undo or redo the changes of a turn, by default the latest.
     Undo {
+        /// Which of the two.
+        action: UndoAction,
         /// The turn.
         turn: Option<TurnId>,
         /// The consent of the person.
@@ -48,8 +50,8 @@ pub enum UserAction {
     Quit,
 }
 
-/// Parses the argument of `/undo`.
-fn undo(rest: &str) -> Result<UserAction, String> {
+/// Parses the argument of `/undo` or `/redo`.
+fn undo(action: UndoAction, rest: &str) -> Result<UserAction, String> {
     let mut words: Vec<&str> = rest.split_whitespace().collect();
     let consent = match words.last().map(|word| word.to_ascii_lowercase()).as_deref() {
         Some("yes") => UndoConsent::Turn,
@@ -65,9 +67,14 @@ fn undo(rest: &str) -> Result<UserAction, String> {
             Ok(0) | Err(_) => return Err("a turn number is 1 or more".to_owned()),
             Ok(number) => Some(TurnId(number)),
         },
-        _ => return Err("write /undo [N] [yes|shared]".to_owned()),
+        _ => {
+            return Err(match action {
+                UndoAction::Undo => "write /undo [N] [yes|shared]".to_owned(),
+                UndoAction::Redo => "write /redo [N] [yes]".to_owned(),
+            });
+        }
     };
-    Ok(UserAction::Undo { turn, consent })
+    Ok(UserAction::Undo { action, turn, consent })
 }
 
 /// The view of a prompt.
@@ -168,7 +175,8 @@ impl<'a> InputParser<'a> {
             Verb::Cancel => UserAction::Cancel,
             Verb::Retry => UserAction::Retry,
             Verb::Go => UserAction::Continue,
-            Verb::Undo => undo(rest)?,
+            Verb::Undo => undo(UndoAction::Undo, rest)?,
+            Verb::Redo => undo(UndoAction::Redo, rest)?,
             Verb::Ledger => UserAction::Look(PromptView::Ledger, self.agent(rest)?),
             Verb::Prompt => UserAction::Look(PromptView::Prompt, self.agent(rest)?),
             Verb::Edit => UserAction::Edit(rest.clone()),

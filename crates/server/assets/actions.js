@@ -67,7 +67,9 @@ async function post(button) {
       // The first request is a preview, the second one carries it out.
       const yes = await ask(`${button.dataset.confirm}?`, { text: done.text });
       if (yes === null) return;
-      done = await act(path, { ...body, confirmed: true });
+      // It names the previewed turn: another one may have ended or been undone since.
+      const turn = done.turn ? { turn: done.turn } : {};
+      done = await act(path, { ...body, ...turn, confirmed: true });
       say(done.text);
     }
     if (done.session && !done.name) document.dispatchEvent(new CustomEvent("go", { detail: `/sessions/${done.session}` }));

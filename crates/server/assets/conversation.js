@@ -46,7 +46,7 @@ async function follow(conversation, signal) {
         },
       );
     } catch (error) {
-      // A restarted server has another token; any other error is a lost connection, or the user left the view.
+      // A server with another token; any other error is a lost connection, or the user left the view.
       if (error instanceof ApiError && error.status === 401) {
         document.dispatchEvent(new CustomEvent("show"));
         return;
@@ -180,6 +180,9 @@ function compose(form) {
   const to = /** @type {HTMLSelectElement} */ (form.elements.namedItem("to"));
   const person = /** @type {HTMLSelectElement} */ (form.elements.namedItem("person"));
 
+  const draft = `convoke-draft:${form.dataset.say}`;
+  text.value = drafts?.getItem(draft) ?? "";
+
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const said = text.value;
@@ -189,7 +192,8 @@ function compose(form) {
     try {
       const done = await act(/** @type {string} */ (form.dataset.say), { person: person.value, text: said, to: recipients });
       text.value = "";
-      if (done.waits) say("The message will be stored when the running turn has ended.");
+      drafts?.removeItem(draft);
+      if (done.waits) say("The message is saved, and will be sent when the running turn has ended.");
     } catch (error) {
       say(error instanceof Error ? error.message : String(error));
     } finally {
@@ -220,6 +224,7 @@ function compose(form) {
     const begun = /(?:^|\s)@([\p{L}\p{N}_-]*)$/u.exec(text.value.slice(0, text.selectionStart));
     const found = begun ? names.filter((name) => name.toLowerCase().startsWith(begun[1].toLowerCase())) : [];
     list.hidden = found.length === 0;
+    keep();
     list.replaceChildren(
       ...found.map((name, index) => {
         const option = document.createElement("li");
@@ -232,12 +237,32 @@ function compose(form) {
     );
   });
 
+  /** Keeps the text for a reload and for a restart of the server. */
+  function keep() {
+    try {
+      if (text.value) drafts?.setItem(draft, text.value);
+      else drafts?.removeItem(draft);
+    } catch {
+      // The storage is full: the text is in the field only.
+    }
+  }
+
   /** @param {string} name */
   function complete(name) {
     const before = text.value.slice(0, text.selectionStart).replace(/@[\p{L}\p{N}_-]*$/u, `@${name} `);
     text.value = before + text.value.slice(text.selectionStart);
     text.setSelectionRange(before.length, before.length);
     list.hidden = true;
+    keep();
     text.focus();
   }
 }
+
+/** The texts of messages that are not sent, by session; null if the browser keeps nothing. */
+const drafts = (() => {
+  try {
+    return localStorage;
+  } catch {
+    return null;
+  }
+})();

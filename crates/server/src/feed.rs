@@ -24,7 +24,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::query::ResponseForm;
-use crate::stored::{Question, SessionStatus, excerpt};
+use crate::stored::{PendingMessage, Question, SessionStatus, excerpt};
 
 /// The interval at which the head of a session is polled that another process may write.
 const POLL: Duration = Duration::from_millis(250);
@@ -445,10 +445,13 @@ impl Feed {
     async fn refresh(&self, store: &AnyStore) -> Result<bool, StoreError> {
         let session = store.session(self.session).await?;
         let is_held = store.is_held(self.session).await?;
+        // A message comes into the inbox without a commit.
+        let pending = PendingMessage::read(store, self.session).await?;
         let before = lock(&self.stored).clone();
         let is_same = |before: &Arc<SessionStatus>| {
             before.head == session.head.0
                 && before.is_held == is_held
+                && before.pending == pending
                 && before.name == session.began.name
         };
         if before.as_ref().is_some_and(is_same) {

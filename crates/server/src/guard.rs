@@ -38,6 +38,12 @@ impl Token {
         Self(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
     }
 
+    /// Parses a token that was generated before; `None` if the text is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        (text.len() == 64 && text.bytes().all(is_digit)).then(|| Self(text.to_owned()))
+    }
+
     /// Returns the token.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -10,7 +10,7 @@ use convoke_core::Diagnostic;
 use convoke_explain::DirectoryReport;
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
-use convoke_session::{AnyStore, Coordinator, MemberName, NewMessage, SessionId};
+use convoke_session::{AnyStore, Coordinator, MemberName, NewMessage, SessionId, TurnId};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -31,8 +31,8 @@ pub trait Host: Send + Sync + 'static {
     /// Returns the changes of a session's turns, in order, and the workspaces of its members.
     fn changes(&self, session: SessionId) -> HostFuture<SessionChanges>;
 
-    /// Undoes the changes of a turn, or previews the undo.
-    fn undo(&self, request: UndoRequest) -> HostFuture<String>;
+    /// Undoes or redoes the changes of a turn, or previews that.
+    fn undo(&self, request: UndoRequest) -> HostFuture<UndoReply>;
 
     /// Returns which instruction files and skills agents load in a directory, by default in that of the server.
     fn explain(&self, directory: Option<PathBuf>) -> HostFuture<DirectoryReport>;
@@ -65,6 +65,15 @@ pub struct OpenedSession {
 /// Completes a message of a person as the terminal does, with its recipients and attached files. The error is a
 /// message for the person.
 pub type Compose = Arc<dyn Fn(NewMessage) -> HostFuture<NewMessage> + Send + Sync>;
+
+/// The reply to a request to undo or redo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndoReply {
+    /// A text for the person: what would be done, or what was done.
+    pub text: String,
+    /// The turn; `None` for a merge. The request that follows a preview names it.
+    pub turn: Option<TurnId>,
+}
 
 /// The changes of a session's turns.
 #[derive(Debug, Clone, Default)]
@@ -106,6 +115,8 @@ pub struct TurnChanges {
     pub undo: bool,
     /// Whether it is a redo: it takes an undo back.
     pub redo: bool,
+    /// Whether the turn or merge is undone; `None` for undos, redos, changes of a person and all attempts but the last.
+    pub undone: Option<bool>,
     /// The changes of the turn to the repository of the directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,

@@ -28,14 +28,15 @@ use convoke_session::{AnyStore, SessionId};
 use tokio::net::TcpListener;
 
 use self::feed::Feeds;
-use self::guard::{Guard, Token};
+use self::guard::Guard;
+pub use self::guard::Token;
 pub use self::host::{
     CacheRow, ChangedFile, Compose, ExportForm, Host, HostFuture, HostResult, MemberWorkspace,
-    OpenedSession, SessionChanges, TurnChanges,
+    OpenedSession, SessionChanges, TurnChanges, UndoReply,
 };
 use self::running_sessions::RunningSessions;
 pub use self::running_sessions::{
-    ActionError, ActionResult, HeldRequest, Reply, SessionRequests, answer, interject,
+    ActionError, ActionResult, HeldRequest, Interjections, Reply, SessionRequests, answer,
     session_requests,
 };
 
@@ -71,17 +72,23 @@ impl Server {
     pub async fn bind(
         port: u16,
         allowed_hosts: Vec<String>,
+        token: Token,
         store: AnyStore,
         host: Arc<dyn Host>,
         scope: Scope,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
-        let guard = Guard::new(address.port(), allowed_hosts, Token::generate());
+        let guard = Guard::new(address.port(), allowed_hosts, token);
         let feeds = Arc::new(Feeds::new(store.clone()));
         let running = RunningSessions::new(Arc::clone(&host), Arc::clone(&feeds));
         let app = Arc::new(App { store, host, guard, scope, feeds, running });
         Ok(Self { listener, address, app })
+    }
+
+    /// Returns the port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// Returns the address of a view, with the token in its fragment, which a browser never sends.

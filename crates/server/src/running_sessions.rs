@@ -5,6 +5,7 @@
 //! share the store: then a message, a cancel and an answer reach the process that holds the session.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -371,33 +372,74 @@ async fn run(
     asked: &mut mpsc::Receiver<HeldRequest>,
 ) -> Result<StopReason, CoordinatorError> {
     let controls = coordinator.controls();
+    let mut interjections = Interjections::new(controls);
     loop {
-        let mut has_interjected = false;
         let running = coordinator.run();
         tokio::pin!(running);
         let stop = loop {
             tokio::select! {
                 biased;
                 stop = &mut running => break stop?,
-                Some(request) = asked.recv() => {
-                    has_interjected |= interject(&controls, request);
-                }
+                () = interjections.next() => {}
+                Some(request) = asked.recv(), if interjections.is_ready() => interjections.begin(request),
             }
         };
-        // A message that was queued after the last turn is stored by the next run.
-        if !has_interjected {
+        // A message that was put into the inbox after the last turn is stored by the next run.
+        if !interjections.finish().await {
             return Ok(stop);
         }
     }
 }
 
-/// Handles a request while a turn runs. Returns whether a message was queued.
-pub fn interject(controls: &Controls, request: HeldRequest) -> bool {
+/// Handles requests while a turn runs, one after the other. The conversation must be polled together with it: both write
+/// to the store, and one may wait for the other.
+pub struct Interjections {
+    controls: Controls,
+    current: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
+    has_put: bool,
+}
+
+impl Interjections {
+    /// Creates the handler of a conversation's requests.
+    pub fn new(controls: Controls) -> Self {
+        Self { controls, current: None, has_put: false }
+    }
+
+    /// Returns whether the next request can begin.
+    pub fn is_ready(&self) -> bool {
+        self.current.is_none()
+    }
+
+    /// Begins to handle a request.
+    pub fn begin(&mut self, request: HeldRequest) {
+        self.current = Some(Box::pin(interject(self.controls.clone(), request)));
+    }
+
+    /// Waits until the current request is handled; forever if there is none. Can be dropped and called again.
+    pub async fn next(&mut self) {
+        match &mut self.current {
+            Some(current) => self.has_put |= current.await,
+            None => std::future::pending().await,
+        }
+        self.current = None;
+    }
+
+    /// Handles the current request, and returns whether a message was put into the inbox since the last call.
+    pub async fn finish(&mut self) -> bool {
+        if self.current.is_some() {
+            self.next().await;
+        }
+        std::mem::take(&mut self.has_put)
+    }
+}
+
+/// Handles a request while a turn runs. Returns whether a message was put into the inbox.
+async fn interject(controls: Controls, request: HeldRequest) -> bool {
     let refuse = |why: &str| Err(ActionError(why.to_owned()));
     let (reply, result) = match request {
         HeldRequest::Act(request, reply) => {
             let done = match request {
-                SessionRequest::Say(message) => match controls.interject(*message) {
+                SessionRequest::Say(message) => match controls.interject(*message).await {
                     Ok(()) => Ok(ActionResult { message: None, waits: true }),
                     Err(error) => refuse(&error.to_string()),
                 },

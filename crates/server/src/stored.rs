@@ -8,7 +8,7 @@ use convoke_core::Diagnostic;
 use convoke_core::marker::TextPolicy;
 use convoke_session::{
     AnyStore, MemberCost, MemberName, MessageNumber, NumberedMessage, Session, SessionEventKind,
-    StopReason, Store as _, StoreError, Summary, Turn, TurnId, TurnState,
+    SessionId, StopReason, Store as _, StoreError, Summary, Turn, TurnId, TurnState,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -104,6 +104,29 @@ impl Question {
     }
 }
 
+/// A message of a person that waits in the inbox of the session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PendingMessage {
+    /// The author.
+    pub from: String,
+    /// The recipients.
+    pub to: Vec<String>,
+    /// The text, with markers.
+    pub text: String,
+}
+
+impl PendingMessage {
+    /// Reads the inbox of a session, in order.
+    pub async fn read(store: &AnyStore, session: SessionId) -> Result<Vec<Self>, StoreError> {
+        let pending = store.inbox(session).await?.into_iter().map(|(_, message)| Self {
+            from: message.speaker.name().to_owned(),
+            to: message.addressees().to_vec(),
+            text: message.content,
+        });
+        Ok(pending.collect())
+    }
+}
+
 /// The status of a conversation: its open turns, questions and holder.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -127,6 +150,8 @@ pub struct SessionStatus {
     pub is_shared: bool,
     /// The running turns, then the queued ones.
     pub open: Vec<Turn>,
+    /// The messages that wait until the running turn has ended.
+    pub pending: Vec<PendingMessage>,
     /// The last turns that ended without a reply.
     pub unanswered: Vec<Turn>,
     /// The turns whose texts are streamed.
@@ -166,6 +191,7 @@ impl SessionStatus {
             is_held_here: false,
             is_shared: store.shared().is_some(),
             open,
+            pending: PendingMessage::read(store, id).await?,
             unanswered,
             live: Vec::new(),
             questions: Vec::new(),

@@ -36,7 +36,7 @@ pub trait ChangeRecorder: Send + Sync {
         request: WorkspacesRequest,
     ) -> RecorderFuture<Result<TeamWorkspaces, String>>;
 
-    /// Undoes the changes of a turn, or previews the undo. Returns a text for the person.
+    /// Undoes or redoes the changes of a turn, or previews that. Returns a text for the person.
     fn undo(&self, request: UndoRequest) -> RecorderFuture<Result<String, String>>;
 }
 
@@ -94,24 +94,35 @@ pub struct TeamWorkspaces {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// A person's request to undo the changes of a turn.
+/// A person's request to undo or redo the changes of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UndoRequest {
     /// The session.
     pub session: SessionId,
-    /// The turn; `None` for the latest turn or undo.
+    /// The action.
+    pub action: UndoAction,
+    /// The turn; `None` for the latest turn or merge that is not undone, or for the one that was undone last.
     pub turn: Option<TurnId>,
     /// The consent of the person.
     pub consent: UndoConsent,
 }
 
-/// The consent of a person to an undo.
+/// Whether changes are taken back or made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndoAction {
+    /// Take changes back.
+    Undo,
+    /// Make undone changes again.
+    Redo,
+}
+
+/// The consent of a person to an undo or a redo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UndoConsent {
-    /// Nothing: the undo is only previewed.
+    /// Nothing: it is only previewed.
     Preview,
-    /// Undo the changes of the turn.
+    /// Undo or redo the changes of the turn.
     Turn,
     /// Also undo changes that may belong to another turn that ran at the same time, or to a person after an
     /// interruption.

@@ -32,6 +32,7 @@ use crate::manifest::Manifest;
 use crate::record::{Record, TurnKey, write_whole};
 use crate::store::{Changes, Place, store_name};
 use crate::tree_path::{TreePath, hex};
+use crate::undone::is_undone;
 
 /// The file that describes a workspace. It is written last.
 const DESCRIPTION: &str = "workspace.json";
@@ -402,18 +403,10 @@ impl Place {
     fn merge_base(&self, records: &[Record]) -> Result<Manifest, ChangesError> {
         let path = WorkspacePath::of_tree(&self.directory);
         let created = path.read()?.created;
-        let is_undone = |id| {
-            let mut id = id;
-            let mut is_undone = false;
-            while let Some(undo) = records.iter().find(|record| record.undoes == Some(id)) {
-                is_undone = !is_undone;
-                id = undo.id;
-            }
-            is_undone
-        };
         let merges = records.iter().rev().filter(|record| record.undoes.is_none());
         let mut merges = merges.filter_map(|record| Some((record.id, record.applied.as_ref()?)));
-        let last = merges.find(|(id, applied)| applied.workspace == created && !is_undone(*id));
+        let last =
+            merges.find(|(id, applied)| applied.workspace == created && !is_undone(records, *id));
         let file = match last {
             Some((_, applied)) => path.merged(applied.state),
             None => path.base(),

@@ -166,7 +166,10 @@ fn kill_undos(data: Option<&Path>) {
         let begun = all.begin(&project, key(2)).unwrap();
         assert!(begun.person.is_none(), "write {nth}: {:?}", begun.person);
         begun.turn.finish().unwrap();
-        let plan = all.plan_undo(SESSION, Some(1)).unwrap();
+        let plan = match undone {
+            0 => all.plan_undo(SESSION, Some(1)).unwrap(),
+            _ => all.plan_redo(SESSION, Some(1)).unwrap(),
+        };
         assert!(plan.conflicts.is_empty() && plan.left_alone.is_empty(), "write {nth}: {plan:?}");
         all.undo(&plan).unwrap();
         let other = if state == before { &after } else { &before };

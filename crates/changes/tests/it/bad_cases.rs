@@ -277,7 +277,7 @@ fn an_undo_of_what_may_be_the_work_of_another_turn_is_refused() {
             changes.undo(&plan).unwrap();
             assert_eq!(tree.read("f"), "1\n");
             // What was taken back is redone without asking.
-            let plan = changes.plan_undo(session, Some(turn)).unwrap();
+            let plan = changes.plan_redo(session, Some(turn)).unwrap();
             assert!(plan.is_redo && !plan.is_refused_as_shared());
             changes.undo(&plan).unwrap();
             assert!(tree.state() == before);
@@ -325,7 +325,7 @@ fn turns_that_overlap_are_undone_in_any_order_and_redone() {
         }
         assert!(tree.state() == before, "{order:?}");
         for turn in undone.into_iter().rev() {
-            let plan = tree.changes().plan_undo(SESSION, Some(turn)).unwrap();
+            let plan = tree.changes().plan_redo(SESSION, Some(turn)).unwrap();
             assert!(plan.is_redo && !plan.is_refused(), "{turn} of {order:?}");
             tree.changes().undo(&plan).unwrap();
         }
@@ -541,7 +541,7 @@ fn a_directory_that_cannot_be_written_is_recorded_and_restored() {
     tree.undo(1);
     assert_eq!(tree.read("closed/a"), "1");
     assert!(!tree.path("closed/b").exists());
-    tree.undo(1);
+    tree.redo(1);
     assert!(tree.state() == before);
     tree.chmod("closed", 0o755);
 }

@@ -56,7 +56,7 @@ fn clean_files_that_a_first_turn_deletes_are_restored_from_the_users_objects() {
         assert!(repository_of(&tree.path(".git")) == repository, "the repository was touched");
         // The objects are copied.
         fs::remove_dir_all(tree.path(".git")).unwrap();
-        changes.undo(&changes.plan_undo(SESSION, None).unwrap()).unwrap();
+        changes.undo(&changes.plan_redo(SESSION, None).unwrap()).unwrap();
         assert!(tree.path("new").exists() && !tree.path("d3").exists());
         changes.undo(&changes.plan_undo(SESSION, None).unwrap()).unwrap();
         assert!(tree.state() == before);

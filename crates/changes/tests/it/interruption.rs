@@ -81,8 +81,8 @@ fn what_followed_an_interrupted_turn_may_be_a_persons_and_is_not_undone_without_
     plan.takes_shared = true;
     changes.undo(&plan).unwrap();
     assert!(!tree.path("mine").exists() && tree.path("other/b").exists());
-    // Taking it back needs no word.
-    changes.undo(&changes.plan_undo(SESSION, None).unwrap()).unwrap();
+    // Redoing it needs no word.
+    changes.undo(&changes.plan_redo(SESSION, None).unwrap()).unwrap();
     assert_eq!(
         (tree.read("mine"), tree.read("f")),
         ("hours of work\n".into(), "agent\nperson\n".into())

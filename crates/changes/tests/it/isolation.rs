@@ -97,7 +97,7 @@ fn the_users_repository_is_not_touched() {
     let before = repository_of(&tree.path(".git"));
     tree.turn(1, |tree| tree.write("f3", "changed"));
     tree.undo(1);
-    tree.undo(1);
+    tree.redo(1);
     tree.turn(2, |tree| fs::remove_file(tree.path("f4")).unwrap());
     tree.changes().records(crate::tree::SESSION).unwrap();
     let after = repository_of(&tree.path(".git"));

@@ -10,6 +10,7 @@ mod interruption;
 mod isolation;
 mod properties;
 mod quick;
+mod redo;
 mod traps;
 mod tree;
 mod turns;

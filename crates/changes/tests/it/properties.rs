@@ -98,8 +98,8 @@ proptest! {
             prop_assert_eq!(&tree.state(), &states[number - 1], "undo of turn {}", number);
         }
         for number in (1..=turns.len()).filter(|number| changed[number - 1]) {
-            tree.undo(number as u64);
-            prop_assert_eq!(&tree.state(), &states[number], "undo of the undo of turn {}", number);
+            tree.redo(number as u64);
+            prop_assert_eq!(&tree.state(), &states[number], "redo of turn {}", number);
         }
         prop_assert!(repository == repository_of(&tree.path(".git")));
     }

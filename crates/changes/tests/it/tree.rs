@@ -145,6 +145,14 @@ impl Tree {
         changes.undo(&plan).unwrap()
     }
 
+    /// Redoes an undone turn.
+    pub fn redo(&self, turn: u64) -> Record {
+        let changes = self.changes();
+        let plan = changes.plan_redo(SESSION, Some(turn)).unwrap();
+        assert!(plan.conflicts.is_empty(), "{:?}", plan.conflicts);
+        changes.undo(&plan).unwrap()
+    }
+
     /// Returns everything in the project but repositories: mode and bytes of each path.
     pub fn state(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
         state_of(&self.project(), |name| name != ".git")

@@ -32,7 +32,7 @@ fn a_turn_is_recorded_shown_and_taken_back() {
     );
     tree.undo(1);
     assert_eq!(tree.state(), before);
-    tree.undo(1);
+    tree.redo(1);
     assert_eq!(tree.state(), after, "an undo can be taken back");
 }
 
@@ -92,7 +92,7 @@ fn the_obstacle_that_is_named_is_the_one_that_is_left() {
         (obstacle().as_str(), tree.read("a").as_str()),
         ("changed by a person before turn 2", "mine")
     );
-    tree.undo(2);
+    tree.redo(2);
     assert_eq!(obstacle(), "changed by turn 2 (max); undo that one first");
 }
 
@@ -155,7 +155,7 @@ fn files_links_and_directories_take_each_others_place() {
     let after = tree.state();
     tree.undo(1);
     assert_eq!(tree.state(), before);
-    tree.undo(1);
+    tree.redo(1);
     assert_eq!(tree.state(), after);
 }
 
@@ -195,7 +195,7 @@ fn a_directory_made_read_only_by_a_turn_can_be_restored() {
     let after = tree.state();
     tree.undo(1);
     assert_eq!(tree.state(), before);
-    tree.undo(1);
+    tree.redo(1);
     assert_eq!(tree.state(), after);
 }
 
@@ -295,7 +295,7 @@ fn a_first_copy_goes_on_while_the_turn_runs() {
 }
 
 #[test]
-fn each_undo_of_an_undo_changes_the_direction() {
+fn a_turn_is_undone_and_redone_any_number_of_times() {
     let tree = Tree::repository();
     tree.turn(1, |tree| tree.write("README", "changed\n"));
     let changes = tree.changes();
@@ -306,7 +306,10 @@ fn each_undo_of_an_undo_changes_the_direction() {
         ("changed\n", Direction::Redo),
     ];
     for (text, expected) in cases {
-        let plan = changes.plan_undo(SESSION, None).unwrap();
+        let plan = match expected {
+            Direction::Redo => changes.plan_redo(SESSION, None).unwrap(),
+            _ => changes.plan_undo(SESSION, None).unwrap(),
+        };
         assert_eq!(plan.is_redo, expected == Direction::Redo);
         let record = changes.undo(&plan).unwrap();
         assert_eq!(tree.read("README"), text);
@@ -331,7 +334,7 @@ fn a_file_that_is_there_before_and_after_an_undo_keeps_its_extended_attributes()
     let mut value = [0; 16];
     let length = getxattr(tree.path("a"), "user.note", &mut value[..]).unwrap();
     assert_eq!(&value[..length], b"mine");
-    tree.undo(1);
+    tree.redo(1);
     assert!(tree.state() == before);
     assert!(getxattr(tree.path("a"), "user.note", &mut value[..]).is_ok());
 }

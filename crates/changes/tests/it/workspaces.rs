@@ -183,7 +183,7 @@ fn a_workspace_is_committed_and_merged_and_the_merge_is_undone() {
     changes.undo(&plan).unwrap();
     assert!(tree.state() == before);
     assert_eq!(changes.plan_apply(SESSION, "max").unwrap().changes, record.changes);
-    changes.undo(&changes.plan_undo(SESSION, None).unwrap()).unwrap();
+    changes.undo(&changes.plan_redo(SESSION, None).unwrap()).unwrap();
     assert!(tree.state() == after);
     assert!(changes.plan_apply(SESSION, "max").unwrap().changes.is_empty());
 }
@@ -211,7 +211,9 @@ fn an_older_merge_is_undone_where_nothing_changed_its_files_since() {
         1,
         "it can be merged again"
     );
-    let plan = changes.plan_undo_of_merge(SESSION, "max").unwrap();
+    let again = changes.plan_undo_of_merge(SESSION, "max").unwrap_err().to_string();
+    assert!(again.ends_with("is undone already; `redo` redoes it"), "{again}");
+    let plan = changes.plan_redo_of_merge(SESSION, "max").unwrap();
     assert!(plan.is_redo, "{plan:?}");
     changes.undo(&plan).unwrap();
     assert!(tree.state() == after);

@@ -15,8 +15,8 @@ use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::permission::PermissionAnswer;
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
-use convoke_session::coordinator::{INBOX_LIMIT, TooManyMessages};
-use convoke_session::file_changes::UndoConsent;
+use convoke_session::coordinator::INBOX_LIMIT;
+use convoke_session::file_changes::{UndoAction, UndoConsent};
 use convoke_session::{
     MemberName, NewMessage, SessionEventKind, SessionRequest, ShownMessage, Turn, TurnId,
 };
@@ -88,6 +88,10 @@ pub enum Input {
     Edited(Result<String, String>),
     /// A request was refused and had no effect.
     Refused(String),
+    /// A message of another client is in the inbox of the session.
+    Interjected(Box<NewMessage>),
+    /// A message could not be put into the inbox of the session, with the reason.
+    NotInterjected(Box<NewMessage>, String),
     /// Another process continues the conversation.
     Woken,
     /// A short notice.
@@ -111,14 +115,14 @@ pub enum Effect {
     Continue,
     /// Retry a turn, then run turns until it is a person's turn.
     Retry(TurnId),
-    /// Undo the changes of a turn, or preview the undo.
-    Undo(Option<TurnId>, UndoConsent),
+    /// Undo or redo the changes of a turn, or preview that.
+    Undo(UndoAction, Option<TurnId>, UndoConsent),
     /// Cancel the running turn.
     CancelTurn,
     /// Stop the running turns at once.
     Leave,
-    /// Store the pending messages and quit.
-    Close(Vec<NewMessage>),
+    /// Store the messages of the inbox and quit.
+    Close,
     /// Read a prompt from the store.
     Read(TurnId, PromptView),
     /// Answer a question of an agent.
@@ -160,7 +164,7 @@ pub struct Chat {
     pub(crate) transcript: Transcript,
     pub(crate) queue: Vec<QueuedTurn>,
     pub(crate) running: Vec<RunningTurn>,
-    /// The messages that are not stored yet, in order.
+    /// The messages that are not part of the conversation yet, in order.
     pub(crate) pending: Vec<NewMessage>,
     pub(crate) activity: Activity,
     pub(crate) editor: Editor,
@@ -299,6 +303,18 @@ impl Chat {
                 self.activity = Activity::Waiting;
                 self.remark(why)
             }
+            Input::Interjected(message) => {
+                self.pending.push(*message);
+                // The conversation may have stopped meanwhile, without it.
+                (self.activity == Activity::Waiting).then(|| self.work(Effect::Continue))
+            }
+            Input::NotInterjected(message, why) => {
+                self.pending.retain(|pending| *pending != *message);
+                if self.editor.text().is_empty() {
+                    self.editor.insert(&message.content);
+                }
+                self.remark(why)
+            }
             Input::Woken => {
                 (self.activity == Activity::Waiting).then(|| self.work(Effect::Continue))
             }
@@ -424,7 +440,7 @@ impl Chat {
                 Some(turn) => Some(self.work(Effect::Retry(turn))),
                 None => self.remark("no turn to retry"),
             },
-            UserAction::Undo { turn, consent } => Some(Effect::Undo(turn, consent)),
+            UserAction::Undo { action, turn, consent } => Some(Effect::Undo(action, turn, consent)),
             UserAction::Continue if self.activity != Activity::Waiting => {
                 self.remark("agents are already running")
             }
@@ -460,9 +476,7 @@ impl Chat {
         let is_waiting = self.activity == Activity::Waiting;
         match request {
             _ if self.activity == Activity::Leaving => Err("the chat is ending".to_owned()),
-            SessionRequest::Say(_) if self.pending.len() >= INBOX_LIMIT => {
-                Err(TooManyMessages.to_string())
-            }
+            SessionRequest::Say(_) if self.pending.len() >= INBOX_LIMIT => Err(too_many()),
             SessionRequest::Say(_) => Ok(!is_waiting),
             SessionRequest::Continue | SessionRequest::Retry(_) if is_waiting => Ok(false),
             SessionRequest::Continue | SessionRequest::Retry(_) => {
@@ -473,13 +487,9 @@ impl Chat {
 
     /// Carries out a request from another client.
     fn remote(&mut self, request: SessionRequest) -> Option<Effect> {
-        let waits = self.admits(&request).ok()?;
+        self.admits(&request).ok()?;
         Some(match request {
-            SessionRequest::Say(message) => {
-                let message = *message;
-                self.pending.push(message.clone());
-                if waits { Effect::Interject(message) } else { self.work(Effect::Say(message)) }
-            }
+            SessionRequest::Say(message) => self.send(*message),
             SessionRequest::Continue => self.work(Effect::Continue),
             SessionRequest::Retry(turn) => self.work(Effect::Retry(turn)),
         })
@@ -517,7 +527,7 @@ impl Chat {
 
     fn close(&mut self) -> Effect {
         self.activity = Activity::Leaving;
-        Effect::Close(std::mem::take(&mut self.pending))
+        Effect::Close
     }
 
     fn work(&mut self, effect: Effect) -> Effect {

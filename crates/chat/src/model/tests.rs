@@ -139,24 +139,27 @@ fn ctrl_c_cancels_the_turn_and_then_quits() {
     assert!(chat.screen().contains("cancelling … "));
     assert_eq!(chat.ctrl('c'), Some(Effect::Leave));
     assert!(chat.screen().contains("saving … "));
-    assert_eq!(
-        chat.happen(SessionEventKind::Stopped(StopReason::Left)),
-        Some(Effect::Close(Vec::new()))
-    );
+    assert_eq!(chat.happen(SessionEventKind::Stopped(StopReason::Left)), Some(Effect::Close));
 }
 
 #[test]
-fn messages_sent_before_quitting_are_stored() {
+fn a_message_that_could_not_be_put_into_the_inbox_goes_back_to_the_line() {
     let mut chat = at_work();
-    chat.enter_line("Stored between two turns.");
-    chat.enter_line("Stored at the end.");
-    chat.enter_line("/quit");
-    chat.happen(message(2, "you", &["ada"], "Stored between two turns."));
-    let last = NewMessage::from_person("you", "Stored at the end.").to(["ada"]);
-    assert_eq!(
-        chat.happen(SessionEventKind::Stopped(StopReason::Left)),
-        Some(Effect::Close(vec![last]))
-    );
+    chat.enter_line("Look at the tests, too.");
+    let saying = NewMessage::from_person("you", "Look at the tests, too.").to(["ada"]);
+    chat.update(Input::NotInterjected(Box::new(saying), "the disk is full".to_owned()));
+    assert_eq!(chat.editor.text(), "Look at the tests, too.");
+    assert!(chat.pending.is_empty() && chat.screen().contains("the disk is full"));
+}
+
+#[test]
+fn a_message_from_the_page_that_missed_the_last_turn_continues_the_conversation() {
+    let mut chat = at_work();
+    let saying = NewMessage::from_person("you", "Look at the tests, too.").to(["ada"]);
+    chat.happen(ended(1, "ada", Verdict::Done, None));
+    assert_eq!(chat.happen(idle()), None);
+    assert_eq!(chat.update(Input::Interjected(Box::new(saying))), Some(Effect::Continue));
+    assert!(chat.screen().contains("… Look at the tests, too."));
 }
 
 #[test]
@@ -166,7 +169,7 @@ fn ctrl_c_between_turns_clears_the_line_and_then_quits() {
     assert_eq!((chat.ctrl('c'), chat.editor.text()), (None, ""));
     chat.type_in("x");
     assert_eq!(chat.ctrl('c'), None, "a key in between means that one stays");
-    assert_eq!(chat.ctrl('c'), Some(Effect::Close(Vec::new())));
+    assert_eq!(chat.ctrl('c'), Some(Effect::Close));
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn ctrl_d_quits_only_with_an_empty_line() {
     chat.type_in("x");
     assert_eq!(chat.ctrl('d'), None);
     chat.ctrl('u');
-    assert_eq!(chat.ctrl('d'), Some(Effect::Close(Vec::new())));
+    assert_eq!(chat.ctrl('d'), Some(Effect::Close));
 }
 
 #[test]
@@ -190,7 +193,7 @@ fn a_message_sent_during_a_turn_is_shown_as_pending_and_stored() {
     assert_eq!(chat.happen(idle()), Some(Effect::Continue));
     chat.happen(message(2, "you", &["ada"], "Look at the tests, too."));
     assert_eq!(chat.happen(idle()), None);
-    assert!(!chat.screen().contains("not stored yet"));
+    assert!(!chat.screen().contains("… Look at the tests, too."));
 }
 
 #[test]
@@ -439,7 +442,7 @@ fn ctrl_c_twice_quits_even_if_the_turn_has_ended_in_between() {
     chat.happen(ended(1, "ada", Verdict::Cancelled, None));
     chat.happen(SessionEventKind::Stopped(StopReason::Cancelled { person: "you".into() }));
     assert!(chat.screen().contains("Ctrl-C again saves and quits"), "the hint is still true");
-    assert_eq!(chat.ctrl('c'), Some(Effect::Close(Vec::new())));
+    assert_eq!(chat.ctrl('c'), Some(Effect::Close));
 }
 
 #[test]

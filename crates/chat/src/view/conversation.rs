@@ -1,4 +1,4 @@
-//! Draws the conversation: messages, streamed replies, and messages not stored yet.
+//! Draws the conversation: messages, streamed replies, and messages that wait.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -24,7 +24,7 @@ pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     for message in chat.pending.iter().rev() {
         let text = printable_line(&message.content);
         lines.push(Line::default());
-        lines.push(Line::raw(sides(&format!(" … {text}"), "not stored yet", area.width)).dim());
+        lines.push(Line::raw(sides(&format!(" … {text}"), "waits", area.width)).dim());
     }
     for turn in chat.running.iter().rev().filter(|turn| !turn.lines().is_empty()) {
         written(turn, &mut lines);

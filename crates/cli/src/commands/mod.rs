@@ -41,7 +41,9 @@ pub enum Command {
     /// Show what each turn changed in the working directory
     Changes(changes::Arguments),
     /// Restore the files to their state before a turn
-    Undo(undo::Arguments),
+    Undo(undo::Undo),
+    /// Make the changes of an undone turn again
+    Redo(undo::Redo),
     Check(check::Arguments),
     Trust(trust::Arguments),
     Explain(explain::Explain),
@@ -81,7 +83,8 @@ pub fn run<C: CommandFactory>(
         Command::Sessions(arguments) => sessions::run(arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Changes(arguments) => changes::run(&arguments),
-        Command::Undo(arguments) => undo::run(&arguments),
+        Command::Undo(arguments) => undo::undo(&arguments),
+        Command::Redo(arguments) => undo::redo(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Trust(arguments) => trust::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),

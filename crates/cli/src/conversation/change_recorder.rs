@@ -14,13 +14,17 @@ use convoke_core::{Code, Diagnostic};
 use convoke_inspect::HostEnvironment;
 use convoke_session::file_changes::{
     ChangeCounts, ChangeRecorder, RecorderFuture, Recording, RecordingBegun, RecordingEnded,
-    TeamWorkspaces, TeammateChanges, TurnDirectory, UndoConsent, UndoRequest, WorkspacesRequest,
+    TeamWorkspaces, TeammateChanges, TurnDirectory, UndoAction, UndoConsent, UndoRequest,
+    WorkspacesRequest,
 };
 
 use convoke_team::ChangesInContext;
 
 use super::home::Home;
-use super::undo_text::{self, LISTED, change_lines, describe, done, not_done, nothing_done};
+use super::undo_text::{
+    self, LISTED, Mood, change_lines, describe, done, is_settled, not_done, nothing_done,
+    participle,
+};
 use super::workspaces;
 
 /// The number of paths that a diagnostic names.
@@ -337,7 +341,18 @@ fn merge_name(direction: Direction, record: &Record) -> String {
     format!("{prefix}a merge of the workspace of {member}")
 }
 
-/// Previews an undo, or carries it out.
+/// Plans an undo or a redo for a person's request.
+pub fn plan(changes: &Changes, request: &UndoRequest) -> Result<UndoPlan, ChangesError> {
+    let (session, turn) = (request.session.to_string(), request.turn.map(|turn| turn.0));
+    let mut plan = match request.action {
+        UndoAction::Undo => changes.plan_undo(&session, turn)?,
+        UndoAction::Redo => changes.plan_redo(&session, turn)?,
+    };
+    plan.takes_shared = request.consent == UndoConsent::Shared;
+    Ok(plan)
+}
+
+/// Previews an undo or a redo, or carries it out.
 fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, String> {
     let failed = |error: ChangesError| error.to_string();
     let session = request.session.to_string();
@@ -345,36 +360,39 @@ fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, String> {
     if !completed.is_empty() {
         return Ok(completed.iter().map(undo_text::completed).collect::<Vec<_>>().join("\n"));
     }
-    let mut plan = changes.plan_undo(&session, request.turn.map(|turn| turn.0)).map_err(failed)?;
-    plan.takes_shared = request.consent == UndoConsent::Shared;
+    let plan = plan(changes, request).map_err(failed)?;
     if plan.is_refused() || request.consent == UndoConsent::Preview {
-        let mut text = describe(changes, &plan, LISTED).map_err(failed)?;
+        let mut text = describe(changes, &plan, Mood::Preview, LISTED).map_err(failed)?;
         if !plan.conflicts.is_empty() || plan.is_busy {
-            text.push_str("nothing was undone");
+            let _ = write!(text, "nothing was {}", participle(&plan));
         } else if plan.is_refused_as_shared() {
             text += &command(&plan, "shared");
             text.push_str(" undoes these too");
+        } else if is_settled(&plan) {
+            let (command, done) = (command(&plan, "yes"), participle(&plan));
+            let _ = write!(text, "{}; {command} counts it as {done}", nothing_done(&plan));
         } else if plan.changes.is_empty() {
-            text.push_str(nothing_done(&plan));
+            text += &nothing_done(&plan);
         } else {
             text += &command(&plan, "yes");
             text.push_str(" does it");
         }
         return Ok(text);
     }
-    if plan.changes.is_empty() {
-        return Ok(nothing_done(&plan).to_owned());
+    if plan.changes.is_empty() && !is_settled(&plan) {
+        return Ok(nothing_done(&plan));
     }
-    changes.undo(&plan).map_err(|error| not_done("undone", &error))?;
+    changes.undo(&plan).map_err(|error| not_done(participle(&plan), &error))?;
     Ok(done(&plan))
 }
 
-/// Returns the command that carries out a previewed undo. It names the turn, so that a turn that ends after the preview
-/// is not undone in its place.
+/// Returns the command that carries out a previewed undo or redo. It names the turn, so that a turn that ends after the
+/// preview is not undone in its place.
 fn command(plan: &UndoPlan, consent: &str) -> String {
+    let command = if plan.is_redo { "/redo" } else { "/undo" };
     match plan.applied {
-        None => format!("/undo {} {consent}", plan.turn.turn),
-        Some(_) => format!("/undo {consent}"),
+        None => format!("{command} {} {consent}", plan.turn.turn),
+        Some(_) => format!("{command} {consent}"),
     }
 }
 

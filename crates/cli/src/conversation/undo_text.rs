@@ -12,14 +12,38 @@ use convoke_core::figures::thousands;
 /// The paths that a list names, unless all are asked for.
 pub const LISTED: usize = 50;
 
-/// Describes an undo, with a line for each of at most so many paths.
-pub fn describe(changes: &Changes, plan: &UndoPlan, most: usize) -> Result<String, ChangesError> {
-    let mut text = title(plan);
-    let _ = write!(text, " in {}", plan.directory.display());
-    if plan.left_alone.is_empty() {
-        text.push_str(":\n");
-    } else {
-        let _ = writeln!(text, ", in part: {} can be restored", restored(plan));
+/// Whether a text says what would be done, or what was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mood {
+    /// It is a preview.
+    Preview,
+    /// It is a report.
+    Report,
+}
+
+/// Describes an undo or a redo, with a line for each of at most so many paths.
+pub fn describe(
+    changes: &Changes,
+    plan: &UndoPlan,
+    mood: Mood,
+    most: usize,
+) -> Result<String, ChangesError> {
+    let directory = plan.directory.display();
+    let mut text = match mood {
+        Mood::Preview => {
+            let verb = if plan.is_redo { "redo" } else { "undo" };
+            format!("this would {verb} {} in {directory}", subject(plan))
+        }
+        Mood::Report => format!("{} is {} in {directory}", subject(plan), participle(plan)),
+    };
+    match mood {
+        _ if plan.left_alone.is_empty() => text.push_str(":\n"),
+        Mood::Preview => {
+            let _ = writeln!(text, ", in part: {} can be restored", restored(plan));
+        }
+        Mood::Report => {
+            let _ = writeln!(text, ", in part: {} are restored", restored(plan));
+        }
     }
     for line in change_lines(changes, &plan.directory, &plan.changes, most)? {
         let _ = writeln!(text, "  {line}");
@@ -61,19 +85,24 @@ pub fn describe(changes: &Changes, plan: &UndoPlan, most: usize) -> Result<Strin
     Ok(text)
 }
 
-/// Returns the report of an undo.
+/// Returns the report of an undo or a redo.
 pub fn done(plan: &UndoPlan) -> String {
-    let verb = if plan.is_redo { "redone" } else { "undone" };
     let what = if plan.left_alone.is_empty() {
-        verb.to_owned()
+        participle(plan).to_owned()
     } else {
-        format!("{verb} in part: {} are restored", restored(plan))
+        format!("{} in part: {} are restored", participle(plan), restored(plan))
     };
-    let subject = match &plan.applied {
-        Some(applied) => format!("the merge of the workspace of {}", applied.member),
-        None => format!("turn {} ({})", plan.turn.turn, plan.turn.member),
-    };
-    format!("{subject} is {what}; `undo` again reverses it")
+    format!("{} is {what}; {}", subject(plan), reversal(plan.is_redo))
+}
+
+/// Names the command that reverses an undo, or a redo.
+pub fn reversal(is_redo: bool) -> &'static str {
+    if is_redo { "`undo` reverses it" } else { "`redo` reverses it" }
+}
+
+/// Returns `undone` or `redone`.
+pub fn participle(plan: &UndoPlan) -> &'static str {
+    if plan.is_redo { "redone" } else { "undone" }
 }
 
 /// Returns the report of an undo or a merge that failed. Nothing of it was done, unless the error says otherwise.
@@ -125,7 +154,8 @@ pub fn completed(completed: &Completed) -> String {
         (None, Direction::Redo) => format!("the redo of turn {turn} ({member})"),
         (None, _) => format!("the undo of turn {turn} ({member})"),
     };
-    let mut text = format!("{what} was interrupted, and is complete now; `undo` reverses it");
+    let reversal = reversal(*direction != Direction::Undo);
+    let mut text = format!("{what} was interrupted, and is complete now; {reversal}");
     if !left_alone.is_empty() {
         text.push_str("\nleft as they are, because they were changed after the interruption:\n");
         list(&mut text, left_alone.iter(), left_alone.len(), LISTED);
@@ -134,21 +164,29 @@ pub fn completed(completed: &Completed) -> String {
     text
 }
 
-/// Returns the report of an undo that has nothing to do.
-pub fn nothing_done(plan: &UndoPlan) -> &'static str {
+/// Returns the report of an undo or a redo that has nothing to do.
+pub fn nothing_done(plan: &UndoPlan) -> String {
     match (plan.left_alone.is_empty(), plan.is_redo) {
-        (false, _) => "nothing can be restored",
-        (true, false) => "nothing to do: the files are as they were before",
-        (true, true) => "nothing to do: the changes are already there",
+        (false, _) => "nothing can be restored".to_owned(),
+        (true, false) => {
+            format!("nothing to do: the files are as they were before {}", subject(plan))
+        }
+        (true, true) => {
+            format!("nothing to do: the changes of {} are already there", subject(plan))
+        }
     }
 }
 
-fn title(plan: &UndoPlan) -> String {
-    let verb = if plan.is_redo { "redo" } else { "undo" };
-    if let Some(applied) = &plan.applied {
-        return format!("this would {verb} the merge of the workspace of {}", applied.member);
+/// Returns whether a plan has nothing to do, so that its turn counts as undone or redone without a change.
+pub fn is_settled(plan: &UndoPlan) -> bool {
+    plan.changes.is_empty() && plan.left_alone.is_empty() && !plan.is_refused()
+}
+
+fn subject(plan: &UndoPlan) -> String {
+    match &plan.applied {
+        Some(applied) => format!("the merge of the workspace of {}", applied.member),
+        None => format!("turn {} ({})", plan.turn.turn, plan.turn.member),
     }
-    format!("this would {verb} turn {} ({})", plan.turn.turn, plan.turn.member)
 }
 
 /// Counts the files that a partial undo restores: `2,048 of 15,002 files`.

@@ -142,17 +142,26 @@ try {
   await first.locator("#standing .running", { hasText: "slow" }).waitFor();
   await say(first, "@max This waits");
   await first.locator("#message.shown", { hasText: "when the running turn has ended" }).waitFor();
+  for (const page of [first, second]) await page.locator("#standing .pending", { hasText: "This waits" }).waitFor();
+  await inspect(first, "pending");
 
-  step("the server is killed in the middle of a turn");
+  step("the server is killed in the middle of a turn, and what it accepted and what was being written is kept");
+  await field(first).pressSequentially("Half a thought");
+  await first.reload();
+  await field(first).waitFor();
+  assert.equal(await field(first).inputValue(), "Half a thought");
   const before = await numbers(first);
   server.kill("SIGKILL");
   await new Promise((resolve) => server.once("exit", resolve));
   await first.getByText("not connected").waitFor();
+  const address = url;
   ({ server, url, origin, token } = await serve());
-  origins.add(origin);
-  await first.goto(`${origin}/sessions/${session}${token}`);
-  await second.goto(`${origin}/sessions/${session}`);
+  assert.equal(url, address, "the address is the same");
   await first.getByText("interrupted").waitFor();
+  await first.reload();
+  await first.locator("#standing .pending", { hasText: "This waits" }).waitFor();
+  assert.equal(await field(first).inputValue(), "Half a thought");
+  await field(first).fill("");
   writeFileSync(go, "");
   await first.locator("#standing").getByRole("button", { name: "Resume" }).first().click();
   for (const page of [first, second]) {
@@ -160,6 +169,8 @@ try {
     const after = await numbers(page);
     assert.deepEqual(after, after.map((_, index) => index + 1), "nothing is lost and nothing comes twice");
     assert.ok(after.length > before.length);
+    assert.equal(await page.locator("li.message.person", { hasText: "This waits" }).count(), 1, "it was sent once");
+    await page.locator("#standing .pending").waitFor({ state: "detached" });
   }
 
   step("attempts are inspected and compared");
@@ -290,6 +301,16 @@ try {
   await first.getByRole("button", { name: "OK" }).click();
   await first.getByRole("heading", { name: "Undo of turn" }).waitFor();
   assert.ok(!existsSync(join(project, "notes.txt")));
+  await first.locator("#message.shown", { hasText: "is undone; `redo` reverses it" }).waitFor();
+
+  step("an undone turn is not offered again, but redone");
+  assert.equal(await written.getByRole("button", { name: "Undo" }).count(), 0);
+  await written.getByRole("button", { name: "Redo" }).click();
+  await first.locator("#dialog-text", { hasText: "this would redo turn" }).waitFor();
+  await first.getByRole("button", { name: "OK" }).click();
+  await first.getByRole("heading", { name: "Redo of turn" }).waitFor();
+  assert.ok(existsSync(join(project, "notes.txt")));
+  await written.getByRole("button", { name: "Undo" }).waitFor();
 
   step("a session is renamed, exported and forked, and messages are found");
   await first.goto(`${origin}/sessions/${session}`);

@@ -72,7 +72,7 @@ const env = { ...process.env, HOME: DIRECTORY, PATH: `${bin}:${process.env.PATH}
 
 /** Starts the server and returns its address. */
 export async function serve() {
-  const server = spawn(CONVOKE, ["serve", "--port", "0"], { cwd: project, env, stdio: ["ignore", "pipe", "inherit"] });
+  const server = spawn(CONVOKE, ["serve"], { cwd: project, env, stdio: ["ignore", "pipe", "inherit"] });
   const url = await new Promise((resolve, reject) => {
     let text = "";
     server.stdout.on("data", (data) => {

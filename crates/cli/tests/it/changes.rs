@@ -59,7 +59,9 @@ fn what_a_turn_changed_is_shown_listed_and_undone() {
     assert!(!project.path().join("new").exists());
     assert_eq!(fs::read_to_string(project.path().join("gone")).unwrap(), "gone\n");
     assert_eq!(fs::read_to_string(project.path().join("src/a.rs")).unwrap(), "one\ntwo\nthree\n");
-    insta::assert_snapshot!("undo_of_undo", project.run(&["undo", "last", "--turn", "1", "--yes"]));
+    let again = project.run(&["undo", "last", "--turn", "1", "--yes"]);
+    assert!(again.contains("turn 1 is undone already; `redo` with its number"), "{again}");
+    insta::assert_snapshot!("redo", project.run(&["redo", "last", "--turn", "1", "--yes"]));
     assert_eq!(fs::read_to_string(project.path().join("new/b")).unwrap(), "hi\n");
 }
 
@@ -225,7 +227,8 @@ fn a_turn_goes_on_when_the_disk_is_full() {
 #[test]
 fn chat_undoes_after_it_showed_what_would_change() {
     let project = project(EDITS);
-    let lines = "Go\n/undo\n/undo 1 yes\n/undo soon\n/quit\n";
+    let lines =
+        "Go\n/undo\n/undo 1 yes\n/undo soon\n/undo\n/redo\n/redo 1 yes\n/redo 1 2 yes\n/quit\n";
     let chat = project.run_with_input(&["chat"], lines.as_bytes());
     assert!(
         chat.contains("this would undo turn 1 (max)") && chat.contains("/undo 1 yes does it"),
@@ -233,7 +236,46 @@ fn chat_undoes_after_it_showed_what_would_change() {
     );
     assert!(chat.contains("turn 1 (max) is undone"), "{chat}");
     assert!(chat.contains("a turn number is 1 or more"), "{chat}");
-    assert!(project.path().join("gone").exists());
+    // The second `/undo` does not offer the undone turn again.
+    assert!(chat.contains("every turn that changed a file is undone; `redo` redoes"), "{chat}");
+    assert!(
+        chat.contains("this would redo turn 1 (max)") && chat.contains("/redo 1 yes does it"),
+        "{chat}"
+    );
+    assert!(chat.contains("turn 1 (max) is redone; `undo` reverses it"), "{chat}");
+    assert!(chat.contains("write /redo [N] [yes]"), "{chat}");
+    assert!(!project.path().join("gone").exists());
+}
+
+#[test]
+fn undo_and_redo_go_through_the_turns_and_say_in_json_what_they_did() {
+    let project = project("n=$(ls f* 2>/dev/null | wc -l); echo x > f$n; echo done");
+    project.run(&["run", "Go"]);
+    project.run(&["run", "--session", "last", "Again"]);
+    let step = |command: &str, is_done: bool| {
+        let arguments: &[&str] =
+            if is_done { &[command, "--json", "--yes"] } else { &[command, "--json"] };
+        let report = json(&project, arguments);
+        assert_eq!(report["done"], is_done, "{report}");
+        (report["turn"].as_u64(), report["redo"].as_bool())
+    };
+    assert_eq!(step("undo", false), (Some(2), Some(false)), "a preview changes nothing");
+    assert_eq!(step("undo", true), (Some(2), Some(false)));
+    assert_eq!(step("undo", true), (Some(1), Some(false)));
+    let nothing = json(&project, &["undo", "--json", "--yes"]);
+    assert!(nothing["error"].as_str().unwrap().starts_with("every turn"), "{nothing}");
+    let undone = || {
+        let turns = json(&project, &["changes", "--json"])["turns"].clone();
+        turns.as_array().unwrap().iter().map(|turn| turn["undone"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(undone(), [Value::from(true), true.into(), Value::Null, Value::Null]);
+    assert_eq!(step("redo", false), (Some(1), Some(true)));
+    assert_eq!(step("redo", true), (Some(1), Some(true)));
+    assert_eq!(step("redo", true), (Some(2), Some(true)));
+    assert!(project.path().join("f0").exists() && project.path().join("f1").exists());
+    let nothing = project.run(&["redo", "--yes"]);
+    assert!(nothing.contains("exit code: 2"), "{nothing}");
+    assert!(nothing.contains("no turn of this session is undone"), "{nothing}");
 }
 
 #[test]
@@ -471,7 +513,7 @@ fn what_two_sessions_did_at_the_same_time_is_named_and_not_undone_without_a_word
     let is_left = nothing.contains("the files are as they were before");
     assert!(is_left || (nothing.contains("started-") && !nothing.contains("gone")), "{nothing}");
     // What was taken back is redone without the flag.
-    let redone = project.run(&["undo", own, "--yes"]);
+    let redone = project.run(&["redo", own, "--yes"]);
     assert!(redone.contains("turn 1 (max) is redone"), "{redone}");
     assert_eq!(state(), "gone\nline\nline\n");
     let undone = project.run(&["undo", own, "--shared", "--yes"]);
@@ -488,11 +530,11 @@ fn an_undo_that_leaves_a_file_as_it_is_says_so_and_fails() {
     assert!(run.contains("changes.large"), "{run}");
     let undo = project.run(&["undo", "--yes"]);
     assert!(undo.contains("exit code: 1"), "{undo}");
-    assert!(undo.contains(", in part: 1 of 2 files can be restored\n"), "{undo}");
     assert!(undo.contains("  large: it is over the size limit"), "{undo}");
-    assert!(undo.contains("turn 1 (max) is undone in part: 1 of 2 files are restored"), "{undo}");
+    assert!(undo.contains("turn 1 (max) is undone in ") && !undo.contains("would"), "{undo}");
+    assert!(undo.contains(", in part: 1 of 2 files are restored\n"), "{undo}");
     assert!(!project.path().join("small").exists());
-    let again = project.output(&["undo", "--json", "--yes"], b"");
+    let again = project.output(&["redo", "--json", "--yes"], b"");
     let report: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!((&report["redo"], &report["complete"]), (&true.into(), &true.into()), "{report}");
     let left = project.output(&["undo", "--json", "--turn", "1"], b"");

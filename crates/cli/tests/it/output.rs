@@ -198,6 +198,7 @@ fn help_fits_a_screen() {
         "serve",
         "changes",
         "undo",
+        "redo",
         "check",
         "trust",
         "explain",

@@ -1,7 +1,9 @@
 //! `convoke serve` and `sessions export --html`.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
@@ -25,8 +27,12 @@ impl Drop for Page {
 
 impl Page {
     fn open(context: &TestContext, arguments: &[&str]) -> Self {
+        Self::serve(context, &[&["--port", "0"], arguments].concat())
+    }
+
+    fn serve(context: &TestContext, arguments: &[&str]) -> Self {
         let mut child = context
-            .command(&[&["serve", "--port", "0"], arguments].concat())
+            .command(&[&["serve"], arguments].concat())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -69,10 +75,14 @@ impl Page {
 }
 
 fn team() -> TestContext {
-    TestContext::new().file(
-        "convoke.toml",
-        "[[member]]\nname = \"kim\"\nhuman = true\n\n[[member]]\nname = \"max\"\nagent = \"claude\"\n",
-    )
+    team_of("claude")
+}
+
+fn team_of(agent: &str) -> TestContext {
+    let file = format!(
+        "[[member]]\nname = \"kim\"\nhuman = true\n\n[[member]]\nname = \"max\"\nagent = \"{agent}\"\n"
+    );
+    TestContext::new().file("convoke.toml", &file)
 }
 
 fn printed(context: &TestContext, arguments: &[&str]) -> Value {
@@ -129,6 +139,98 @@ fn a_rehearsal_is_started_on_the_page_and_resumed_in_the_terminal() {
     let output = context.output(&["run", "--session", &session, "And now?"], b"");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(page.get(&base)["messages"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn the_address_is_the_same_after_a_restart_until_a_new_token_is_made() {
+    let context = TestContext::new();
+    let address = |page: &Page| (page.port, page.token.clone());
+    let first = Page::serve(&context, &[]);
+    let known = address(&first);
+    // Another server at the same time has the token too, on another port.
+    let second = Page::serve(&context, &[]);
+    assert!(second.port != known.0 && second.token == known.1);
+    drop((first, second));
+    assert_eq!(address(&Page::serve(&context, &[])), known, "both were killed");
+    let elsewhere = Page::open(&context, &[]);
+    assert!(elsewhere.port != known.0 && elsewhere.token == known.1, "a port that was asked for");
+    drop(elsewhere);
+
+    let renewed = Page::serve(&context, &["--new-token"]);
+    assert_ne!(renewed.token, known.1);
+    let renewed_address = address(&renewed);
+    drop(renewed);
+    let mut page = Page::serve(&context, &[]);
+    assert_eq!(address(&page), renewed_address);
+    page.token = known.1;
+    assert_eq!(page.send("GET", "/api/sessions", "").0, 401, "the old token is void");
+    drop(page);
+
+    let file = context.home().join("data/page.json");
+    fs::remove_file(&file).unwrap();
+    assert_ne!(Page::serve(&context, &[]).token, renewed_address.1);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let shown = context.run(&["serve"]);
+    assert!(shown.contains("exit code: 2") && shown.contains("remove it"), "{shown}");
+}
+
+/// Returns a team whose only agent waits for the file `go`.
+fn slow_team() -> TestContext {
+    let context = team_of("slow");
+    let config = context.home().join("config");
+    fs::create_dir_all(&config).unwrap();
+    let agent = "[agent.slow]\nkind = \"plain\"\ncommand = \"/bin/sh\"\npermissions = \"full\"\n\
+                 args = [\"-c\", \"while ! [ -e go ]; do sleep 0.05; done; echo done $$\"]\n";
+    fs::write(config.join("agents.toml"), agent).unwrap();
+    context
+}
+
+/// What was accepted is kept in the store: whoever opens the session next delivers it, in order and once.
+#[test]
+fn messages_accepted_while_a_turn_runs_survive_the_kill_of_the_server() {
+    let openings: [(&[&str], &[u8]); 3] = [
+        (&["sessions", "resume", "last"], b""),
+        (&["chat", "--session", "last"], b"/go\n/quit\n"),
+        (&["run", "--session", "last", "--to", "max", "Last"], b""),
+    ];
+    for (opening, input) in openings {
+        let context = slow_team();
+        let page = Page::open(&context, &[]);
+        let session = page.post("/api/sessions", &json!({}))["session"].clone();
+        let base = format!("/api/sessions/{}", session.as_str().unwrap());
+        let say = |text: &str| {
+            let body = json!({"person": "kim", "text": text, "to": ["max"]});
+            page.post(&format!("{base}/say"), &body)
+        };
+        assert_eq!(say("First")["waits"], false);
+        while page.get(&base)["standing"]["open"][0]["state"] != "running" {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        for text in ["Second", "Third"] {
+            assert_eq!(say(text)["waits"], true);
+        }
+        while page.get(&base)["standing"]["pending"].as_array().unwrap().len() < 2 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert_eq!(page.get(&base)["standing"]["pending"][0]["text"], "Second");
+        drop(page);
+
+        fs::write(context.path().join("go"), "").unwrap();
+        let output = context.output(opening, input);
+        assert!(output.status.success(), "{opening:?}: {output:?}");
+        let stored = printed(&context, &["sessions", "show", "last", "--json"]);
+        let said: Vec<&str> = stored["messages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["message"]["content"].as_str().unwrap())
+            .filter(|text| !text.starts_with("done "))
+            .collect();
+        assert_eq!(said[..3], ["First", "Second", "Third"], "{opening:?}: {stored}");
+        assert!(said.len() == 3 || said[3..] == ["Last"], "{opening:?}: {said:?}");
+        let turns = stored["messages"].as_array().unwrap().len() - said.len();
+        assert_eq!(turns, said.len(), "each has its reply: {stored}");
+    }
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn a_member_works_in_a_copy_and_its_changes_are_merged_and_undone() {
     insta::assert_snapshot!("undo", shown(&["undo", "--yes"]));
     assert!(!project.path().join("added").exists());
     assert!(read(&project, "text").contains("line 2\n"));
-    let merge = shown(&["undo", "--merge", "max", "--yes"]);
+    let merge = shown(&["redo", "--merge", "max", "--yes"]);
     assert!(merge.contains("the merge of the workspace of max is redone"), "{merge}");
     assert!(project.path().join("added").exists());
     shown(&["undo", "--merge", "max", "--yes"]);

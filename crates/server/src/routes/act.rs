@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use convoke_agent::permission::PermissionAnswer;
-use convoke_session::file_changes::{UndoConsent, UndoRequest};
+use convoke_session::file_changes::{UndoAction, UndoConsent, UndoRequest};
 use convoke_session::transfer::{TransferError, fork as fork_session};
 use convoke_session::{MessageNumber, NewMessage, SessionId, Store as _, TurnId};
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use super::Shared;
 use super::extract::{JsonBody, SessionPath};
 use crate::Scope;
 use crate::error::{ApiError, ApiResult};
+use crate::host::UndoReply;
 use crate::running_sessions::{ActionError, ActionResult};
 
 /// The longest name of a session, in characters.
@@ -129,17 +130,32 @@ pub(super) async fn answer(
 }
 
 pub(super) async fn undo(
+    path: SessionPath,
+    JsonBody(body): JsonBody<UndoBody>,
+) -> ApiResult<Json<Value>> {
+    undo_or_redo(path, UndoAction::Undo, body).await
+}
+
+pub(super) async fn redo(
+    path: SessionPath,
+    JsonBody(body): JsonBody<UndoBody>,
+) -> ApiResult<Json<Value>> {
+    undo_or_redo(path, UndoAction::Redo, body).await
+}
+
+async fn undo_or_redo(
     SessionPath { app, id, .. }: SessionPath,
-    JsonBody(UndoBody { turn, confirmed, shared }): JsonBody<UndoBody>,
+    action: UndoAction,
+    UndoBody { turn, confirmed, shared }: UndoBody,
 ) -> ApiResult<Json<Value>> {
     let consent = match (confirmed, shared) {
         (false, _) => UndoConsent::Preview,
         (true, false) => UndoConsent::Turn,
         (true, true) => UndoConsent::Shared,
     };
-    let request = UndoRequest { session: id, turn: turn.map(TurnId), consent };
-    let text = app.host.undo(request).await.map_err(ApiError::conflict)?;
-    Ok(Json(json!({"text": text, "done": confirmed})))
+    let request = UndoRequest { session: id, action, turn: turn.map(TurnId), consent };
+    let UndoReply { text, turn } = app.host.undo(request).await.map_err(ApiError::conflict)?;
+    Ok(Json(json!({"text": text, "turn": turn, "done": confirmed})))
 }
 
 pub(super) async fn fork(

@@ -62,6 +62,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/sessions/{id}/release", post(act::release))
         .route("/sessions/{id}/answer", post(act::answer))
         .route("/sessions/{id}/undo", post(act::undo))
+        .route("/sessions/{id}/redo", post(act::redo))
         .route("/sessions/{id}/fork", post(act::fork))
         .route("/sessions/{id}/rename", post(act::rename))
         .route("/explain", get(sessions::explain));

@@ -64,11 +64,15 @@ pub fn turns(id: SessionId, changes: &[TurnChanges], shown: impl Fn(&Path) -> St
                     p { "The turn was interrupted. You may have made these changes after it ended:" }
                     ul { @for path in &change.uncertain { li.path { (line(path)) } } }
                 }
-                @if change.by == "agent" && !change.undo && !change.files.is_empty() {
-                    @let is_shared = !change.shared_with.is_empty() || !change.uncertain.is_empty();
-                    @let body = if is_shared { json!({"turn": change.turn, "shared": true}) } else { json!({"turn": change.turn}) };
-                    @let label = if is_shared { "Undo, including changes that others may have made" } else { "Undo" };
-                    p { (confirmed(label, &format!("/api/sessions/{id}/undo"), &body)) }
+                @match change.undone.filter(|_| change.merged.is_none()) {
+                    Some(true) => p { "Undone. " (confirmed("Redo", &format!("/api/sessions/{id}/redo"), &json!({"turn": change.turn}))) },
+                    Some(false) => {
+                        @let is_shared = !change.shared_with.is_empty() || !change.uncertain.is_empty();
+                        @let body = if is_shared { json!({"turn": change.turn, "shared": true}) } else { json!({"turn": change.turn}) };
+                        @let label = if is_shared { "Undo, including changes that others may have made" } else { "Undo" };
+                        p { (confirmed(label, &format!("/api/sessions/{id}/undo"), &body)) }
+                    },
+                    None => {},
                 }
             }
         }

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::text::{SHOWN, beginning, exact, line};
 use super::{action, confirmed, dollars, download, moment, number, short};
 use crate::feed::ToolStep;
-use crate::stored::{MessagePage, MessageRow, Question, SessionStatus, total_cost};
+use crate::stored::{MessagePage, MessageRow, PendingMessage, Question, SessionStatus, total_cost};
 
 /// Renders a conversation as a view of the page. Costs that are not known yet are loaded by the page.
 pub fn conversation(
@@ -83,6 +83,7 @@ fn facts(id: SessionId, team: Option<&Team>, costs: Option<&[MemberCost]>) -> Ma
             button type="button" data-post=(format!("{base}/rename")) data-ask="name" data-label="The new name" { "Rename" }
             (action("Release", &format!("{base}/release"), &json!({})))
             (confirmed("Undo the last turn", &format!("{base}/undo"), &json!({})))
+            (confirmed("Redo the last undone turn", &format!("{base}/redo"), &json!({})))
             (download("Export HTML", &export("html"), &file("html")))
             (download("Export Markdown", &export("markdown"), &file("md")))
             (download("Export snapshot", &export("snapshot"), &file("json")))
@@ -200,6 +201,16 @@ pub fn status(id: SessionId, status: &SessionStatus) -> Markup {
                 @if status.is_held_here || (status.is_shared && status.is_held) { " " (action("Cancel", &format!("/api/sessions/{id}/cancel"), &json!({}))) }
             }
         }
+        @if !status.pending.is_empty() {
+            section.pending aria-label="Messages that wait" {
+                ol { @for message in &status.pending { (pending(message)) } }
+                p.faint {
+                    @if status.is_held { "They are sent when the running turn has ended." }
+                    @else { "They are sent when the conversation goes on." }
+                }
+                @if !status.is_held && status.open.is_empty() { p { (action("Resume", &format!("/api/sessions/{id}/continue"), &json!({}))) } }
+            }
+        }
         @if !queued.is_empty() {
             p.queue { "Next: " @for (index, turn) in queued.iter().enumerate() { @if index > 0 { ", " } (line(turn.member.as_str())) " (turn " (turn.id) ")" } }
             @if running.is_empty() && !status.is_held { p { (action("Resume", &format!("/api/sessions/{id}/continue"), &json!({}))) } }
@@ -222,6 +233,20 @@ pub fn status(id: SessionId, status: &SessionStatus) -> Markup {
                 @for note in &status.notes { li { code { (note.code.to_string()) } " " (line(&note.message)) } }
             } }
         }
+    }
+}
+
+fn pending(message: &PendingMessage) -> Markup {
+    let PendingMessage { from, to, text } = message;
+    let (shown, rest) = beginning(text, SHOWN);
+    html! {
+        li { div.message.person.(hue(from)) {
+            header {
+                span { strong { (line(from)) } @if !to.is_empty() { span.faint { " → " (line(&to.join(", "))) } } }
+                span.badge { "waits" }
+            }
+            pre.text { (exact(shown, false)) @if rest > 0 { "…" } }
+        } }
     }
 }
 

@@ -8,7 +8,8 @@ use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::id::now;
 use convoke_explain::DirectoryReport;
 use convoke_server::{
-    CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges,
+    CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges, Token,
+    UndoReply,
 };
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
@@ -132,7 +133,8 @@ async fn serve(
     hosts: Vec<String>,
 ) -> (u16, String, JoinHandle<()>) {
     let host: Arc<dyn Host> = host.clone();
-    let server = Server::bind(0, hosts, store.clone(), host, scope).await.unwrap();
+    let server =
+        Server::bind(0, hosts, Token::generate(), store.clone(), host, scope).await.unwrap();
     let url = server.url();
     let (address, token) = url.split_once('#').unwrap();
     let port = address.split(['/', ':']).find_map(|part| part.parse().ok()).unwrap();
@@ -183,7 +185,7 @@ impl Host for TestHost {
         Box::pin(async { Ok(SessionChanges::default()) })
     }
 
-    fn undo(&self, _: UndoRequest) -> HostFuture<String> {
+    fn undo(&self, _: UndoRequest) -> HostFuture<UndoReply> {
         Box::pin(async { Err("there is nothing to undo".to_owned()) })
     }
 

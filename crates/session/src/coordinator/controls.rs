@@ -1,28 +1,41 @@
 //! Controls of a running conversation.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use convoke_agent::permission::{Answerer, Approvals, PermissionAnswer};
 use convoke_core::NewMessage;
 use tokio::sync::{mpsc, watch};
 
-use crate::id::TurnId;
+use super::messages::put_message;
+use crate::id::{SessionId, TurnId};
 use crate::shared::{QuestionId, TurnSignal};
+use crate::store::{Store, StoreError};
 
-/// The maximum number of messages that can be queued while a turn runs.
+/// The maximum number of messages in the inbox of a session.
 pub const INBOX_LIMIT: usize = 64;
 
-/// The error of a message beyond [`INBOX_LIMIT`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many messages are queued")]
-pub struct TooManyMessages;
+/// The inbox of the session in its store.
+#[derive(Clone)]
+struct Inbox(Arc<PutMessage>);
+
+type PutMessage = dyn Fn(NewMessage) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>
+    + Send
+    + Sync;
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inbox")
+    }
+}
 
 /// Controls a running conversation from any task. Clones control the same one.
 #[derive(Debug, Clone)]
 pub struct Controls {
     stop_request: Arc<watch::Sender<StopRequest>>,
-    inbox: mpsc::Sender<NewMessage>,
+    inbox: Inbox,
     /// The answerers of the questions of each running turn, with its attempt.
     answerers: Arc<Mutex<HashMap<TurnId, (u32, Answerer)>>>,
     /// The answers to questions of turns that other processes run.
@@ -40,13 +53,8 @@ struct PersonPresence {
     elsewhere: bool,
 }
 
-/// The queues from the controls to the coordinator.
-pub(super) struct ControlQueues {
-    /// The messages of people.
-    pub(super) inbox: mpsc::Receiver<NewMessage>,
-    /// The answers to questions of turns that other processes run.
-    pub(super) answers: mpsc::Receiver<(QuestionId, PermissionAnswer)>,
-}
+/// The answers to questions of turns that other processes run.
+pub(super) type Answers = mpsc::Receiver<(QuestionId, PermissionAnswer)>;
 
 /// A request to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,8 +69,14 @@ pub(super) enum StopRequest {
 
 impl Controls {
     /// Creates the controls of a conversation; `approvals` are those of its agents.
-    pub(super) fn new(approvals: Vec<Approvals>) -> (Self, ControlQueues) {
-        let (inbox, said) = mpsc::channel(INBOX_LIMIT);
+    pub(super) fn new(
+        store: &impl Store,
+        session: SessionId,
+        approvals: Vec<Approvals>,
+    ) -> (Self, Answers) {
+        let store = store.clone();
+        let inbox =
+            Inbox(Arc::new(move |message| Box::pin(put_message(store.clone(), session, message))));
         let (answers, answered) = mpsc::channel(INBOX_LIMIT);
         let controls = Self {
             stop_request: Arc::new(watch::Sender::new(StopRequest::None)),
@@ -72,7 +86,7 @@ impl Controls {
             attention: Arc::new(Mutex::new(PersonPresence { here: true, elsewhere: false })),
             approvals: approvals.into(),
         };
-        (controls, ControlQueues { inbox: said, answers: answered })
+        (controls, answered)
     }
 
     /// Cancels the running turn: the agent is asked to stop, its partial reply is stored, and the conversation
@@ -95,10 +109,11 @@ impl Controls {
         self.raise(next);
     }
 
-    /// Adds a message while agents are running. The message is stored and routed between two turns. Fails if
-    /// [`INBOX_LIMIT`] messages are queued already, or if the coordinator was dropped.
-    pub fn interject(&self, message: NewMessage) -> Result<(), TooManyMessages> {
-        self.inbox.try_send(message).map_err(|_| TooManyMessages)
+    /// Adds a message while agents are running: puts it into the inbox of the session, where it survives the end of this
+    /// process. It is stored and routed between two turns, or when the session is opened again. The conversation must
+    /// make progress meanwhile.
+    pub async fn interject(&self, message: NewMessage) -> Result<(), StoreError> {
+        (self.inbox.0)(message).await
     }
 
     /// Answers a question of an agent; `question` is the id in its event. An answer to a question that is not

@@ -5,7 +5,6 @@ use convoke_core::Diagnostic;
 use tokio::time::timeout;
 
 use super::controls::StopRequest;
-use super::messages::UnsentMessage;
 use super::shared::POLL_INTERVAL;
 use super::{Coordinator, CoordinatorError};
 use crate::TeamAgents;
@@ -139,7 +138,6 @@ impl<S: Store> Coordinator<S> {
         self.update_attendance().await;
         self.listen().await?;
         self.catch_up().await?;
-        self.send_interjected().await?;
         while let Ok((question, answer)) = self.answers.try_recv() {
             self.put_answer(&question, answer).await?;
         }
@@ -188,9 +186,6 @@ impl<S: Store> Coordinator<S> {
                 if let Some((question, answer)) = answer {
                     self.put_answer(&question, answer).await?;
                 }
-            }
-            message = self.inbox.recv() => {
-                self.unsent.extend(message.map(UnsentMessage::from));
             }
         }
         Ok(FollowStep::Wait)

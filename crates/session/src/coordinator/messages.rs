@@ -1,5 +1,7 @@
 //! Stores and routes messages.
 
+use std::time::Duration;
+
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId, NewMessage};
 use convoke_team::Team;
@@ -17,6 +19,10 @@ use crate::routing::{CalledMember, Routed, route};
 use crate::shared::{InboxNumber, SEND_KEY};
 use crate::store::{Commit, Store, StoreError};
 use crate::turn::{Turn, TurnState};
+
+/// The time limit for putting a message into the inbox of a shared session, and the pause between two attempts.
+const PUT_TIMEOUT: Duration = Duration::from_secs(20);
+const PUT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A person's message that may not be stored yet.
 pub(super) struct UnsentMessage {
@@ -44,6 +50,11 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<Option<MessageId>, CoordinatorError> {
         self.person_of(&given)?;
         self.controls.reset_cancel();
+        // Messages that were put into the inbox before this one come first; in a shared store once the session is held.
+        if self.sharing.is_none() {
+            Box::pin(self.store_unsent()).await?;
+            Box::pin(self.take_inbox()).await?;
+        }
         self.unsent.push_back(given.into());
         let mut unreachable = None;
         loop {
@@ -77,6 +88,9 @@ impl<S: Store> Coordinator<S> {
                 self.refresh().await?;
                 // A new message continues a conversation that was cancelled.
                 self.stop = None;
+                if self.sharing.is_some() {
+                    Box::pin(self.take_inbox()).await?;
+                }
                 let stored = self.store_message(message, None).await;
                 Some(self.settle_first(stored)?)
             } else {
@@ -88,30 +102,13 @@ impl<S: Store> Coordinator<S> {
         Ok(id)
     }
 
-    /// Stores the messages that were added while agents ran.
-    pub(super) async fn store_interjected(&mut self) -> Result<(), CoordinatorError> {
-        self.take_interjected();
+    /// Stores the messages of which it was unknown whether they are stored.
+    pub(super) async fn store_unsent(&mut self) -> Result<(), CoordinatorError> {
         while let Some(message) = self.next_unsent().await? {
             let stored = self.store_message(message, None).await;
             self.settle_first(stored)?;
         }
         Ok(())
-    }
-
-    /// Puts the messages that were added while other processes run turns into the inbox of the session.
-    pub(super) async fn send_interjected(&mut self) -> Result<(), CoordinatorError> {
-        self.take_interjected();
-        while let Some(message) = self.next_unsent().await? {
-            let put = self.put_into_inbox(&message).await.map_err(Into::into);
-            self.settle_first(put)?;
-        }
-        Ok(())
-    }
-
-    fn take_interjected(&mut self) {
-        while let Ok(message) = self.inbox.try_recv() {
-            self.unsent.push_back(message.into());
-        }
     }
 
     /// Returns the first unsent message, with its key if others write the session too. Removes one that an attempt
@@ -259,6 +256,52 @@ impl<S: Store> Coordinator<S> {
         self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
         self.stop = Some(StopReason::QueueFull { person: self.asker(), limit, left_out });
     }
+}
+
+/// Puts a message into the inbox of a session, once: a server that cannot be reached is asked again for a while, and whether
+/// it has the message.
+pub(super) async fn put_message(
+    store: impl Store,
+    session: SessionId,
+    mut message: NewMessage,
+) -> Result<(), StoreError> {
+    if store.shared().is_none() {
+        return store.say(session, &message).await;
+    }
+    let key = Value::from(Uuid::now_v7().to_string());
+    message.extra.insert(SEND_KEY.to_owned(), key.clone());
+    let mut sent_after = None;
+    let put = async {
+        loop {
+            match put_once(&store, session, &message, &key, &mut sent_after).await {
+                Err(error) if error.is_transient() => tokio::time::sleep(PUT_INTERVAL).await,
+                put => return put,
+            }
+        }
+    };
+    timeout(PUT_TIMEOUT, put).await.unwrap_or_else(|_| Err(StoreError::unanswered()))
+}
+
+/// Puts a message with a key into an inbox, unless an attempt that seemed to fail did so. `sent_after` is the last message of
+/// the session before the first attempt.
+async fn put_once(
+    store: &impl Store,
+    session: SessionId,
+    message: &NewMessage,
+    key: &Value,
+    sent_after: &mut Option<MessageNumber>,
+) -> Result<(), StoreError> {
+    match *sent_after {
+        None => *sent_after = Some(store.session(session).await?.state.last_message),
+        Some(after) => {
+            let inbox = store.inbox(session).await?;
+            let is_key = |(_, it): &(InboxNumber, NewMessage)| it.extra.get(SEND_KEY) == Some(key);
+            if inbox.iter().any(is_key) || is_stored(store, session, after, Some(key)).await? {
+                return Ok(());
+            }
+        }
+    }
+    store.say(session, message).await
 }
 
 /// Returns whether a message with a key was stored after another one.

@@ -20,8 +20,8 @@ use convoke_agent::thread::ThreadStoreError;
 use convoke_core::{MessageId, NewMessage};
 use tokio::sync::mpsc;
 
-use self::controls::{ControlQueues, StopRequest};
-pub use self::controls::{Controls, INBOX_LIMIT, TooManyMessages};
+use self::controls::StopRequest;
+pub use self::controls::{Controls, INBOX_LIMIT};
 use self::messages::UnsentMessage;
 use self::shared::SharedSession;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
@@ -90,7 +90,6 @@ pub struct Coordinator<S: Store> {
     team_agents: TeamAgents,
     guard: Guard,
     controls: Controls,
-    inbox: mpsc::Receiver<NewMessage>,
     /// Messages of people that may not be stored yet.
     unsent: VecDeque<UnsentMessage>,
     /// Answers to questions of turns that other processes run.
@@ -215,7 +214,7 @@ impl<S: Store> Coordinator<S> {
         if let Some(shared) = store.shared().cloned() {
             team_agents.clock = Arc::new(move || shared.now());
         }
-        let (controls, ControlQueues { inbox, answers }) = Controls::new(team_agents.approvals());
+        let (controls, answers) = Controls::new(&store, id, team_agents.approvals());
         let sharing = store.shared().map(|shared| SharedSession::new(shared.clone()));
         let mut coordinator = Self {
             store,
@@ -226,7 +225,6 @@ impl<S: Store> Coordinator<S> {
             team_agents,
             guard: Guard::default(),
             controls,
-            inbox,
             unsent: VecDeque::new(),
             answers,
             observer,
@@ -236,7 +234,11 @@ impl<S: Store> Coordinator<S> {
             sharing,
         };
         let interrupted = if coordinator.hold.is_some() {
-            coordinator.refresh().await?
+            let interrupted = coordinator.refresh().await?;
+            if coordinator.sharing.is_none() {
+                Box::pin(coordinator.take_left_messages()).await?;
+            }
+            interrupted
         } else {
             coordinator.read_conversation().await?;
             Vec::new()
@@ -369,9 +371,9 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Stores queued messages, and returns the reason why no turn can run here now, if any.
+    /// Stores the messages of the inbox, and returns the reason why no turn can run here now, if any.
     async fn between_turns(&mut self) -> Result<Option<Pause>, CoordinatorError> {
-        Box::pin(self.store_interjected()).await?;
+        Box::pin(self.store_unsent()).await?;
         self.take_inbox().await?;
         Ok(self.pause())
     }

@@ -14,7 +14,7 @@ use super::controls::StopRequest;
 use super::{Coordinator, CoordinatorError, Pause};
 use crate::TeamAgents;
 use crate::diagnostics;
-use crate::event::{SessionEventKind, StopReason};
+use crate::event::{SessionEvent, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::follow::{Follower, interrupted};
 use crate::id::{MemberName, SessionId, TurnId};
@@ -198,8 +198,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Stores the messages of the inbox, each once and in order.
     pub(super) async fn take_inbox(&mut self) -> Result<(), CoordinatorError> {
-        let Some(sharing) = &self.sharing else { return Ok(()) };
-        for (number, mut message) in sharing.store.inbox(self.session).await? {
+        for (number, mut message) in self.store.inbox(self.session).await? {
             // The speaker may have had another team file.
             if self.person_of(&message).is_err() {
                 let known = self.asker();
@@ -213,6 +212,24 @@ impl<S: Store> Coordinator<S> {
                 message.speaker = self.team_agents.team().speaker(&known);
             }
             Box::pin(self.store_message(message, Some(number))).await?;
+        }
+        Ok(())
+    }
+
+    /// Stores the messages that a process which ended left in the inbox. Whoever opens the session reads them with the other
+    /// stored messages, so that they are no events.
+    pub(super) async fn take_left_messages(&mut self) -> Result<(), CoordinatorError> {
+        let observer = std::mem::replace(&mut self.observer, Box::new(|_: SessionEvent| {}));
+        let taken = self.take_inbox().await;
+        self.observer = observer;
+        taken
+    }
+
+    /// Stores the messages of the inbox before this process leaves the session, unless another process holds it.
+    pub async fn deliver(&mut self) -> Result<(), CoordinatorError> {
+        if self.try_claim().await? {
+            self.refresh().await?;
+            self.take_inbox().await?;
         }
         Ok(())
     }

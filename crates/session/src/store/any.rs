@@ -4,6 +4,7 @@ use convoke_agent::thread::{
     RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend, ThreadLine, ThreadStore,
 };
 use convoke_agent::turn_input::Lease;
+use convoke_core::NewMessage;
 
 use super::postgres::{PostgresImport, PostgresStore, SessionLease};
 use super::sqlite::{SessionLock, SqliteImport, SqliteStore};
@@ -14,6 +15,7 @@ use crate::request::RequestDelta;
 use crate::session::{
     FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
 };
+use crate::shared::InboxNumber;
 use crate::thread::{LoneThread, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 
@@ -132,6 +134,8 @@ impl Store for AnyStore {
         async fn attempts(session: SessionId, turn: TurnId) -> Vec<Attempt>;
         async fn progress(session: SessionId, turn: TurnId, attempt: u32) -> String;
         async fn content(hash: ContentHash) -> String;
+        async fn say(session: SessionId, message: &NewMessage) -> ();
+        async fn inbox(session: SessionId) -> Vec<(InboxNumber, NewMessage)>;
         async fn threads(session: SessionId) -> Vec<ThreadId>;
         async fn thread_owner(thread: &ThreadId) -> Option<ThreadOwner>;
         async fn lone_threads() -> Vec<LoneThread>;

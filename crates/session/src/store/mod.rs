@@ -2,19 +2,20 @@
 //!
 //! A store only reads and writes rows. The meaning of the rows is decided elsewhere, so that another database can
 //! implement it. Every implementation of [`Store`] must pass the suite in `conformance/store`. Each method that writes is one
-//! transaction, which in a shared store is refused without the lease of the session:
+//! transaction, which in a shared store is refused without the lease of the session, except [`Store::say`]:
 //!
 //! | method | writes |
 //! |---|---|
 //! | [`Store::create`] | an empty session |
 //! | [`Store::commit`] | a step of a running session: messages, turns, attempts, progress, lines of threads, the state |
+//! | [`Store::say`] | a message into the inbox of a session; the commit that stores it removes it there |
 //! | [`Store::import`] | a whole session, which is visible after the last page |
 //! | [`Store::rename`], [`Store::set_removed`] | the name of a session, and whether it is removed |
 //! | [`Store::remove`] | deletes a session |
 //! | [`ThreadStore::add_request`], [`ThreadStore::set_outcome`] | a request before it is sent, and its outcome |
 //! | [`ThreadStore::append_lines`], [`Store::remove_lone_thread`] | a thread of no session |
 //!
-//! [`PostgresStore`] also writes what processes on several machines share: inboxes, offers, signals, nodes.
+//! [`PostgresStore`] also writes what processes on several machines share: offers, signals, nodes.
 
 mod any;
 mod excerpt;
@@ -31,6 +32,7 @@ use convoke_agent::thread::{
     RequestRecord, ThreadAppend, ThreadLine, ThreadStore, ThreadStoreError,
 };
 use convoke_agent::turn_input::Lease;
+use convoke_core::NewMessage;
 use convoke_core::name::NameKey;
 
 use self::postgres::PostgresStore;
@@ -47,7 +49,7 @@ use crate::time_format::utc;
 use crate::turn::{Attempt, Turn};
 
 /// A store of sessions.
-pub trait Store: ThreadStore + Sized + 'static {
+pub trait Store: ThreadStore + Clone + Sized + 'static {
     /// The lock of a session for one process; dropping it releases the session.
     type Hold: SessionHold;
     /// A whole session that is being imported.
@@ -177,6 +179,20 @@ pub trait Store: ThreadStore + Sized + 'static {
     /// Returns a content, and checks its hash.
     fn content(&self, hash: ContentHash)
     -> impl Future<Output = Result<String, StoreError>> + Send;
+
+    /// Puts a person's message into the inbox of a session, durably. The holder of the session stores it between two
+    /// turns, and in a shared store the session is offered if there is no holder.
+    fn say(
+        &self,
+        session: SessionId,
+        message: &NewMessage,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Returns the messages in the inbox of a session, in order. A commit that stores a message removes it.
+    fn inbox(
+        &self,
+        session: SessionId,
+    ) -> impl Future<Output = Result<Vec<(InboxNumber, NewMessage)>, StoreError>> + Send;
 
     /// Returns the threads of a session, in the order of their ids.
     fn threads(
@@ -389,7 +405,7 @@ pub enum StoreError {
         /// The session.
         session: SessionId,
     },
-    /// Too many messages wait for the process that holds the session.
+    /// Too many messages wait in the inbox of the session.
     #[error("too many messages are queued in session {session}; try again later")]
     InboxFull {
         /// The session.

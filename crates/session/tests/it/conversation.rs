@@ -7,11 +7,11 @@ use convoke_agent::adapter::Step;
 use convoke_agent::event::EventKind;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_session::{
-    Controls, Coordinator, NewMessage, SessionEvent, SessionEventKind, StopReason, Store, TurnId,
-    TurnState,
+    Controls, Coordinator, MessageNumber, NewMessage, SessionEvent, SessionEventKind, StopReason,
+    Store, TurnId, TurnState,
 };
 
-use crate::test_session::{Act, TestSession, does, says};
+use crate::test_session::{Act, TestSession, does, says, works};
 
 #[tokio::test]
 async fn replies_are_routed_until_a_person_has_the_word() {
@@ -102,9 +102,8 @@ async fn a_person_who_is_addressed_is_waited_for_and_what_waits_stays() {
     coordinator.accept(NewMessage::from_person("lee", "it is")).await.unwrap();
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
     assert_eq!(test.transcript(), ["kailai: go", "max: lee, is it?", "lee: it is", "sarah: fine"]);
-    let message =
-        test.store.message(test.session, convoke_session::MessageNumber(3)).await.unwrap();
-    assert_eq!(message.answers, Some(convoke_session::MessageNumber(2)));
+    let message = test.store.message(test.session, MessageNumber(3)).await.unwrap();
+    assert_eq!(message.answers, Some(MessageNumber(2)));
 }
 
 #[tokio::test]
@@ -271,12 +270,16 @@ async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile()
     let controls: Arc<OnceLock<Controls>> = Arc::default();
     let heard = controls.clone();
     // Lee sends a message while Max is running.
-    let interrupted: Act = Arc::new(move |_| {
-        let message = NewMessage::from_person("lee", "and you [NEXT: sarah]");
-        heard.get().unwrap().interject(message).unwrap();
-        vec![Step::Say("a".to_owned())]
+    let interrupted = works(move |_| {
+        let controls = heard.get().unwrap().clone();
+        async move {
+            let message = NewMessage::from_person("lee", "and you [NEXT: sarah]");
+            controls.interject(message).await.unwrap();
+            "a".to_owned()
+        }
     });
-    let test = TestSession::new("", &[("max", interrupted), ("sarah", says(&["b"]))]).await;
+    let sarah = works(|_| async { "b".to_owned() });
+    let test = TestSession::working("", &[("max", interrupted), ("sarah", sarah)]).await;
     let mut coordinator = test.begin().await;
     controls.set(coordinator.controls()).unwrap();
     let task = tokio::spawn(async move {
@@ -285,6 +288,34 @@ async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile()
     });
     assert_eq!(task.await.unwrap(), StopReason::Idle { person: "lee".into() });
     assert_eq!(test.transcript(), ["kailai: go", "max: a", "lee: and you", "sarah: b"]);
+}
+
+#[tokio::test]
+async fn a_message_accepted_while_a_turn_runs_outlives_the_process() {
+    let test = TestSession::new("", &[("max", says(&["a", "b"]))]).await;
+    let mut coordinator = test.begin().await;
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max]")).await.unwrap();
+    let said = NewMessage::from_person("lee", "and the tests [NEXT: max]");
+    coordinator.controls().interject(said).await.unwrap();
+    // The process is killed.
+    drop(coordinator);
+    let mut coordinator = test.resume().await;
+    let stored = test.store.messages_after(test.session, MessageNumber(0), 9).await.unwrap();
+    let texts: Vec<&str> = stored.iter().map(|it| it.message.content.as_str()).collect();
+    assert_eq!(texts, ["go [NEXT: max]", "and the tests [NEXT: max]"]);
+    assert!(test.store.inbox(test.session).await.unwrap().is_empty());
+    assert_eq!(test.transcript(), ["kailai: go"], "whoever opens the session reads it");
+    coordinator.run().await.unwrap();
+    assert_eq!(test.transcript(), ["kailai: go", "max: a", "max: b"]);
+}
+
+#[tokio::test]
+async fn messages_of_the_inbox_come_before_a_later_one() {
+    let test = TestSession::new("", &[("max", says(&["a"]))]).await;
+    let mut coordinator = test.begin().await;
+    coordinator.controls().interject(NewMessage::from_person("lee", "first")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "second")).await.unwrap();
+    assert_eq!(test.transcript(), ["lee: first", "kailai: second"]);
 }
 
 #[tokio::test]

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStore as _};
 use convoke_conformance_store::{commit, message, new_session};
-use convoke_session::{Head, NewSession, SqliteStore, Store, ThreadId};
+use convoke_session::{Head, NewMessage, NewSession, SqliteStore, Store, ThreadId};
 use sqlx::{ConnectOptions, Connection};
 
+const TO_FORMAT_5: &str = "DROP TABLE inbox; PRAGMA user_version = 5;";
 const TO_FORMAT_4: &str = "
     DROP TRIGGER message_added; DROP TRIGGER message_removed; DROP TABLE message_search;
     ALTER TABLE session DROP COLUMN removed_at; PRAGMA user_version = 4;";
@@ -38,7 +39,13 @@ async fn execute(directory: &Path, statements: &'static str) {
 
 #[tokio::test]
 async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
-    for back in [TO_FORMAT_1, TO_FORMAT_2, TO_FORMAT_3, ""] {
+    for back in [
+        &[TO_FORMAT_4, TO_FORMAT_1][..],
+        &[TO_FORMAT_4, TO_FORMAT_2],
+        &[TO_FORMAT_4, TO_FORMAT_3],
+        &[TO_FORMAT_4],
+        &[],
+    ] {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(directory.path()).await.unwrap();
         let new = new_session();
@@ -47,8 +54,10 @@ async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
         said.messages = vec![message(1, None, "max", &[], "a migration")];
         store.commit(new.id, said).await.unwrap();
         store.close().await;
-        execute(directory.path(), TO_FORMAT_4).await;
-        execute(directory.path(), back).await;
+        execute(directory.path(), TO_FORMAT_5).await;
+        for back in back {
+            execute(directory.path(), back).await;
+        }
 
         let (one, other) =
             tokio::join!(SqliteStore::open(directory.path()), SqliteStore::open(directory.path()));
@@ -59,11 +68,13 @@ async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
         one.append_lines(&append).await.unwrap();
         assert_eq!(other.thread_lines(&thread).await.unwrap()[0].text, "1");
         assert_eq!(other.last_request(&thread).await.unwrap(), None);
-        let rehearsal = if back.is_empty() { new.rehearsal } else { None };
+        let rehearsal = if back.len() < 2 { new.rehearsal } else { None };
         let began = NewSession { rehearsal, ..new.clone() };
         assert_eq!(other.session(new.id).await.unwrap().began, began);
         let found = other.search(&["migration".to_owned()], None, 9).await.unwrap();
         assert_eq!(found[0].session, new.id, "messages of earlier formats are found");
+        one.say(new.id, &NewMessage::from_person("user", "later")).await.unwrap();
+        assert_eq!(other.inbox(new.id).await.unwrap()[0].1.content, "later");
     }
 }
 
@@ -75,8 +86,9 @@ async fn threads_of_the_second_format_come_to_their_sessions() {
     new.id = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".parse().unwrap();
     store.create(new.clone()).await.unwrap();
     store.close().await;
-    execute(directory.path(), TO_FORMAT_4).await;
-    execute(directory.path(), TO_FORMAT_2).await;
+    for back in [TO_FORMAT_5, TO_FORMAT_4, TO_FORMAT_2] {
+        execute(directory.path(), back).await;
+    }
     execute(
         directory.path(),
         "INSERT INTO thread_line VALUES

@@ -98,7 +98,7 @@ async fn a_message_said_elsewhere_is_stored_once_and_everybody_sees_the_same_seq
     let second = tokio::spawn(async move { second.run().await.unwrap() });
     // A message that is added while others run a turn waits too.
     seen_there.wait_for("started 1.1").await;
-    controls.interject(says("three")).unwrap();
+    controls.interject(says("three")).await.unwrap();
     while there.inbox(new.id).await.unwrap().len() < 2 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -427,8 +427,9 @@ async fn a_message_added_during_an_outage_is_sent_once_when_it_ends() {
     seen.wait_for("started 1.1").await;
     cluster.crash();
     seen.wait_for("store.unreachable").await;
-    controls.interject(says("and the tests?")).unwrap();
+    let interjected = tokio::spawn(async move { controls.interject(says("and the tests?")).await });
     cluster.run_server();
+    interjected.await.unwrap().unwrap();
     let other = node(&cluster).await;
     while other.inbox(new.id).await.unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -145,7 +145,7 @@ async fn a_question_is_asked_wherever_people_are_and_the_first_answer_counts() {
     second.seen.wait_for("asked 1.1.q: make x").await;
     let question = QuestionId::parse("1.1.q").unwrap();
     // Neither a message nor an answer to another attempt answers the question.
-    first.controls.interject(says("once")).unwrap();
+    first.controls.interject(says("once")).await.unwrap();
     let other = QuestionId { attempt: 2, ..question.clone() };
     assert!(!phone.answer_question(new.id, &other, PermissionAnswer::Once).await.unwrap());
     assert!(laptop.answer_question(new.id, &question, PermissionAnswer::Session).await.unwrap());

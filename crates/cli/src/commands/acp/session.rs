@@ -9,10 +9,10 @@ use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
 use convoke_inspect::HostEnvironment;
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
-use convoke_session::file_changes::{UndoConsent, UndoRequest};
+use convoke_session::file_changes::UndoRequest;
 use convoke_session::{
     Controls, MemberName, MessageNumber, NewMessage, SessionEvent, SessionEventKind, ShownMessage,
-    Store as _, TurnId,
+    Store as _,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -31,11 +31,12 @@ use crate::program;
 const MESSAGES: usize = 1_000;
 
 /// The commands of a prompt, with their descriptions.
-const COMMANDS: [(&str, &str, Option<&str>); 5] = [
+const COMMANDS: [(&str, &str, Option<&str>); 6] = [
     ("who", "show the members and whose turn is next", None),
     ("ledger", "show the ledger of the last prompt", Some("member")),
     ("cancel", "cancel the running turn", None),
     ("undo", "preview undoing the last turn; `yes` undoes it", Some("[turn] [yes]")),
+    ("redo", "preview redoing the turn undone last; `yes` redoes it", Some("[turn] [yes]")),
     ("to", "send the next messages to these members, or to all", Some("member …")),
 ];
 
@@ -346,7 +347,10 @@ impl Replies {
                 self.say(&format!("You speak as {person}."));
                 self.speaker = person;
             }
-            UserAction::Undo { turn, consent } => self.undo(turn, consent).await,
+            UserAction::Undo { action, turn, consent } => {
+                let session = self.conversation.coordinator.session();
+                self.undo(UndoRequest { session, action, turn, consent }).await;
+            }
             UserAction::Look(what, member) => self.look(what, member).await?,
             UserAction::Cancel => self.say("No turn is running."),
             UserAction::Quit => self.say("Close the session in the editor."),
@@ -464,14 +468,10 @@ impl Replies {
         self.say(&text);
     }
 
-    async fn undo(&self, turn: Option<TurnId>, consent: UndoConsent) {
+    async fn undo(&self, request: UndoRequest) {
         let coordinator = &self.conversation.coordinator;
-        let session = coordinator.session();
         let text = match coordinator.team_agents().recorder.clone() {
-            Some(recorder) => {
-                let request = UndoRequest { session, turn, consent };
-                recorder.undo(request).await.unwrap_or_else(|why| why)
-            }
+            Some(recorder) => recorder.undo(request).await.unwrap_or_else(|why| why),
             None => "no changes are recorded here".to_owned(),
         };
         self.say(&text);

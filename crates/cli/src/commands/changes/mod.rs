@@ -6,8 +6,8 @@ use std::io::Write as _;
 
 use clap::Args;
 use convoke_changes::{
-    Author, Changes, Direction, FileDiff, Record, RepositoryChange, TreePath, TurnKey, Workspace,
-    WorkspaceTree, direction, without_changes,
+    Author, Changes, Direction, FileDiff, Record, RepositoryChange, Step, TreePath, TurnKey,
+    Workspace, WorkspaceTree, direction, steps, without_changes,
 };
 use convoke_core::figures::hexadecimal;
 use convoke_core::name::shell_word;
@@ -83,8 +83,9 @@ fn show(arguments: &Arguments) -> anyhow::Result<Outcome> {
         records.retain(|record| record.turn.turn == turn.0);
     }
     if arguments.json {
-        let turns: Result<Vec<Value>, _> =
-            records.iter().map(|record| record_json(&changes, &records, record)).collect();
+        let steps = steps(&records);
+        let turn = |record: &Record| record_json(&changes, &records, &steps, record);
+        let turns: Result<Vec<Value>, _> = records.iter().map(turn).collect();
         let workspaces = workspaces_json(&changes, &session.to_string())?;
         write_json(&json!({"session": session, "turns": turns?, "workspaces": workspaces}))?;
     } else if let Some(turn) = arguments.turn {
@@ -237,7 +238,13 @@ fn title(changes: &Changes, records: &[Record], record: &Record) -> String {
     }
 }
 
-fn record_json(changes: &Changes, records: &[Record], record: &Record) -> anyhow::Result<Value> {
+fn record_json(
+    changes: &Changes,
+    records: &[Record],
+    steps: &[Step<'_>],
+    record: &Record,
+) -> anyhow::Result<Value> {
+    let step = steps.iter().find(|step| step.made.id == record.id);
     let files: Vec<Value> =
         changes.diffs(&record.directory, &record.changes)?.iter().map(file_json).collect();
     let member = (record.by == Author::Agent).then_some(&record.turn.member);
@@ -248,6 +255,7 @@ fn record_json(changes: &Changes, records: &[Record], record: &Record) -> anyhow
         "by": record.by,
         "undo": record.undoes.is_some(),
         "redo": direction(records, record) == Direction::Redo,
+        "undone": step.map(|step| step.is_undone),
         "hidden": paths_json(&record.hidden),
         "recorded": record.not_recorded.is_none(),
         "reason": record.not_recorded,

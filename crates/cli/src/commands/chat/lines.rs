@@ -11,8 +11,8 @@ use convoke_chat::{
 use convoke_server::{HeldRequest, answer};
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
-use convoke_session::file_changes::{UndoConsent, UndoRequest};
-use convoke_session::{MemberName, NewMessage, SessionEvent, Store as _, TurnId};
+use convoke_session::file_changes::{UndoAction, UndoRequest};
+use convoke_session::{MemberName, NewMessage, SessionEvent, Store as _};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -188,7 +188,10 @@ impl LineChat {
                 self.go_on().await
             }
             UserAction::Continue => self.go_on().await,
-            UserAction::Undo { turn, consent } => self.undo(turn, consent).await,
+            UserAction::Undo { action, turn, consent } => {
+                let session = self.conversation.coordinator.session();
+                self.undo(UndoRequest { session, action, turn, consent }).await
+            }
             UserAction::Look(what, member) => self.look(what, member).await,
             UserAction::Edit(_) => Err(UsageError("an editor needs a terminal".to_owned()).into()),
             UserAction::Help => self.help(),
@@ -226,18 +229,21 @@ impl LineChat {
         Ok(())
     }
 
-    /// Undoes the changes of a turn, or previews the undo.
-    async fn undo(&self, turn: Option<TurnId>, consent: UndoConsent) -> anyhow::Result<()> {
+    /// Undoes or redoes the changes of a turn, or previews that.
+    async fn undo(&self, request: UndoRequest) -> anyhow::Result<()> {
         let coordinator = &self.conversation.coordinator;
-        let session = coordinator.session();
         let recorder = coordinator.team_agents().recorder.clone();
         let recorder =
             recorder.ok_or_else(|| UsageError("no changes are recorded here".to_owned()))?;
-        let done = recorder.undo(UndoRequest { session, turn, consent }).await;
+        let kind = match request.action {
+            UndoAction::Undo => "undo",
+            UndoAction::Redo => "redo",
+        };
+        let done = recorder.undo(request).await;
         let text = done.map_err(UsageError)?;
         match self.form {
             OutputFormat::Text => Ok(writeln!(stdout(), "{}", printable(&text))?),
-            OutputFormat::Json => write_json(&json!({"type": "undo", "text": text})),
+            OutputFormat::Json => write_json(&json!({"type": kind, "text": text})),
         }
     }
 

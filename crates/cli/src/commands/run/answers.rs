@@ -7,7 +7,7 @@ use std::io::{BufRead, IsTerminal as _, Read as _, stdin};
 use std::time::{Duration, Instant};
 
 use convoke_agent::permission::PermissionAnswer;
-use convoke_server::{HeldRequest, interject};
+use convoke_server::{HeldRequest, Interjections};
 use convoke_session::{Controls, SessionEventKind, Store as _};
 use rustix::termios::{QueueSelector, tcflush};
 use serde::Deserialize;
@@ -34,7 +34,7 @@ pub(in crate::commands) struct Answers {
     /// The page of the conversation, through which people can take part.
     page: Option<SessionPage>,
     /// Whether a message of the page was queued.
-    has_interjected: bool,
+    interjections: Interjections,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub(super) enum Line {
     End,
     /// A request of the page.
     Request(HeldRequest),
+    /// A request of the page was handled.
+    Interjected,
 }
 
 /// The result of reading a line.
@@ -97,7 +99,8 @@ impl Answers {
                 coordinator.controls().set_attended(false);
             }
         }
-        Self { form, lines, open: VecDeque::new(), shown: None, page, has_interjected: false }
+        let interjections = Interjections::new(coordinator.controls());
+        Self { form, lines, open: VecDeque::new(), shown: None, page, interjections }
     }
 
     /// Reads nothing: standard input has another reader.
@@ -105,11 +108,13 @@ impl Answers {
         conversation: &Conversation,
         page: Option<SessionPage>,
     ) -> Self {
+        let controls = conversation.coordinator.controls();
         if page.is_none() {
-            conversation.coordinator.controls().set_attended(false);
+            controls.set_attended(false);
         }
         let (form, open) = (InputFormat::Word, VecDeque::new());
-        Self { form, lines: None, open, shown: None, page, has_interjected: false }
+        let interjections = Interjections::new(controls);
+        Self { form, lines: None, open, shown: None, page, interjections }
     }
 
     /// Returns the page.
@@ -117,9 +122,9 @@ impl Answers {
         self.page
     }
 
-    /// Returns whether a message of the page was queued since the last call.
-    pub(super) fn has_interjected(&mut self) -> bool {
-        std::mem::take(&mut self.has_interjected)
+    /// Returns whether a message of the page was put into the inbox since the last call.
+    pub(super) async fn has_interjected(&mut self) -> bool {
+        self.interjections.finish().await
     }
 
     /// Records an event.
@@ -149,9 +154,12 @@ impl Answers {
                 None => std::future::pending().await,
             }
         };
+        let interjections = &mut self.interjections;
+        let is_ready = interjections.is_ready();
         tokio::select! {
             line = lines => line,
-            request = page::next(&mut self.page) => Line::Request(request),
+            () = interjections.next() => Line::Interjected,
+            request = page::next(&mut self.page), if is_ready => Line::Request(request),
         }
     }
 
@@ -167,9 +175,10 @@ impl Answers {
                 return LineResult::Done;
             }
             Line::Request(request) => {
-                self.has_interjected |= interject(controls, request);
+                self.interjections.begin(request);
                 return LineResult::Done;
             }
+            Line::Interjected => return LineResult::Done,
         };
         match self.form {
             InputFormat::Json if text.trim().is_empty() => LineResult::Done,

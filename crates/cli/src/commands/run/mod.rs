@@ -248,7 +248,8 @@ pub(in crate::commands) async fn drive(
             }
             stop = &mut running => {
                 let stop = stop?;
-                if stop == StopReason::Left || !answers.has_interjected() {
+                let has_interjected = answers.has_interjected().await;
+                if stop == StopReason::Left || !has_interjected {
                     break stop;
                 }
                 // A message of the page that arrived after the last turn is stored by the next run.

@@ -3,25 +3,27 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_changes::{Author, Changes, Direction, Record, Workspace, direction};
+use convoke_changes::{Author, Changes, Direction, Record, Step, Workspace, direction, steps};
 use convoke_explain::DirectoryReport;
 use convoke_inspect::HostEnvironment;
 use convoke_server::{
     CacheRow, ChangedFile, ExportForm, Host, HostFuture, MemberWorkspace, OpenedSession,
-    SessionChanges, TurnChanges,
+    SessionChanges, TurnChanges, UndoReply,
 };
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::{UndoConsent, UndoRequest};
-use convoke_session::{AnyStore, MemberName, SessionId};
+use convoke_session::{AnyStore, MemberName, SessionId, TurnId};
 
 use super::composing::compose;
 use crate::commands::changes::shown_count;
 use crate::commands::explain;
 use crate::commands::sessions::{cache, transfer};
-use crate::conversation::change_recorder::changes_of;
+use crate::conversation::change_recorder::{self, changes_of};
 use crate::conversation::project::find_team_file;
 use crate::conversation::sessions::WorkingDirectory;
-use crate::conversation::undo_text::{self, LISTED, describe, done, nothing_done};
+use crate::conversation::undo_text::{
+    self, LISTED, Mood, describe, done, is_settled, not_done, nothing_done, participle,
+};
 use crate::conversation::{self, Conversation, ConversationOptions, Rehearse};
 
 /// The machine of a page.
@@ -93,8 +95,10 @@ impl Host for Machine {
             let session = session.to_string();
             let mut found = SessionChanges::default();
             let records = changes.records(&session)?;
+            let steps = steps(&records);
             for record in &records {
-                found.turns.push(turn_changes(&changes, &records, record)?);
+                let step = steps.iter().find(|step| step.made.id == record.id);
+                found.turns.push(turn_changes(&changes, &records, record, step)?);
             }
             for workspace in changes.workspaces(&session)? {
                 found.workspaces.push(member_workspace(&changes, &session, workspace)?);
@@ -103,31 +107,38 @@ impl Host for Machine {
         })
     }
 
-    fn undo(&self, request: UndoRequest) -> HostFuture<String> {
+    fn undo(&self, request: UndoRequest) -> HostFuture<UndoReply> {
         let changes = changes_of(&self.host_environment);
         blocking(move || {
-            let (turn, session) = (request.turn.map(|turn| turn.0), request.session.to_string());
-            let completed = changes.take_completed(&session)?;
+            let completed = changes.take_completed(&request.session.to_string())?;
             if !completed.is_empty() {
                 anyhow::bail!(
                     "{}",
                     completed.iter().map(undo_text::completed).collect::<Vec<_>>().join("\n")
                 );
             }
-            let mut plan = changes.plan_undo(&session, turn)?;
-            plan.takes_shared = request.consent == UndoConsent::Shared;
+            let plan = change_recorder::plan(&changes, &request)?;
+            let turn = plan.applied.is_none().then_some(TurnId(plan.turn.turn));
             let is_preview = request.consent == UndoConsent::Preview;
-            if !plan.conflicts.is_empty() || (!is_preview && plan.is_refused_as_shared()) {
-                anyhow::bail!("{}", describe(&changes, &plan, LISTED)?);
+            let is_refused = !plan.conflicts.is_empty() || plan.is_busy;
+            if is_refused || (!is_preview && plan.is_refused_as_shared()) {
+                let preview = describe(&changes, &plan, Mood::Preview, LISTED)?;
+                anyhow::bail!("{preview}nothing was {}", participle(&plan));
             }
             if is_preview {
-                return Ok(describe(&changes, &plan, LISTED)?);
+                let mut text = describe(&changes, &plan, Mood::Preview, LISTED)?;
+                if plan.changes.is_empty() {
+                    text += &nothing_done(&plan);
+                }
+                return Ok(UndoReply { text, turn });
             }
-            if plan.changes.is_empty() {
-                return Ok(nothing_done(&plan).to_owned());
+            if plan.changes.is_empty() && !is_settled(&plan) {
+                return Ok(UndoReply { text: nothing_done(&plan), turn });
             }
-            changes.undo(&plan)?;
-            Ok(done(&plan))
+            changes
+                .undo(&plan)
+                .map_err(|error| anyhow::anyhow!(not_done(participle(&plan), &error)))?;
+            Ok(UndoReply { text: done(&plan), turn })
         })
     }
 
@@ -184,6 +195,7 @@ fn turn_changes(
     changes: &Changes,
     records: &[Record],
     record: &Record,
+    step: Option<&Step<'_>>,
 ) -> anyhow::Result<TurnChanges> {
     let diffs = changes.diffs(&record.directory, &record.changes)?;
     let files = diffs.into_iter().map(|diff| ChangedFile {
@@ -205,6 +217,7 @@ fn turn_changes(
         by: if is_agent { "agent" } else { "person" },
         undo: record.undoes.is_some(),
         redo: direction(records, record) == Direction::Redo,
+        undone: step.map(|step| step.is_undone),
         repository: record.repository.as_ref().map(ToString::to_string),
         not_recorded: record.not_recorded.clone(),
         shared_with: record

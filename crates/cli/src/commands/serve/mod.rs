@@ -1,22 +1,26 @@
 //! `convoke serve`: the page.
 
+mod address;
 mod composing;
 mod machine;
 mod opening;
 pub(in crate::commands) mod page;
 
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
-use convoke_server::{Scope, Server};
+use convoke_server::{Scope, Server, Token};
+use convoke_session::AnyStore;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::address::Address;
 use self::machine::Machine;
 use crate::conversation::Rehearse;
+use crate::conversation::home::Home;
 use crate::conversation::store::open_store;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
@@ -25,16 +29,19 @@ use crate::terminal::stdout;
 /// Show conversations and every prompt in a browser.
 ///
 /// Prints the address of the page. Its part after # is a token: anyone who has it can read and act in your sessions.
-/// The page is served on this machine only. Ctrl-C stops it.
+/// The address stays the same when the server is restarted. The page is served on this machine only. Ctrl-C stops it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   convoke serve --open
   convoke serve --port 8080
   convoke serve --allow-host box.example.org")]
 pub struct Arguments {
-    /// The port on 127.0.0.1 [default: any free one]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    port: u16,
+    /// The port on 127.0.0.1; 0 is any free one [default: that of the last time, if it is free]
+    #[arg(long, value_name = "N")]
+    port: Option<u16>,
+    /// Make a new token, and forget the old one; pages that are open must be opened again
+    #[arg(long)]
+    new_token: bool,
     /// Open the page in your browser
     #[arg(long)]
     open: bool,
@@ -82,12 +89,10 @@ fn check_host(name: &str) -> Result<(), UsageError> {
 async fn serve(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let store = open_store(&host_environment).await?;
+    let data = Home::new(&host_environment).data;
     let machine =
         Machine::new(host_environment, store.clone(), arguments.team.clone(), arguments.rehearse);
-    let Arguments { port, allow_host, .. } = arguments;
-    let server = Server::bind(*port, allow_host.clone(), store, Arc::new(machine), Scope::All)
-        .await
-        .map_err(|error| UsageError(format!("cannot listen on port {port}: {error}")))?;
+    let server = bind(arguments, &data, &store, Arc::new(machine)).await?;
     let url = server.url();
     if arguments.json {
         writeln!(stdout(), "{}", json!({ "url": url }))?;
@@ -106,6 +111,40 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Outcome> {
     };
     server.serve(end).await;
     Ok(Outcome::Done)
+}
+
+/// Listens with the remembered token, on the remembered port if it is free.
+async fn bind(
+    arguments: &Arguments,
+    data: &Path,
+    store: &AnyStore,
+    machine: Arc<Machine>,
+) -> anyhow::Result<Server> {
+    let listen = async |port: u16, token: &Token| {
+        let (hosts, token) = (arguments.allow_host.clone(), token.clone());
+        Server::bind(port, hosts, token, store.clone(), machine.clone(), Scope::All).await
+    };
+    let refused = |port: u16| {
+        move |error: io::Error| UsageError(format!("cannot listen on port {port}: {error}"))
+    };
+    let known = if arguments.new_token { None } else { Address::read(data)? };
+    let token = known.as_ref().and_then(Address::token).unwrap_or_else(Token::generate);
+    let server = match (arguments.port, &known) {
+        (Some(port), _) => listen(port, &token).await.map_err(refused(port))?,
+        (None, Some(known)) => match listen(known.port, &token).await {
+            // Another server has it, or another program.
+            Err(_) => listen(0, &token).await.map_err(refused(0))?,
+            Ok(server) => server,
+        },
+        (None, None) => listen(0, &token).await.map_err(refused(0))?,
+    };
+    if arguments.new_token {
+        Address::new(&token, server.port()).write(data)?;
+    } else if known.is_none() && !Address::new(&token, server.port()).create(data)? {
+        // Another server has made one meanwhile.
+        return Box::pin(bind(arguments, data, store, machine.clone())).await;
+    }
+    Ok(server)
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use convoke_chat::RemoteRequests;
 use convoke_inspect::HostEnvironment;
-use convoke_server::{ActionError, ActionResult, HeldRequest, Scope, Server, session_requests};
+use convoke_server::{
+    ActionError, ActionResult, HeldRequest, Scope, Server, Token, session_requests,
+};
 use convoke_session::SessionEvent;
 use convoke_session::event_queue::{Observer, Ready};
 use tokio::sync::{mpsc, oneshot};
@@ -69,8 +71,11 @@ impl SessionPage {
         let coordinator = &conversation.coordinator;
         let (store, session) = (coordinator.store().clone(), coordinator.session());
         let machine = Machine::new(host_environment.clone(), store.clone(), None, None);
+        // The address of a conversation ends with its process.
+        let token = Token::generate();
         let server =
-            Server::bind(0, Vec::new(), store, Arc::new(machine), Scope::One(session)).await?;
+            Server::bind(0, Vec::new(), token, store, Arc::new(machine), Scope::One(session))
+                .await?;
         let team = coordinator.team_agents().team().clone();
         let compose = compose(conversation, host_environment);
         let (requests, asked) = session_requests(coordinator.controls(), team, compose);

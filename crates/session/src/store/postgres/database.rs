@@ -2,9 +2,9 @@
 
 use sqlx::Row as _;
 
-pub(super) use super::inbox::{remove_shared, take_message};
+pub(super) use super::inbox::take_message;
 pub(super) use super::lease::Fence;
-pub(super) use super::offer::set_offer;
+pub(super) use super::offer::{put_message, remove_shared, set_offer};
 pub(super) use super::search::{index_messages, remove_from_index};
 pub(super) use super::signal::remove_signals;
 use crate::id::{Head, SessionId, ThreadId};

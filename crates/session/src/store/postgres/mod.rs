@@ -7,6 +7,7 @@ mod costs;
 mod database;
 #[path = "../sql/import.rs"]
 mod import;
+#[path = "../sql/inbox.rs"]
 mod inbox;
 mod lease;
 mod nodes;

@@ -1,10 +1,11 @@
 //! Offers: the sessions with a turn to run, and the nodes that may claim them.
 
-use sqlx::Row as _;
+use sqlx::{PgPool, Row as _};
 
 use super::database::{CHANNEL, Connection, DatabaseRow, optional_text, sql};
 use super::lease::SessionLease;
 use super::{PostgresStore, write};
+use crate::coordinator::INBOX_LIMIT;
 use crate::event::StopReason;
 use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
 use crate::shared::{NodeOffer, ProjectOrigin, SharedState, TurnOffer, TurnRequirements};
@@ -234,4 +235,47 @@ pub(super) fn holder(row: &DatabaseRow) -> Result<Holder, StoreError> {
 
 pub(super) fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|error| StoreError::Damaged(error.to_string()))
+}
+
+/// Puts a message into the inbox of a session, in one statement. Returns whether there is a session with room for it. If
+/// no process holds the session, it is offered.
+pub(super) async fn put_message(
+    pool: &PgPool,
+    session: SessionId,
+    said: &[u8],
+) -> Result<bool, StoreError> {
+    let added: Option<(i64,)> = sqlx::query_as(
+        "WITH added AS (INSERT INTO inbox (session, said) SELECT id, $2 FROM session \
+         WHERE id = $1 AND removed_at IS NULL \
+         AND (SELECT COUNT(*) FROM inbox WHERE session = $1) < $3 RETURNING number), \
+         offered AS (INSERT INTO offer (session, since) SELECT $1, clock_timestamp() FROM added \
+         ON CONFLICT (session) DO UPDATE SET since = offer.since RETURNING since), \
+         claimable AS (INSERT INTO lease (session, epoch, until, pid, host, since) \
+         SELECT $1, 0, '-infinity', 0, '', 0 FROM added ON CONFLICT DO NOTHING) \
+         SELECT added.number FROM added, offered, session, pg_notify($4, $1 || ' ' || session.head) \
+         WHERE session.id = $1",
+    )
+    .bind(session.to_string())
+    .bind(said)
+    .bind(i64::try_from(INBOX_LIMIT).unwrap_or(i64::MAX))
+    .bind(CHANNEL)
+    .fetch_optional(pool)
+    .await?;
+    Ok(added.is_some())
+}
+
+/// Removes the rows that processes share about a session.
+pub(super) async fn remove_shared(
+    connection: &mut Connection,
+    session: &str,
+) -> Result<(), StoreError> {
+    for statement in [
+        "DELETE FROM offer WHERE session = $1",
+        "DELETE FROM signal WHERE session = $1",
+        "DELETE FROM attendance WHERE session = $1",
+        "DELETE FROM project WHERE session = $1",
+    ] {
+        sqlx::query(statement).bind(session).execute(&mut *connection).await?;
+    }
+    Ok(())
 }

@@ -3,15 +3,17 @@
 use convoke_agent::thread::{
     RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend, ThreadLine, ThreadStore,
 };
+use convoke_core::NewMessage;
 
 use super::import::OpenImport;
-use super::{Hold, SqlStore, costs, read, requests, search, threads, write};
+use super::{Hold, SqlStore, costs, inbox, read, requests, search, threads, write};
 use crate::content::ContentHash;
 use crate::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::request::RequestDelta;
 use crate::session::{
     FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, Summary,
 };
+use crate::shared::InboxNumber;
 use crate::store::postgres::PostgresStore;
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError, Window};
 use crate::thread::{LoneThread, ThreadOwner};
@@ -85,6 +87,8 @@ impl Store for SqlStore {
         async fn attempts(session: SessionId, turn: TurnId) -> Vec<Attempt> = read::attempts;
         async fn progress(session: SessionId, turn: TurnId, attempt: u32) -> String = read::progress;
         async fn content(hash: ContentHash) -> String = read::content;
+        async fn say(session: SessionId, message: &NewMessage) -> () = inbox::say;
+        async fn inbox(session: SessionId) -> Vec<(InboxNumber, NewMessage)> = inbox::messages;
         async fn threads(session: SessionId) -> Vec<ThreadId> = threads::of_session;
         async fn thread_owner(thread: &ThreadId) -> Option<ThreadOwner> = threads::owner;
         async fn lone_threads() -> Vec<LoneThread> = threads::lone;

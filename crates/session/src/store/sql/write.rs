@@ -362,6 +362,7 @@ pub(super) async fn remove(writer: &Writer, session: SessionId) -> Result<(), St
         "DELETE FROM turn WHERE session = $1",
         "DELETE FROM attempt WHERE session = $1",
         "DELETE FROM progress WHERE session = $1",
+        "DELETE FROM inbox WHERE session = $1",
         "DELETE FROM content WHERE hash IN (SELECT hash FROM content_use WHERE session = $1) AND NOT \
          EXISTS (SELECT 1 FROM content_use WHERE content_use.hash = content.hash AND session <> $1)",
         "DELETE FROM content_use WHERE session = $1",

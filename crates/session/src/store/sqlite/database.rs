@@ -4,11 +4,14 @@ use std::future::{Ready, ready};
 
 use sqlx::Row as _;
 
+use crate::coordinator::INBOX_LIMIT;
 use crate::id::{Head, SessionId, ThreadId};
 use crate::session::NumberedMessage;
-use crate::shared::{InboxNumber, TurnOffer};
+use crate::shared::TurnOffer;
 use crate::store::StoreError;
 use crate::turn::Turn;
+
+pub(super) use super::inbox::take_message;
 
 pub(super) type Database = sqlx::Sqlite;
 pub(super) type Pool = sqlx::SqlitePool;
@@ -98,13 +101,20 @@ pub(super) fn remove_from_index(_: &mut Connection, _: &str) -> Nothing {
     ready(Ok(()))
 }
 
-/// Removes a message from the inbox of a session. Sessions in SQLite have no inbox.
-pub(super) fn take_message(
-    _: &mut Connection,
-    _: SessionId,
-    _: InboxNumber,
-) -> Ready<Result<bool, StoreError>> {
-    ready(Ok(false))
+/// Puts a message into the inbox of a session. Returns whether there is a session with room for it.
+pub(super) async fn put_message(
+    pool: &Pool,
+    session: SessionId,
+    said: &[u8],
+) -> Result<bool, StoreError> {
+    let added = sqlx::query(
+        "INSERT INTO inbox (session, said) SELECT id, $2 FROM session \
+         WHERE id = $1 AND removed_at IS NULL \
+         AND (SELECT COUNT(*) FROM inbox WHERE session = $1) < $3",
+    );
+    let limit = i64::try_from(INBOX_LIMIT).unwrap_or(i64::MAX);
+    let added = added.bind(session.to_string()).bind(said).bind(limit).execute(pool).await?;
+    Ok(added.rows_affected() == 1)
 }
 
 /// Does nothing, because turns in SQLite are not offered: the lock ends with the process.

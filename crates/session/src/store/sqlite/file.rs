@@ -17,21 +17,22 @@ use crate::store::StoreError;
 /// The application id in the file's header: `Conv`.
 const APPLICATION: u32 = 0x436F_6E76;
 /// The format of the tables. Changing `schema.sql` requires a new format and a migration.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 /// The oldest format that can be migrated.
 const OLDEST: u32 = 1;
 const SCHEMA: &str = include_str!("schema.sql");
 /// The migration to each format after the oldest.
-const MIGRATIONS: [(u32, &str); 4] = [
+const MIGRATIONS: [(u32, &str); 5] = [
     (2, include_str!("to-format-2.sql")),
     (3, include_str!("to-format-3.sql")),
     (4, include_str!("to-format-4.sql")),
     (5, include_str!("to-format-5.sql")),
+    (6, include_str!("to-format-6.sql")),
 ];
 /// The header of a new file. Must match the constants above.
-const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 5;";
+const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 6;";
 /// The header after a migration.
-const VERSION: &str = "PRAGMA user_version = 5;";
+const VERSION: &str = "PRAGMA user_version = 6;";
 
 /// Creates the directory and the file if necessary, and checks an existing file.
 pub(super) async fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {

@@ -6,6 +6,8 @@ mod database;
 mod file;
 #[path = "../sql/import.rs"]
 mod import;
+#[path = "../sql/inbox.rs"]
+mod inbox;
 mod lock;
 #[path = "../sql/packed.rs"]
 mod packed;

@@ -81,6 +81,14 @@ CREATE TABLE progress (
     PRIMARY KEY (session, turn, attempt, number)
 );
 
+-- Messages of people that the holder of the session has not stored yet.
+CREATE TABLE inbox (
+    number      INTEGER PRIMARY KEY AUTOINCREMENT,
+    session     TEXT NOT NULL,
+    said        BLOB NOT NULL
+);
+CREATE INDEX inbox_session ON inbox (session, number);
+
 -- Texts by the SHA-256 of their bytes, each once, compressed.
 CREATE TABLE content (
     hash        BLOB PRIMARY KEY,
