@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
 
-use crate::adapter::{is_nested, withhold_from_gemini};
+use crate::adapter::{gemini, is_nested, withhold_from_gemini};
 use crate::diagnostics;
 use crate::process::Launch;
 use crate::sandbox::stopped::StoppedTools;
@@ -182,8 +182,10 @@ pub enum ObservedState<'a> {
     },
     /// In the user's own directory of the CLI, which it also signs in with. It reaches its model through a relay.
     UsersOwn {
-        /// The CLI's own directory of the user.
-        users_directory: &'a Path,
+        /// The CLI's own directory: the user's, or one that links to it.
+        directory: &'a Path,
+        /// The private directory of the files that point the CLI to the relay.
+        files: &'a Path,
         /// The relay's port.
         port: u16,
     },
@@ -210,9 +212,9 @@ pub fn observed(program: Program, place: ObservedPlace<'_>) -> Result<Confined, 
             // Everything else of the CLI's own directory is a secret too: its sign-in and its sessions.
             (None, None, Some(home.to_owned()))
         }
-        ObservedState::UsersOwn { users_directory, port } => {
+        ObservedState::UsersOwn { directory, files, port } => {
             additions.ports.push(port);
-            (place.vendor, Some(users_directory.to_owned()), None)
+            (place.vendor, Some(directory.to_owned()), Some(files.to_owned()))
         }
     };
     let variable =
@@ -244,6 +246,24 @@ pub fn observed(program: Program, place: ObservedPlace<'_>) -> Result<Confined, 
         confined.diagnostics.retain(|it| it.code != diagnostics::SANDBOX_PARTIAL);
     }
     Ok(confined)
+}
+
+/// Prepares the home of an observed program that uses the user's sign-in, in a private directory. Returns the program's own
+/// directory, and the variables that name the home: the user's own is used as it is, unless the program replaces files
+/// in it, which the sandbox could only allow for all of them.
+pub fn users_own_home(
+    vendor: Vendor,
+    users_home: &Path,
+    users_directory: &Path,
+    private: &Path,
+) -> io::Result<(PathBuf, Vec<(OsString, OsString)>)> {
+    match vendor {
+        Vendor::Gemini => {
+            let directory = gemini::home::prepare_observed(users_home, private)?;
+            Ok((directory, vec![("GEMINI_CLI_HOME".into(), private.into())]))
+        }
+        Vendor::Claude | Vendor::Codex => Ok((users_directory.to_owned(), Vec::new())),
+    }
 }
 
 /// Returns the user's own files that a program with a private home reads: the configuration that is linked into it, and the

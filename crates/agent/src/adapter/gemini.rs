@@ -4,7 +4,7 @@
 //! both are escaped, and a diagnostic reports this. Retries and telemetry can only be configured in a file, so
 //! the program runs in a private home, with the user's sign-in but its own sessions.
 
-mod home;
+pub(crate) mod home;
 mod inert;
 mod output;
 pub(crate) mod untrusted;

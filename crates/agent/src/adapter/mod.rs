@@ -7,7 +7,7 @@ pub mod acp;
 mod claude;
 mod codex;
 mod diff;
-mod gemini;
+pub(crate) mod gemini;
 mod one_shot;
 mod plain;
 mod program;

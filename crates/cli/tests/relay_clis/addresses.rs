@@ -36,7 +36,10 @@ fn gemini_is_relayed_to_the_address_in_its_env_file() {
         std::fs::create_dir_all(owner.join(".gemini")).unwrap();
         std::fs::write(owner.join(".gemini/.env"), variables).unwrap();
         user.env = vec![("GEMINI_CLI_TRUST_WORKSPACE", "true".to_owned())];
-        user.run(&["capture", "--live", "--", "gemini", "-p", "Say hello."]);
+        // Variables of a project count if the user trusts it.
+        let trust: &[&str] = if is_users { &[] } else { &["--trust"] };
+        let command = ["--", "gemini", "-p", "Say hello."];
+        user.run(&[&["capture", "--live"], trust, &command].concat());
         assert!(!server.calls.lock().unwrap().is_empty(), "users: {is_users}");
     }
 }

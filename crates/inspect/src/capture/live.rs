@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use convoke_agent::adapter::acp::TypedStart;
 use convoke_agent::endpoint;
-use convoke_agent::launch::{ConfinedEnvironment, ObservedState, Project};
+use convoke_agent::launch::{self, ConfinedEnvironment, ObservedState, Project};
 use convoke_agent::process::{Dialogue, PrivateDir};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
@@ -84,6 +84,12 @@ pub async fn capture_live(
         None => (pointed, child::one_shot(options.stdin.as_str())),
     };
     let user = UserHome::new(vendor, host_environment);
+    let (directory, named) =
+        launch::users_own_home(vendor, &user.home, &user.directory, private.path())
+            .map_err(CaptureError::Home)?;
+    env.extend(named);
+    // The program can write to no other directory of temporary files.
+    env.push(("TMPDIR".into(), private.path().into()));
     let project = Project { cwd: &host_environment.cwd, home: Some(&host_environment.home), trust };
     let mut environment =
         ConfinedEnvironment::new(env.into_iter().collect(), project, Some(vendor))
@@ -97,7 +103,8 @@ pub async fn capture_live(
         cwd: &host_environment.cwd,
         host_environment,
         state: ObservedState::UsersOwn {
-            users_directory: &user.directory,
+            directory: &directory,
+            files: private.path(),
             port: relayed.relay.port(),
         },
         temporary: private.path(),

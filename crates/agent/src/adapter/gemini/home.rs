@@ -48,12 +48,10 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PrivateDir> {
     }
     let mut settings = Value::Null;
     if let Some(home_of_user) = users_home(context) {
-        let users = home_of_user.join(".gemini");
         let asks = context.permissions() == Permissions::Ask;
-        link_all(&users, &ours, if asks { ANSWERING } else { &[] })?;
-        // The program falls back to the `.env` of its home.
-        link(&home_of_user.join(".env"), &home.path().join(".env"))?;
-        let text = Disk.read_text(&users.join("settings.json"), FileKind::Configuration);
+        link_home(&home_of_user, home.path(), if asks { ANSWERING } else { &[] })?;
+        let users = home_of_user.join(".gemini/settings.json");
+        let text = Disk.read_text(&users, FileKind::Configuration);
         let text = text.unwrap_or_default();
         settings = serde_json::from_str(&without_comments(&text)).unwrap_or_default();
     }
@@ -71,6 +69,21 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PrivateDir> {
     }
     write_private(&ours.join("settings.json"), settings.to_string().as_bytes())?;
     Ok(home)
+}
+
+/// Prepares a home that has the user's settings as they are, for a program that is only observed. Returns the program's
+/// directory in it.
+pub(crate) fn prepare_observed(users_home: &Path, home: &Path) -> io::Result<PathBuf> {
+    let ours = home.join(".gemini");
+    DirBuilder::new().recursive(true).mode(0o700).create(&ours)?;
+    link_home(users_home, home, &[])?;
+    let users = users_home.join(".gemini/settings.json");
+    match Disk.read_text(&users, FileKind::Configuration) {
+        Ok(settings) => write_private(&ours.join("settings.json"), settings.as_bytes())?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    Ok(ours)
 }
 
 /// Returns the variables that give Convoke's settings precedence over a project's: the machine's settings,
@@ -193,8 +206,12 @@ fn add_team_tools(settings: &mut Value, server: &McpServer, timeout: Duration) {
     settings["mcpServers"][SERVER] = own;
 }
 
-fn link_all(users: &Path, ours: &Path, except: &[&str]) -> io::Result<()> {
-    let Ok(entries) = std::fs::read_dir(users) else {
+/// Links the entries of the user's home that are shared.
+fn link_home(users_home: &Path, home: &Path, except: &[&str]) -> io::Result<()> {
+    let (users, ours) = (users_home.join(".gemini"), home.join(".gemini"));
+    // The program falls back to the `.env` of its home.
+    link(&users_home.join(".env"), &home.join(".env"))?;
+    let Ok(entries) = std::fs::read_dir(&users) else {
         return Ok(());
     };
     for entry in entries.flatten() {
