@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_files::git::{GitKind, git_directories, git_kind};
 use convoke_files::limit::FileKind;
-use convoke_files::{Disk, Files as _};
+use convoke_files::{Disk, Files as _, git_settings};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::ChangesError;
@@ -264,18 +264,9 @@ fn user_file(key: &str, host: &Host) -> Option<PathBuf> {
 /// Returns a setting of a configuration file. Includes are not followed.
 fn setting(file: &Path, section: &str, name: &str) -> Option<String> {
     let text = Disk.read_text(file, FileKind::Configuration).ok()?;
-    let mut is_in_section = false;
-    let mut found = None;
-    for line in text.lines().map(str::trim) {
-        if let Some(header) = line.strip_prefix('[') {
-            is_in_section = header.trim_end_matches(']').trim().eq_ignore_ascii_case(section);
-        } else if is_in_section
-            && let Some((key, value)) = line.split_once('=')
-            && key.trim().eq_ignore_ascii_case(name)
-        {
-            found = Some(value.trim().trim_matches('"').to_owned());
-        }
-    }
+    let settings = git_settings(&text).settings.into_iter().rev();
+    let mut found = settings.filter(|it| it.section == section && it.subsection.is_none());
+    let found = found.find(|it| it.key == name).map(|it| it.value);
     found.filter(|value| !value.is_empty())
 }
 

@@ -12,6 +12,7 @@ mod disk;
 pub mod draft;
 pub mod failpoint;
 pub mod git;
+mod git_config;
 pub mod json;
 pub mod limit;
 mod memory;
@@ -22,6 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use disk::{Disk, OpenedFile};
+pub use git_config::{GitSetting, GitSettings, git_settings};
 pub use limit::{FileKind, TooLarge};
 pub use memory::MemoryTree;
 

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Disk, FileKind, Files as _};
+use convoke_files::{Disk, FileKind, Files as _, GitSetting, git_settings};
 
 use super::location::{Location, locate};
-use crate::launch::git::split_header as split_git_header;
 
 /// Settings that git changes in everyday use and that name no command, by section and key. `*` matches any key.
 const HARMLESS: &[(&str, &[&str])] = &[
@@ -76,26 +75,15 @@ impl GitConfig {
             self.is_unclear = true;
             return;
         };
-        let mut section = String::new();
-        for line in String::from_utf8_lossy(&bytes).lines() {
-            let mut line = line.trim();
-            if let Some(header) = line.strip_prefix('[') {
-                let ((name, _), rest) = split_git_header(header);
-                section = name.to_ascii_lowercase();
-                line = rest.trim();
-            }
-            let (key, value) = line.split_once('=').unwrap_or((line, ""));
-            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim().trim_matches('"'));
-            if key.is_empty() || key.starts_with(['#', ';']) {
-                continue;
-            }
+        let text = String::from_utf8_lossy(&bytes);
+        for GitSetting { section, key, value, written, .. } in git_settings(&text).settings {
             let is_harmless =
                 |(name, keys): &(&str, &[&str])| *name == section && keys.contains(&&*key);
-            let is_remote = ADDRESSES.iter().any(is_harmless) && is_elsewhere(value);
+            let is_remote = ADDRESSES.iter().any(is_harmless) && is_elsewhere(&value);
             if is_remote || HARMLESS.iter().any(is_harmless) {
                 continue;
             }
-            let _ = writeln!(self.settings, "[{section}] {line}");
+            let _ = writeln!(self.settings, "[{section}] {written}");
             match (section.as_str(), key.as_str()) {
                 ("core", "hookspath") => self.hooks = Some(value.into()),
                 // Files in the home directory are the user's own.

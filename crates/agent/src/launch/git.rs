@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Disk, Files};
+use convoke_files::{Disk, Files, GitSetting, GitSettings, git_settings};
 
 use crate::command_files::git_configurations;
 
@@ -216,65 +216,25 @@ impl ConfiguredNames {
             return;
         }
         let Some(text) = read(path) else { return };
-        let mut section = String::new();
-        let mut subsection = None;
-        for line in text.lines() {
-            let mut line = line.trim();
-            if let Some(header) = line.strip_prefix('[') {
-                let (name, rest) = split_header(header);
-                section = name.0.to_ascii_lowercase();
-                subsection = name.1;
-                if let Some(name) = &subsection {
-                    self.subsections.insert((section.clone(), name.clone()));
-                }
-                line = rest.trim();
-            }
-            let (key, value) = line.split_once('=').unwrap_or((line, ""));
-            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
-            if key.is_empty() || key.starts_with(['#', ';']) {
-                continue;
-            }
+        let GitSettings { settings, subsections } = git_settings(&text);
+        self.subsections.extend(subsections);
+        for GitSetting { section, subsection, key, value, .. } in settings {
             // Files in the home directory are the user's own.
-            if section.starts_with("include") && key == "path" && !value.contains('~') {
-                self.read(&path.parent().unwrap_or(path).join(value.trim_matches('"')));
+            let is_users = value.starts_with('~');
+            if section.starts_with("include") && key == "path" && !is_users {
+                self.read(&path.parent().unwrap_or(path).join(value));
             }
-            match &subsection {
+            match subsection {
                 Some(name) if section == "remote" && key == "vcs" => {
-                    self.helpers.insert(name.clone());
+                    self.helpers.insert(name);
                 }
                 Some(_) => {}
                 None => {
-                    self.keys.insert((section.clone(), key));
+                    self.keys.insert((section, key));
                 }
             }
         }
     }
-}
-
-/// Splits `section "sub\"section"] rest`, or the older `section.subsection] rest`.
-pub(crate) fn split_header(header: &str) -> ((&str, Option<String>), &str) {
-    let Some((section, quoted)) =
-        header.split_once('"').filter(|(section, _)| !section.contains(']'))
-    else {
-        let (name, rest) = header.split_once(']').unwrap_or((header, ""));
-        return match name.split_once('.') {
-            Some((section, name)) => ((section, Some(name.to_ascii_lowercase())), rest),
-            None => ((name.trim(), None), rest),
-        };
-    };
-    let mut name = String::new();
-    let mut characters = quoted.char_indices();
-    while let Some((at, character)) = characters.next() {
-        match character {
-            '"' => {
-                let rest = quoted[at + 1..].trim_start();
-                return ((section.trim(), Some(name)), rest.strip_prefix(']').unwrap_or(rest));
-            }
-            '\\' => name.extend(characters.next().map(|(_, escaped)| escaped)),
-            _ => name.push(character),
-        }
-    }
-    ((section.trim(), Some(name)), "")
 }
 
 #[cfg(test)]
@@ -323,7 +283,7 @@ mod tests {
              [credential \"https://example.com\"]\n helper = !{}\n[gpg]\n program = {}\n\
              [gc]\n recentObjectsHook = {}\n[imap]\n tunnel = {}\n host = x\n folder = y\n\
              [remote \"nested\"]\n url = ./nested\n[remote \"helped\"]\n vcs = evil\n\
-             [include]\n path = more\n",
+             [include]\n path = more # the first\n path = mo\"re~2\"\n",
             quoted("fsmonitor"),
             quoted("pager"),
             quoted("editor"),
@@ -346,6 +306,8 @@ mod tests {
         std::fs::write(dir.join(".git/config"), text).unwrap();
         let more = format!("[filter \"g h\"]\n process = {}\n", quoted("included"));
         std::fs::write(dir.join(".git/more"), more).unwrap();
+        let quoted = format!("[filter \"i\"]\n clean = {}\n", quoted("included-too"));
+        std::fs::write(dir.join(".git/more~2"), quoted).unwrap();
     }
 
     fn replaced(dir: &Path) -> Vec<(String, &'static str)> {
@@ -445,6 +407,7 @@ mod tests {
         git.args(["fetch", "--dry-run", "nested"]).current_dir(dir.path()).env_clear().envs(&env);
         let fetched = git.output().unwrap();
         assert!(fetched.status.success(), "a remote can be reached: {fetched:?}");
+        assert!(replaced(dir.path()).contains(&("filter.i.clean".to_owned(), "")));
         assert!(replaced(dir.path()).contains(&("remote.helped.vcs".to_owned(), "none")));
 
         let mut git = Command::new("git");
@@ -454,20 +417,6 @@ mod tests {
         let mut git = Command::new("git");
         let diff = git.arg("diff").current_dir(dir.path()).env_clear().envs(&env).output().unwrap();
         assert!(String::from_utf8_lossy(&diff.stdout).contains("\n+c\n"), "{diff:?}");
-    }
-
-    #[test]
-    fn every_form_of_a_section_is_read() {
-        for (header, section, name) in [
-            ("filter \"a b\"]", "filter", Some("a b")),
-            ("filter \"a\\\"]b\"] x = y", "filter", Some("a\"]b")),
-            ("filter.Name]", "filter", Some("name")),
-            ("core]", "core", None),
-            ("diff \"open", "diff", Some("open")),
-        ] {
-            let ((given, subsection), _) = split_header(header);
-            assert_eq!((given, subsection.as_deref()), (section, name), "{header}");
-        }
     }
 
     /// Returns whether settings that run a program are replaced under a name of `git help --config`.

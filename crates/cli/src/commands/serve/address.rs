@@ -102,6 +102,23 @@ impl Address {
     }
 }
 
+/// Returns whether a process of this user listens on a port, as far as the system tells.
+pub(super) fn is_listened_to_by_this_user(port: u16) -> bool {
+    /// The state of a socket that listens.
+    const LISTENS: &str = "0A";
+    let path = Path::new("/proc/net/tcp");
+    let Ok(mut table) = fs::File::open(path) else { return false };
+    let Ok(table) = read_stream(&mut table, path, FileKind::Configuration) else { return false };
+    let local = format!("0100007F:{port:04X}");
+    String::from_utf8_lossy(&table).lines().any(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let user = fields.get(7).and_then(|user| user.parse().ok());
+        fields.get(1) == Some(&&*local)
+            && fields.get(3) == Some(&LISTENS)
+            && user == Some(rustix::process::geteuid().as_raw())
+    })
+}
+
 fn advice(path: &Path, what: &str) -> String {
     format!("{} {what}; remove it, and a new token is made", path.display())
 }
@@ -129,6 +146,15 @@ mod tests {
         second.write(data.path()).unwrap();
         assert_eq!((read().token.clone(), read().port), (second.token, 2));
         assert_eq!(fs::read_dir(data.path()).unwrap().count(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn a_listener_of_this_user_is_recognised() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(is_listened_to_by_this_user(port));
+        drop(listener);
+        assert!(!is_listened_to_by_this_user(port));
     }
 
     #[test]

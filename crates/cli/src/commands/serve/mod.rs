@@ -113,7 +113,8 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Listens with the remembered token, on the remembered port if it is free.
+/// Listens with the remembered token on the remembered port. If that port is taken, the token is another one: a page that
+/// is still open sends the remembered token to whoever listens there.
 async fn bind(
     arguments: &Arguments,
     data: &Path,
@@ -132,8 +133,14 @@ async fn bind(
     let server = match (arguments.port, &known) {
         (Some(port), _) => listen(port, &token).await.map_err(refused(port))?,
         (None, Some(known)) => match listen(known.port, &token).await {
-            // Another server has it, or another program.
-            Err(_) => listen(0, &token).await.map_err(refused(0))?,
+            Err(_) => {
+                let token = Token::generate();
+                let server = listen(0, &token).await.map_err(refused(0))?;
+                if !address::is_listened_to_by_this_user(known.port) {
+                    Address::new(&token, server.port()).write(data)?;
+                }
+                server
+            }
             Ok(server) => server,
         },
         (None, None) => listen(0, &token).await.map_err(refused(0))?,
