@@ -521,7 +521,6 @@ fn no_failure_of_a_task_or_a_thread_is_dropped_without_a_reason() {
 const ALLOWED: &[(&str, &str, &str, &str)] = &[
     ("crates/agent/src/adapter/mod.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
     ("crates/agent/src/adapter/stand_in.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
-    ("crates/agent/src/adapter/trial.rs", "trial", "let _ = reading.await", "the events are read to let the program go on; the result comes from the supervisor"),
     ("crates/agent/src/process/guardian.rs", "guard", "thread::spawn(…)", "the guardian goes on when its channel closes"),
     ("crates/agent/src/process/guardian.rs", "run_keeper", "thread::spawn(…)", "the guardian sees the end of the connection"),
     ("crates/agent/src/process/private_dir.rs", "sweep_in_background", "std::thread::spawn(…)", "what it leaves is removed at the next start"),
@@ -549,12 +548,9 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     ("crates/inspect/src/capture/child.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
     ("crates/inspect/src/record/mod.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
     ("crates/inspect/src/record/relaying.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
-    ("crates/inspect/src/record/residency.rs", "converse", "std::thread::spawn(…)", "the reader of its channel finds no answer, and says so"),
     ("crates/model/src/member.rs", "begin", "tokio::task::spawn_blocking(…)", "the turn, whose side it held, ends as failed"),
     ("crates/model/src/turn.rs", "run_tools", "let Ok(…) = answered else{…}", "a defect: the call has no output"),
     ("crates/model/src/turn.rs", "run_tools", "run.await.unwrap_or_else(…)", "the model is told that the tool failed"),
-    ("crates/rehearsal/src/server.rs", "accept", "Some(…) = connections.join_next()", "the client sees its connection close"),
-    ("crates/rehearsal/src/server.rs", "accept", "while connections.join_next().await.is_some()", "the client sees its connection close"),
     ("crates/rehearsal/src/server.rs", "shutdown", "let _ = (…).await", "clients see their connections close"),
     ("crates/relay/src/connect.rs", "", "driver: JoinHandle is never joined", "the request that it carries fails"),
     ("crates/relay/src/copy.rs", "report", "match read{…}", "a defect: the request is missing"),
@@ -564,13 +560,11 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     ("crates/relay/src/server.rs", "shutdown", "let _ = (…).await", "clients see their connections close"),
     ("crates/relay/src/server.rs", "shutdown", "while reports.join_next().await.is_some()", "a defect: the request has no answer"),
     ("crates/server/src/feed.rs", "get", "tokio::spawn(…)", "viewers read the store when they connect again"),
-    ("crates/server/src/listener.rs", "accept_at_most", "Some(…) = connections.join_next()", "the browser sees its connection close"),
     ("crates/server/src/running_sessions.rs", "start", "tokio::spawn(…)", "the request that it was answering fails"),
     ("crates/server/src/stream.rs", "follow", "tokio::spawn(…)", "the stream ends, and the browser connects again"),
     ("crates/session/src/store/postgres/commits.rs", "listen", "let task = tokio::spawn(…).abort_handle()", "its readers see the end of their channel"),
-    ("crates/session/src/store/postgres/lease.rs", "claimed", "heartbeat:heartbeat.abort_handle()", "the lease expires, and nothing is written any more"),
-    ("crates/session/src/store/postgres/lease.rs", "finish_releases", "let _ = release.await", "the lease expires"),
-    ("crates/session/src/store/postgres/signal.rs", "attend", "beats:beats.abort_handle()", "the attendance expires"),
+    ("crates/session/src/store/postgres/lease.rs", "claimed", "heartbeat:heartbeat.abort_handle()", "the lease is lost, and nothing is written any more"),
+    ("crates/session/src/store/postgres/signal.rs", "attend", "beats:beats.abort_handle()", "the heartbeat begins again (`kept_running`)"),
 ];
 
 #[test]

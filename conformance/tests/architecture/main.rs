@@ -27,13 +27,11 @@ const FLAGS_ELSEWHERE: [(&str, &[&str]); 3] = [
 ];
 
 /// The files that start a process, with what they start.
-const STARTS: [(&str, &str); 8] = [
+const STARTS: [(&str, &str); 6] = [
     (
         "crates/agent/src/process/guardian.rs",
         "the guardian, the keeper and the agent of a `Launch`",
     ),
-    ("crates/inspect/src/short_output.rs", "a question to a program, in a `ConfinedEnvironment`"),
-    ("crates/inspect/src/record/residency.rs", "a question to Codex, in a `ConfinedEnvironment`"),
     ("crates/changes/src/git.rs", "git"),
     ("crates/chat/src/console.rs", "the user's editor"),
     ("crates/cli/src/terminal/pager.rs", "the user's pager"),
@@ -42,9 +40,10 @@ const STARTS: [(&str, &str); 8] = [
 ];
 
 /// The callers of the functions that prepare a confined start.
-const STARTERS: [(&str, &[&str]); 2] = [
-    ("launch::confined", &["crates/agent/src/adapter/mod.rs", "crates/agent/src/adapter/trial.rs"]),
+const STARTERS: [(&str, &[&str]); 3] = [
+    ("launch::confined", &["crates/agent/src/adapter/mod.rs"]),
     ("launch::observed", &["crates/inspect/src/capture/child.rs"]),
+    ("launch::ask", &["crates/inspect/src/question.rs"]),
 ];
 
 /// The queues without a bound on their length: the input of a program is bounded by its bytes.

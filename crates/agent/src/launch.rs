@@ -1,11 +1,12 @@
 //! The one way to start an agent's program.
 //!
-//! Turns, captures, measurements and trials all start a program *confined*: in an environment without the project's
+//! Turns, captures, measurements, trials and questions all start a program *confined*: in an environment without the project's
 //! commands unless the user trusts the project ([`ConfinedEnvironment`]), and under a [`Sandbox`]. Only this module creates
 //! a [`Launch`], so that a program cannot be started without either. A program that its user starts as their own,
 //! without a sandbox, would be a second function here; there is none.
 
 pub(crate) mod git;
+mod question;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
 
-use crate::adapter::{gemini, is_nested, withhold_from_gemini};
+pub use self::question::{Answer, AskError, Question, ask};
+use crate::adapter::{gemini, is_nested, names_address, withhold_from_gemini};
 use crate::diagnostics;
 use crate::process::Launch;
 use crate::sandbox::stopped::StoppedTools;
@@ -145,7 +147,7 @@ pub(crate) fn confined(program: Program, sandbox: &Sandbox<'_>) -> Result<Confin
     Ok(Confined { launch, reach, diagnostics: partial.into_iter().chain(missing).collect() })
 }
 
-/// The place of a program that is started to see its requests, and may change nothing of the user's.
+/// The place of a program that is started to see its requests or to be asked, and may change nothing of the user's.
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedPlace<'a> {
     /// The CLI, if the program is one.
@@ -171,19 +173,33 @@ pub struct ObservedPlace<'a> {
 /// Where an observed program keeps its state, and what it connects to.
 #[derive(Debug, Clone, Copy)]
 pub enum ObservedState<'a> {
-    /// In a private home. It reaches the rehearsal server alone.
+    /// In a private home.
     PrivateHome {
         /// The private home.
         home: &'a Path,
         /// The CLI's own directory of the user, from which configuration is linked.
         users_directory: &'a Path,
-        /// The server's port.
-        port: u16,
+        /// The port of the rehearsal server, which alone it reaches; nothing without one.
+        port: Option<u16>,
     },
-    /// In the user's own directory of the CLI, which it also signs in with. It reaches its model through a relay.
+    /// In the user's own directory of the CLI, which it also signs in with.
     UsersOwn {
         /// The CLI's own directory: the user's, or one that links to it.
         directory: &'a Path,
+        /// What it connects to.
+        network: OwnNetwork<'a>,
+    },
+}
+
+/// What an observed program with its user's own state connects to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnNetwork<'a> {
+    /// Nothing.
+    Nothing,
+    /// The hosts that it would use.
+    Direct,
+    /// These, and its model through a relay.
+    Relayed {
         /// The private directory of the files that point the CLI to the relay.
         files: &'a Path,
         /// The relay's port.
@@ -205,16 +221,25 @@ pub fn observed(program: Program, place: ObservedPlace<'_>) -> Result<Confined, 
         newest_abi: place.newest_abi,
         ..SandboxSettings::default()
     };
+    let mut addresses = Vec::new();
     let (vendor, directory, private_home) = match place.state {
         ObservedState::PrivateHome { home, users_directory, port } => {
-            settings.route = Route::Through { port };
+            settings.route = port.map_or(Route::Nowhere, |port| Route::Through { port });
             additions.readable = linked_configuration(&program.path, users_directory, place);
             // Everything else of the CLI's own directory is a secret too: its sign-in and its sessions.
             (None, None, Some(home.to_owned()))
         }
-        ObservedState::UsersOwn { directory, files, port } => {
-            additions.ports.push(port);
-            (place.vendor, Some(directory.to_owned()), Some(files.to_owned()))
+        ObservedState::UsersOwn { directory, network } => {
+            let mut files = None;
+            match network {
+                OwnNetwork::Nothing => settings.route = Route::Nowhere,
+                OwnNetwork::Direct => addresses.extend(addresses_in(place.users_variables)),
+                OwnNetwork::Relayed { files: relays, port } => {
+                    additions.ports.push(port);
+                    files = Some(relays.to_owned());
+                }
+            }
+            (place.vendor, Some(directory.to_owned()), files)
         }
     };
     let variable =
@@ -237,7 +262,7 @@ pub fn observed(program: Program, place: ObservedPlace<'_>) -> Result<Confined, 
         settings: &settings,
         additions,
         secrets: secrets::secret_paths_from_env(variable, vendor, places),
-        addresses: Vec::new(),
+        addresses,
     };
     let gaps = enforcer.gaps(sandbox.permissions, settings.route, &sandbox.additions);
     let mut confined = confined(program, &sandbox)?;
@@ -264,6 +289,12 @@ pub fn users_own_home(
         }
         Vendor::Claude | Vendor::Codex => Ok((users_directory.to_owned(), Vec::new())),
     }
+}
+
+/// Returns the values of the variables that hold the address of a model or a proxy.
+fn addresses_in(variables: &BTreeMap<OsString, OsString>) -> impl Iterator<Item = String> {
+    let addresses = variables.iter().filter(|(name, _)| names_address(name));
+    addresses.filter_map(|(_, value)| value.to_str().map(str::to_owned))
 }
 
 /// Returns the user's own files that a program with a private home reads: the configuration that is linked into it, and the

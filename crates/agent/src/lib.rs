@@ -33,7 +33,7 @@
 //! The `main` of such a program must begin with [`process::guardian::run_if_asked`].
 
 pub mod adapter;
-mod claude_settings;
+pub mod claude_settings;
 pub mod command_files;
 pub mod config;
 pub mod diagnostics;

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::turn_input::Trust;
 use convoke_core::ledger::{Source, Target};
 use convoke_explain::Edition;
 use convoke_inspect::capture::{
@@ -112,6 +113,7 @@ async fn measured(place: &Place, program: &Path, prompt: &str) -> Measured {
         arguments: Vec::new(),
         prompt: prompt.into(),
         purpose: MeasurePurpose::Show,
+        trust: Trust::Untrusted,
         time_limit: Duration::from_mins(5),
         guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke")),
     };
@@ -669,28 +671,70 @@ async fn an_acp_agent_is_captured_like_the_others() {
     }
 }
 
-/// A repository whose configuration names a command for git, which leaves a file behind.
-fn hostile_repository(place: &Place, setting: &str, then: &str) -> PathBuf {
-    let project = place.project.path();
-    let git = |arguments: &[&str]| {
-        let mut git = std::process::Command::new("git");
-        let output = git.args(arguments).current_dir(project).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-    };
-    git(&["init", "-q"]);
+/// A pipe with bytes in it. A command that a sandbox keeps from writing can still take one.
+struct Bait {
+    path: PathBuf,
+    pipe: std::fs::File,
+}
+
+impl Bait {
+    const BYTES: [u8; 64] = [b'x'; 64];
+
+    fn new(path: PathBuf) -> Self {
+        use std::io::Write as _;
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let mut options = std::fs::OpenOptions::new();
+        let options = options.read(true).write(true).custom_flags(nix::libc::O_NONBLOCK);
+        let mut pipe = options.open(&path).unwrap();
+        pipe.write_all(&Self::BYTES).unwrap();
+        Self { path, pipe }
+    }
+
+    /// Returns the command that takes a byte.
+    fn command(&self) -> String {
+        format!("dd bs=1 count=1 if={} of=/dev/null 2>/dev/null", self.path.display())
+    }
+
+    /// Returns whether a byte was taken.
+    fn is_taken(&mut self) -> bool {
+        use std::io::{Read as _, Write as _};
+        let mut bytes = [0; 2 * Self::BYTES.len()];
+        let left = self.pipe.read(&mut bytes).unwrap_or(0);
+        self.pipe.write_all(&Self::BYTES).unwrap();
+        left < Self::BYTES.len()
+    }
+}
+
+fn git(project: &Path, arguments: &[&str]) {
+    let output = std::process::Command::new("git").args(arguments).current_dir(project).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Makes the project a repository in which git looks into a file.
+fn repository(project: &Path) {
+    git(project, &["init", "-q"]);
     std::fs::write(project.join(".gitattributes"), "*.txt filter=x\n").unwrap();
-    git(&["add", "."]);
-    git(&["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"]);
+    git(project, &["add", "."]);
+    git(project, &["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"]);
     // A file of the same size and another time is looked into.
     let old = std::fs::FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
     std::fs::File::open(project.join("note.txt")).unwrap().set_times(old).unwrap();
-    let marker = place.home.path().join("ran");
-    git(&[
-        "config",
-        setting,
-        &format!("cat {0}/.ssh/id > {0}/ran; {then}", place.home.path().display()),
-    ]);
-    marker
+}
+
+/// Runs a CLI in a project that is not trusted, and asserts that it takes no bait.
+async fn takes_no_bait(cli: &str, program: &Path, place: &Place, bait: &mut Bait, what: &str) {
+    let arguments: &[&str] =
+        if cli.starts_with("gemini") { &["-m", "gemini-2.5-pro", "go"] } else { &["go"] };
+    let mut order = order(program, arguments, "", Script::default());
+    order.start = Start::Typed { is_trusted: false };
+    let captured = capture(order, &place.host_environment()).await.unwrap();
+    output(&captured);
+    assert!(!bait.is_taken(), "{cli} {what}, captured");
+    measured(place, program, "go").await;
+    assert!(!bait.is_taken(), "{cli} {what}, measured");
 }
 
 #[tokio::test]
@@ -701,18 +745,39 @@ async fn a_project_that_is_not_trusted_has_no_command_run_by_git() {
         };
         for (setting, then) in [("filter.x.clean", "cat"), ("core.fsmonitor", "false")] {
             let place = Place::new();
-            std::fs::create_dir(place.home.path().join(".ssh")).unwrap();
-            std::fs::write(place.home.path().join(".ssh/id"), "a key").unwrap();
-            let marker = hostile_repository(&place, setting, then);
-            let arguments: &[&str] =
-                if cli.starts_with("gemini") { &["-m", "gemini-2.5-pro", "go"] } else { &["go"] };
-            let mut order = order(&program, arguments, "", Script::default());
-            order.start = Start::Typed { is_trusted: false };
-            let captured = capture(order, &place.host_environment()).await.unwrap();
-            output(&captured);
-            assert!(!marker.exists(), "{cli} {setting}, captured");
-            measured(&place, &program, "go").await;
-            assert!(!marker.exists(), "{cli} {setting}, measured");
+            let project = place.project.path();
+            repository(project);
+            let mut bait = Bait::new(place.home.path().join("bait"));
+            git(project, &["config", setting, &format!("{}; {then}", bait.command())]);
+            git(project, &["status"]);
+            assert!(bait.is_taken(), "git itself runs it");
+            takes_no_bait(cli, &program, &place, &mut bait, setting).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_settings_of_a_project_that_is_not_trusted_replace_no_variable_of_claude() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for cli in ["claude-2.1.197", "claude-2.1.325"] {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let project = place.project.path();
+        repository(project);
+        let mut bait = Bait::new(place.home.path().join("bait"));
+        git(project, &["config", "core.fsmonitor", &format!("{}; false", bait.command())]);
+        std::fs::create_dir_all(project.join("bin")).unwrap();
+        let own = project.join("bin/git");
+        std::fs::write(&own, format!("#!/bin/sh\n{}\nexit 1\n", bait.command())).unwrap();
+        std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::create_dir(project.join(".claude")).unwrap();
+        let path = format!("{}:{}", project.join("bin").display(), std::env::var("PATH").unwrap());
+        for (name, value) in [("GIT_CONFIG_COUNT", "0"), ("PATH", &path)] {
+            let settings = json!({"env": {name: value}}).to_string();
+            std::fs::write(project.join(".claude/settings.json"), settings).unwrap();
+            takes_no_bait(cli, &program, &place, &mut bait, name).await;
         }
     }
 }

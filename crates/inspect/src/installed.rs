@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use crate::capture::CapturedAgent;
 use crate::host_environment::HostEnvironment;
-use crate::short_output::short_output;
+use crate::question;
 use convoke_agent::Vendor;
-use convoke_agent::process::PrivateDir;
+use convoke_agent::process::guardian::Guardian;
 
 /// An installed CLI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,10 +27,15 @@ pub struct Installed<A = Vendor> {
 
 impl Installed {
     /// Inspects a program; runs it only if its package does not name its version.
-    pub fn at(path: &Path, agent: Vendor, host_environment: &HostEnvironment) -> Self {
+    pub fn at(
+        path: &Path,
+        agent: Vendor,
+        host_environment: &HostEnvironment,
+        guardian: &Guardian,
+    ) -> Self {
         let mut installed = Self::on_disk(path, agent);
         if installed.version.is_none() {
-            installed.version = version_by_asking(path, host_environment);
+            installed.version = version_by_asking(path, agent, host_environment, guardian);
         }
         installed
     }
@@ -99,15 +104,14 @@ fn version_of_package(program: &Path, package: &str) -> Option<String> {
     })
 }
 
-/// Runs `--version` with a private home, because some CLIs write to it even then.
-fn version_by_asking(program: &Path, host_environment: &HostEnvironment) -> Option<String> {
-    let home = PrivateDir::create(&std::env::temp_dir()).ok()?;
-    let path = host_environment.variable("PATH").unwrap_or_default();
-    let environment = [("PATH", path), ("HOME", home.path().as_os_str())];
-    let environment = environment.map(|(name, value)| (name.into(), value.to_owned()));
-    let environment = host_environment.confined(environment.into(), None).ok()?;
-    let answer = short_output(program, &["--version"], &environment, home.path())?;
-    version_in(&answer.output)
+/// Asks a program for its version.
+pub(crate) fn version_by_asking(
+    program: &Path,
+    agent: Vendor,
+    host_environment: &HostEnvironment,
+    guardian: &Guardian,
+) -> Option<String> {
+    version_in(&question::version(program, agent, host_environment, guardian)?.output)
 }
 
 /// Returns the first version in a text: three numbers separated by dots.

@@ -10,8 +10,8 @@ pub mod doctor;
 pub mod explained;
 pub mod host_environment;
 pub mod installed;
+mod question;
 pub mod record;
-mod short_output;
 pub mod verify;
 
 pub use host_environment::HostEnvironment;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::connection::{self, ServerState};
 use crate::record::Recorded;
@@ -178,6 +178,13 @@ pub(crate) enum Stop {
     Gracefully,
 }
 
+/// Reports a connection that panicked: its program gets no answer.
+fn note_end(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!("a connection failed: {error}");
+    }
+}
+
 async fn accept(
     listener: TcpListener,
     shared: Arc<ServerState>,
@@ -189,7 +196,7 @@ async fn accept(
     loop {
         tokio::select! {
             _ = stopped.changed() => break,
-            Some(_) = connections.join_next() => {}
+            Some(ended) = connections.join_next() => note_end(ended),
             accepted = listener.accept(), if connections.len() < limits.connections => {
                 match accepted {
                     Ok((stream, _)) => {
@@ -203,7 +210,11 @@ async fn accept(
         }
     }
     drop(listener);
-    let ended = async { while connections.join_next().await.is_some() {} };
+    let ended = async {
+        while let Some(ended) = connections.join_next().await {
+            note_end(ended);
+        }
+    };
     if tokio::time::timeout(limits.grace, ended).await.is_err() {
         connections.shutdown().await;
     }

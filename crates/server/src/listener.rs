@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Sleep, sleep};
 
 /// The maximum number of connections at a time; more wait to be accepted.
@@ -32,7 +32,7 @@ async fn accept_at_most(most: usize, listener: TcpListener, router: Router) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            Some(_) = connections.join_next() => {}
+            Some(ended) = connections.join_next() => note_end(ended),
             accepted = listener.accept(), if connections.len() < most => {
                 match accepted {
                     Ok((stream, _)) => {
@@ -43,6 +43,13 @@ async fn accept_at_most(most: usize, listener: TcpListener, router: Router) {
                 }
             }
         }
+    }
+}
+
+/// Reports a connection that panicked: its client gets no answer.
+fn note_end(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!("a connection failed: {error}");
     }
 }
 
@@ -130,6 +137,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
@@ -158,6 +168,53 @@ mod tests {
             reading.await.unwrap();
         }
         assert!(answer.ends_with("answered"), "{answer}");
+        accepting.abort();
+    }
+
+    /// Counts the errors that are logged.
+    struct Errors(Arc<AtomicUsize>);
+
+    impl tracing::Subscriber for Errors {
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            *metadata.level() == tracing::Level::ERROR
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+        fn event(&self, _: &tracing::Event<'_>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn enter(&self, _: &tracing::span::Id) {}
+
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_panics_is_an_error_and_the_next_is_answered() {
+        let errors = Arc::new(AtomicUsize::new(0));
+        let _logged = tracing::subscriber::set_default(Errors(errors.clone()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new()
+            .route("/panic", axum::routing::get(async || -> &'static str { panic!("a handler") }))
+            .fallback(async || "answered");
+        let accepting = tokio::spawn(accept_at_most(1, listener, router));
+        for (path, is_answered) in [("/panic", false), ("/", true)] {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            client.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            let _ = client.read_to_string(&mut answer).await;
+            assert_eq!(answer.ends_with("answered"), is_answered, "{path}: {answer}");
+        }
+        assert_eq!(errors.load(Ordering::SeqCst), 1);
         accepting.abort();
     }
 

@@ -13,6 +13,7 @@ pub mod event;
 pub mod event_queue;
 pub mod file_changes;
 pub mod follow;
+mod kept_running;
 pub mod progress;
 pub mod prompt;
 pub mod replay;

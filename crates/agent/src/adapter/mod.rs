@@ -337,7 +337,7 @@ fn start_failure(message: impl Into<String>) -> Failure {
 }
 
 /// Returns whether a variable of the user's environment holds the address of a model or a proxy.
-fn names_address(name: &OsStr) -> bool {
+pub(crate) fn names_address(name: &OsStr) -> bool {
     const ENDS: &[&str] = &["_BASE_URL", "_API_BASE", "_ENDPOINT", "_PROXY"];
     let name = name.to_string_lossy().to_ascii_uppercase();
     ENDS.iter().any(|end| name.ends_with(end))

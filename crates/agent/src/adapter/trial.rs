@@ -4,20 +4,19 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{self, Poll};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{CliAgent, Context, Definition, Host, prepare, program, start_failure, team_socket};
+use super::{CliAgent, Definition, Host, PreparedTurn, start_failure};
 use crate::event::EventKind;
-use crate::launch::{self, Program};
-use crate::process::{self, Decision, Dialogue, HostAccess, Input, PrivateDir};
+use crate::process::{self, Decision, Dialogue, HostAccess, Input};
 use crate::stream::{EventReader, Sink};
 use crate::turn::{AgentTurn, TurnResult};
 use crate::turn_input::TurnInput;
 use crate::verdict::{Ending, Failure};
-use convoke_redact::Redactor;
 
 /// The result of a trial turn.
 #[derive(Debug)]
@@ -44,27 +43,19 @@ pub async fn trial(
     turn_input: TurnInput,
     without: &[String],
 ) -> Result<Trial, Failure> {
-    let private = PrivateDir::create(&host.temp_root)
-        .map_err(|error| start_failure(format!("cannot create a private directory: {error}")))?;
     let agent = CliAgent { definition: definition.into(), host: host.into() };
-    let mut context = Context::new(&turn_input, &agent.definition, &agent.host, private.path());
-    let program = program::find(&context)?;
-    // Open until the turn is over.
-    let team_socket = team_socket(&context)?;
-    context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());
-    let mut call = prepare(&context)?;
-    let environment = agent.environment(&context, &call)?;
-    let args = left(std::mem::take(&mut call.args), without);
-    let arguments = args.iter().map(|it| it.to_string_lossy().into_owned()).collect();
-    let started = Program { path: program, args, environment };
-    let started = launch::confined(started, &context.sandbox(&call));
-    let launch = started.map_err(|error| start_failure(error.to_string()))?.launch;
+    let turn_input = Arc::new(turn_input);
+    let (redactor, prepared) = agent.clone().prepare(turn_input.clone()).await?;
+    // The private directory and the socket of the team are there until the turn is over.
+    let PreparedTurn { call, mut launch, private: _private, team_socket: _socket, .. } = prepared?;
+    launch.args = left(launch.args, without);
+    let arguments = launch.args.iter().map(|it| it.to_string_lossy().into_owned()).collect();
     let mut witness = EventRecorder {
         dialogue: call.dialogue,
         events: BTreeSet::new(),
         unknown: BTreeSet::new(),
     };
-    let (turn, side) = AgentTurn::open(Redactor::for_env(&launch.env));
+    let (turn, side) = AgentTurn::open(redactor);
     // The events are not needed, but dropping the turn would cancel it.
     let reading = tokio::spawn(turn.result());
     let guardian = &agent.host.guardian;

@@ -69,6 +69,8 @@ pub enum Route {
         /// The server's port.
         port: u16,
     },
+    /// None: no port is open.
+    Nowhere,
 }
 
 /// The user's additions to the sandbox of an agent.
@@ -557,6 +559,7 @@ impl Sandbox<'_> {
                 ports.insert(port);
                 false
             }
+            Route::Nowhere => false,
             Route::Direct => {
                 ports.extend(USUAL_PORTS);
                 for text in &self.addresses {

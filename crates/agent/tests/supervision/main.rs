@@ -8,6 +8,7 @@ mod ending;
 mod killed;
 mod limits;
 mod output;
+mod question;
 mod stand_in;
 mod start;
 mod tasks;

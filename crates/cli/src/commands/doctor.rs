@@ -24,7 +24,7 @@ use crate::conversation::change_recorder::changes_of;
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, TeamFileReport, UserConfiguration, find_team_file};
 use crate::conversation::sessions::open_store;
-use crate::conversation::trust::TrustedDirectories;
+use crate::conversation::trust_here::TrustHere;
 use crate::diagnostics::Deny;
 use crate::diagnostics::own;
 use crate::figures::number;
@@ -60,8 +60,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let (vendors, acp) = chosen(&arguments.agent, &host_environment)?;
     let depth = if arguments.ask { Depth::Ask } else { Depth::Look };
     let trust = trust_here(&host_environment);
-    let mut report = examine(&vendors, &acp, &host_environment, trust, depth);
-    try_turns(&mut report, arguments.verify, &host_environment)?;
+    let guardian = Guardian::this_program()?;
+    let mut report = examine(&vendors, &acp, &host_environment, trust, depth, &guardian);
+    try_turns(&mut report, arguments.verify, &host_environment, &guardian)?;
     report.findings.extend(broken_configuration(&host_environment));
     report.findings.extend(leftover_workspaces(&host_environment)?);
     let broken_team = broken_team_file(&host_environment);
@@ -94,13 +95,13 @@ fn try_turns(
     report: &mut MachineReport,
     all: bool,
     host_environment: &HostEnvironment,
+    guardian: &Guardian,
 ) -> anyhow::Result<()> {
     let has = |findings: &[Finding], code| findings.iter().any(|it| it.diagnostic.code == code);
     if has(&report.findings, diagnostics::DOCTOR_TEMPORARY_DIRECTORY) {
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let guardian = Guardian::this_program()?;
     let mut trials = Vec::new();
     for agent in &report.agents {
         let Some(program) = agent.installed.first() else { continue };
@@ -114,7 +115,7 @@ fn try_turns(
             let version = program.version.as_deref().unwrap_or_default();
             writeln!(screen, "trying a rehearsed turn of {} {version} …", agent.agent)?;
         }
-        let tried = try_turn(agent.agent, &program.path, host_environment, &guardian);
+        let tried = try_turn(agent.agent, &program.path, host_environment, guardian);
         let mut found = runtime.block_on(tried);
         if found.is_empty() {
             let message = format!("a rehearsed turn of {} succeeded", agent.agent);
@@ -164,15 +165,8 @@ fn leftover_workspaces(host_environment: &HostEnvironment) -> anyhow::Result<Vec
 
 /// Returns the trust that a run here would start the agents with.
 fn trust_here(host_environment: &HostEnvironment) -> Trust {
-    let home = Home::new(host_environment);
-    let user = UserConfiguration::load(&home).ok();
-    let team = find_team_file(host_environment).zip(user);
-    let project = team.and_then(|(file, user)| Project::read(&file, &user).ok());
-    if let Some(project) = project {
-        return project.trust();
-    }
-    let trusted = TrustedDirectories::load(&home).unwrap_or_default();
-    trusted.trust_here(&host_environment.cwd, Some(&host_environment.home))
+    // What keeps it from being known is a finding of its own.
+    TrustHere::find(host_environment).map_or(Trust::Untrusted, |here| here.trust)
 }
 
 /// Returns the errors of the team file that a run here would use.

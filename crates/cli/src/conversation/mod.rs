@@ -18,6 +18,7 @@ pub mod sessions;
 pub mod store;
 pub mod team_redaction;
 pub mod trust;
+pub mod trust_here;
 pub mod undo_progress;
 pub mod undo_text;
 mod workspaces;

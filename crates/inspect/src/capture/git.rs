@@ -7,8 +7,11 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
+use convoke_agent::launch::ObservedState;
+use convoke_agent::process::guardian::Guardian;
+
 use crate::host_environment::HostEnvironment;
-use crate::short_output::short_output;
+use crate::question::{Question, TIME_LIMIT};
 
 /// The settings that are copied, in lower case; a section with `*` is copied whole.
 const COPIED: &[&str] = &[
@@ -65,6 +68,7 @@ pub(super) fn copy_configuration(
     user: &Path,
     private_home: &Path,
     host_environment: &HostEnvironment,
+    guardian: &Guardian,
 ) -> io::Result<()> {
     let Some(git) = host_environment.agent_program("git") else { return Ok(()) };
     let mut environment = host_environment.environment.clone();
@@ -78,9 +82,18 @@ pub(super) fn copy_configuration(
     environment.insert("HOME".into(), user.into());
     let list = ["config", "--global", "--includes", "--list", "--null"];
     let Ok(environment) = host_environment.confined(environment, None) else { return Ok(()) };
-    let answer = short_output(&git, &list, &environment, &host_environment.cwd);
+    let question = Question {
+        path: &git,
+        arguments: &list,
+        environment,
+        cwd: &host_environment.cwd,
+        vendor: None,
+        state: ObservedState::PrivateHome { home: private_home, users_directory: user, port: None },
+        time_limit: TIME_LIMIT,
+    };
+    let answer = question.ask(host_environment, guardian).map_err(io::Error::other)?;
     // Without a configuration it fails.
-    let listed = answer.filter(|answer| answer.code == Some(0)).map(|answer| answer.output);
+    let listed = Some(answer).filter(|answer| answer.code == Some(0)).map(|answer| answer.output);
     let text = configuration(&listed.unwrap_or_default(), user, &directory);
     if text.is_empty() {
         return Ok(());
@@ -180,7 +193,13 @@ mod tests {
             home: home.path().to_owned(),
             cwd: "/".into(),
         };
-        copy_configuration(home.path(), home.path(), &host).unwrap();
+        copy_configuration(
+            home.path(),
+            home.path(),
+            &host,
+            &Guardian::from_program("/nonexistent"),
+        )
+        .unwrap();
         assert!(!home.path().join(".gitconfig").exists());
     }
 }

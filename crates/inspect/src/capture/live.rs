@@ -4,9 +4,11 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use convoke_agent::Vendor;
 use convoke_agent::adapter::acp::TypedStart;
+use convoke_agent::claude_settings::keep_variables;
 use convoke_agent::endpoint;
-use convoke_agent::launch::{self, ConfinedEnvironment, ObservedState, Project};
+use convoke_agent::launch::{self, ConfinedEnvironment, ObservedState, OwnNetwork, Project};
 use convoke_agent::process::{Dialogue, PrivateDir};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
@@ -51,8 +53,10 @@ pub async fn capture_live(
         host_environment.environment.clone().into_iter().collect();
     env.extend(options.environment);
     let trust = match options.start {
-        Start::Typed { is_trusted: false } => Trust::Untrusted,
-        Start::Typed { is_trusted: true } | Start::Measured(_) => Trust::Trusted,
+        Start::Typed { is_trusted } | Start::Measured { is_trusted, .. } if is_trusted => {
+            Trust::Trusted
+        }
+        Start::Typed { .. } | Start::Measured { .. } => Trust::Untrusted,
     };
     let program = relayed_program::Program {
         path: path.clone(),
@@ -64,6 +68,7 @@ pub async fn capture_live(
         // Whatever the program reads there decides where it sends its requests.
         trust: Trust::Trusted,
         reach: relayed_program::Reach::Anywhere,
+        guardian: options.guardian.clone(),
     };
     let relayed = program.relayed(private.path()).await.map_err(CaptureError::Relay)?;
     if relayed.key_is_unselected {
@@ -95,17 +100,22 @@ pub async fn capture_live(
         ConfinedEnvironment::new(env.into_iter().collect(), project, Some(vendor))
             .map_err(|would_apply| CaptureError::WouldApply { agent, path: would_apply.path })?;
     let withheld = environment.take_diagnostics();
+    let arguments: Vec<OsString> = arguments.into_iter().map(OsString::from).collect();
+    if trust == Trust::Untrusted && vendor == Vendor::Claude {
+        let variables = environment.variables();
+        keep_variables(&arguments, private.path(), &host_environment.cwd, variables)
+            .map_err(CaptureError::Home)?;
+    }
     let run = child::Child {
         program: path.clone(),
         vendor: Some(vendor),
-        arguments: arguments.into_iter().map(OsString::from).collect(),
+        arguments,
         environment,
         cwd: &host_environment.cwd,
         host_environment,
         state: ObservedState::UsersOwn {
             directory: &directory,
-            files: private.path(),
-            port: relayed.relay.port(),
+            network: OwnNetwork::Relayed { files: private.path(), port: relayed.relay.port() },
         },
         temporary: private.path(),
         time_limit: options.time_limit,

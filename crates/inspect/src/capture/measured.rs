@@ -40,6 +40,8 @@ pub struct MeasureOptions {
     pub prompt: String,
     /// The purpose of the request.
     pub purpose: MeasurePurpose,
+    /// Whether the user trusts the project here.
+    pub trust: Trust,
     /// The time that it may take.
     pub time_limit: Duration,
     /// The guardian of the program.
@@ -90,7 +92,10 @@ pub async fn measure(
     let mut notes = Vec::new();
     let conditions = match options.purpose {
         MeasurePurpose::Show => {
-            let commands = commands(vendor, &user, host_environment)?;
+            let commands = match options.trust {
+                Trust::Trusted => Commands::Run,
+                Trust::Untrusted => commands(vendor, &user, host_environment)?,
+            };
             if commands == Commands::Withheld {
                 notes.extend(commands_withheld(&host_environment.cwd));
             }
@@ -109,7 +114,7 @@ pub async fn measure(
         directory: Some(user.directory.clone()),
         script: Script::default(),
         time_limit: options.time_limit,
-        start: Start::Measured(conditions),
+        start: Start::Measured { conditions, is_trusted: options.trust == Trust::Trusted },
         guardian: options.guardian,
     };
     let mut captured = capture(options, host_environment).await?;
@@ -197,7 +202,7 @@ pub(super) fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
     let mut settings = settings.into_iter().chain(root.map(local));
     let path = servers.or_else(|| settings.find(has_hooks))?;
     let message = format!(
-        "the commands that {} names were not run: claude's user has not trusted this directory",
+        "the commands that {} names were not run: this directory is not trusted; `convoke trust` trusts it",
         path.display()
     );
     let note = Diagnostic::new(diagnostics::CAPTURE_COMMANDS_WITHHELD, message);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use convoke_agent::Vendor;
 use convoke_agent::adapter::Preset;
 use convoke_agent::adapter::acp::TypedStart;
+use convoke_agent::claude_settings::keep_variables;
 use convoke_agent::endpoint::measured::{self as measured_start, Commands, Conditions};
 use convoke_agent::endpoint::offline::{self, OfflinePlace};
 use convoke_agent::endpoint::{self, EndpointError, ModelServer};
@@ -124,7 +125,12 @@ pub enum Start {
         is_trusted: bool,
     },
     /// So that its first request is the one that it would send for its user; then it is stopped.
-    Measured(Conditions),
+    Measured {
+        /// The conditions of its start.
+        conditions: Conditions,
+        /// Whether the user trusts the project here.
+        is_trusted: bool,
+    },
 }
 
 /// A captured run.
@@ -169,7 +175,7 @@ pub async fn capture(
     };
     if let (Some(from), Some(vendor)) = (&user, vendor) {
         let left = home::copy_configuration(vendor, from, home.path(), &host_environment.cwd)?;
-        git::copy_configuration(&from.home, home.path(), host_environment)
+        git::copy_configuration(&from.home, home.path(), host_environment, &options.guardian)
             .map_err(CaptureError::Home)?;
         notes.extend(left.iter().map(|path| notes::left_out(path)));
     }
@@ -187,8 +193,10 @@ pub async fn capture(
     let model_server = ModelServer { base_url: &server.base_url(), proxy_url: &server.proxy_url() };
     let mut environment = environment(agent, model_server, home.path(), host_environment);
     let trust = match options.start {
-        Start::Typed { is_trusted: true } => Trust::Trusted,
-        Start::Typed { is_trusted: false } | Start::Measured(_) => Trust::Untrusted,
+        Start::Typed { is_trusted } | Start::Measured { is_trusted, .. } if is_trusted => {
+            Trust::Trusted
+        }
+        Start::Typed { .. } | Start::Measured { .. } => Trust::Untrusted,
     };
     let one_shot = || child::one_shot(options.stdin.as_str());
     let users_directory = match (&user, vendor) {
@@ -244,7 +252,7 @@ pub async fn capture(
             let given: Vec<OsString> = given.into_iter().map(OsString::from).collect();
             (endpoint::headless(vendor, &given), Vec::new(), one_shot())
         }
-        (CapturedAgent::Cli(vendor), Start::Measured(conditions)) => {
+        (CapturedAgent::Cli(vendor), Start::Measured { conditions, .. }) => {
             let users = &host_environment.environment;
             let variables = measured_start::environment(vendor, conditions, users);
             let arguments =
@@ -264,6 +272,11 @@ pub async fn capture(
     let mut environment = ConfinedEnvironment::new(environment, project, vendor)
         .map_err(|would_apply| CaptureError::WouldApply { agent, path: would_apply.path })?;
     notes.extend(environment.take_diagnostics());
+    if trust == Trust::Untrusted && vendor == Some(Vendor::Claude) {
+        let variables = environment.variables();
+        keep_variables(&arguments, home.path(), &host_environment.cwd, variables)
+            .map_err(CaptureError::Home)?;
+    }
     let run = child::Child {
         program: path.clone(),
         vendor,
@@ -274,7 +287,7 @@ pub async fn capture(
         state: ObservedState::PrivateHome {
             home: home.path(),
             users_directory: &users_directory,
-            port: server.port(),
+            port: Some(server.port()),
         },
         temporary: &home.path().join("tmp"),
         time_limit: options.time_limit,
@@ -282,7 +295,7 @@ pub async fn capture(
     let enough = async {
         match options.start {
             Start::Typed { .. } => std::future::pending().await,
-            Start::Measured(_) => {
+            Start::Measured { .. } => {
                 if !server.has_model_calls(1, options.time_limit).await {
                     std::future::pending::<()>().await;
                 }
@@ -448,7 +461,7 @@ pub enum CaptureError {
     #[error("{0} is not on the PATH; install it, or name another --agent")]
     NotInstalled(Vendor),
     /// The program would follow a file of a project that its user has not trusted.
-    #[error("{agent} would follow {}, and {agent} does not trust this directory yet: read it, then start {agent} here once and trust the directory", path.display())]
+    #[error("{agent} would follow {}, and this directory is not trusted: read it, then trust the directory with `convoke trust`", path.display())]
     Untrusted {
         /// The program.
         agent: Vendor,
@@ -456,7 +469,7 @@ pub enum CaptureError {
         path: PathBuf,
     },
     /// The program would apply a file of a project that is not trusted here.
-    #[error("{agent} would apply {}, which could run commands or change its environment: read it, then pass --trust", path.display())]
+    #[error("{agent} would apply {}, which could run commands or change its environment: read it, then trust the directory with `convoke trust`", path.display())]
     WouldApply {
         /// The program.
         agent: CapturedAgent,

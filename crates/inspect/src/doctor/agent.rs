@@ -7,6 +7,7 @@ use super::{instructions, network, sign_in};
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
+use convoke_agent::process::guardian::Guardian;
 use convoke_agent::relayed::{self, CannotRelay, CliStart};
 use convoke_agent::turn_input::Trust;
 use convoke_agent::vendor::{Facts, Vendor};
@@ -16,6 +17,7 @@ pub(super) fn examine(
     host_environment: &HostEnvironment,
     trust: Trust,
     depth: Depth,
+    guardian: &Guardian,
 ) -> AgentReport {
     let facts = vendor.facts();
     let programs = host_environment.search_path().programs(facts.command);
@@ -28,7 +30,7 @@ pub(super) fn examine(
     let host_environment = &host_environment.outside_project();
     let programs = programs.into_iter();
     let installed: Vec<Installed> =
-        programs.map(|path| Installed::at(&path, vendor, host_environment)).collect();
+        programs.map(|path| Installed::at(&path, vendor, host_environment, guardian)).collect();
     let first = installed.first();
     match first {
         Some(program) => {
@@ -38,7 +40,7 @@ pub(super) fn examine(
         }
         None => findings.push(not_installed(facts)),
     }
-    let ask = first.filter(|_| depth == Depth::Ask);
+    let ask = first.filter(|_| depth == Depth::Ask).map(|program| (program, guardian));
     let sign_in = sign_in::examine(vendor, host_environment, ask);
     // The sign-in of a program that is not installed does not matter.
     if first.is_some() {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
 use convoke_agent::Vendor;
+use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::Trust;
 
 mod acp;
@@ -115,10 +116,12 @@ pub fn examine(
     host_environment: &HostEnvironment,
     trust: Trust,
     depth: Depth,
+    guardian: &Guardian,
 ) -> MachineReport {
     let vendors = vendors.iter();
-    let agents: Vec<AgentReport> =
-        vendors.map(|vendor| agent::examine(*vendor, host_environment, trust, depth)).collect();
+    let examined =
+        vendors.map(|vendor| agent::examine(*vendor, host_environment, trust, depth, guardian));
+    let agents: Vec<AgentReport> = examined.collect();
     let mut findings = Vec::new();
     let limits = machine::limits(host_environment, &mut findings);
     let network = network::examine(host_environment, &mut findings);

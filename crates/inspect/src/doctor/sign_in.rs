@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
 use convoke_agent::adapter::codex_key_variable;
+use convoke_agent::launch::{ObservedState, OwnNetwork};
+use convoke_agent::process::guardian::Guardian;
 use convoke_agent::vendor::SignInStatus;
 use convoke_files::FileKind;
 use convoke_files::limit::read_named_text;
@@ -16,7 +18,7 @@ use crate::capture::UserHome;
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
-use crate::short_output::short_output;
+use crate::question::{Question, TIME_LIMIT};
 
 /// The sign-in of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -53,7 +55,7 @@ pub enum Evidence {
 pub(super) fn examine(
     vendor: Vendor,
     host_environment: &HostEnvironment,
-    ask: Option<&Installed>,
+    ask: Option<(&Installed, &Guardian)>,
 ) -> SignInReport {
     let facts = &vendor.facts().sign_in;
     let is_set = |variable: &&&'static str| host_environment.variable(variable).is_some();
@@ -69,7 +71,9 @@ pub(super) fn examine(
     let files = files.map(|path| Evidence::Credentials { path });
     SignInReport {
         evidence: keys.chain(clouds).chain(files).collect(),
-        program_says: ask.and_then(|program| self_report(vendor, program, host_environment)),
+        program_says: ask.and_then(|(program, guardian)| {
+            self_report(vendor, program, &directory, host_environment, guardian)
+        }),
     }
 }
 
@@ -170,12 +174,23 @@ fn check_privacy(path: &Path, findings: &mut Vec<Finding>) {
 fn self_report(
     vendor: Vendor,
     program: &Installed,
+    users_directory: &Path,
     host_environment: &HostEnvironment,
+    guardian: &Guardian,
 ) -> Option<SignInStatus> {
     let arguments = vendor.facts().sign_in.status?;
     let environment = host_environment.environment.clone();
     let environment = host_environment.confined(environment, Some(vendor)).ok()?;
-    let answer = short_output(&program.path, arguments, &environment, &host_environment.home);
+    let question = Question {
+        path: &program.path,
+        arguments,
+        environment,
+        cwd: &host_environment.home,
+        vendor: Some(vendor),
+        state: ObservedState::UsersOwn { directory: users_directory, network: OwnNetwork::Nothing },
+        time_limit: TIME_LIMIT,
+    };
+    let answer = question.ask(host_environment, guardian);
     Some(answer.map_or(SignInStatus::Unclear, |answer| {
         vendor.understand_status(answer.code, &answer.output)
     }))

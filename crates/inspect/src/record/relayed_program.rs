@@ -5,7 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
-use convoke_agent::launch::{ConfinedEnvironment, Project};
+use convoke_agent::launch::{ConfinedEnvironment, ObservedState, OwnNetwork};
+use convoke_agent::process::guardian::Guardian;
 use convoke_agent::relayed::{
     self, CliStart, CodexSignIn, ModelEndpoint, RedirectedStart, RelayAddress,
 };
@@ -15,8 +16,10 @@ use convoke_wire::Exchange;
 use tokio::sync::mpsc::Receiver;
 
 use super::residency;
-use crate::installed::{version_in, version_on_disk};
-use crate::short_output::short_output;
+use crate::capture::UserHome;
+use crate::host_environment::HostEnvironment;
+use crate::installed::{version_by_asking, version_on_disk};
+use crate::question::{Question, TIME_LIMIT};
 
 /// A program as it would be started.
 #[derive(Debug, Clone)]
@@ -30,6 +33,8 @@ pub(crate) struct Program {
     pub cwd: PathBuf,
     pub trust: Trust,
     pub reach: Reach,
+    /// The guardian of the program while it is asked.
+    pub guardian: Guardian,
 }
 
 /// The hosts that a program can connect to.
@@ -87,15 +92,13 @@ impl Program {
     }
 
     /// Returns the version of the CLI, on which the settings that it obeys depend.
-    fn version(&self, env: &ConfinedEnvironment) -> Option<String> {
+    fn version(&self, host: &HostEnvironment) -> Option<String> {
         if self.is_adapter {
             return None;
         }
         let real = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        version_on_disk(&real, self.vendor).or_else(|| {
-            let answer = short_output(&self.path, &["--version"], env, &self.cwd)?;
-            version_in(&answer.output)
-        })
+        version_on_disk(&real, self.vendor)
+            .or_else(|| version_by_asking(&self.path, self.vendor, host, &self.guardian))
     }
 
     /// Returns the arguments with which an adapter of Codex runs Codex itself.
@@ -105,27 +108,46 @@ impl Program {
 
     /// Returns the endpoint, after the programs that know of it were asked.
     fn endpoint(&self) -> Result<ModelEndpoint, String> {
-        let env = self.confined_environment()?;
+        let environment = self.confined_environment()?;
+        let host = self.host();
+        let users_directory = UserHome::new(self.vendor, &host).directory;
+        let question = |network| Question {
+            path: &self.path,
+            arguments: &[],
+            environment: environment.clone(),
+            cwd: &self.cwd,
+            vendor: Some(self.vendor),
+            state: ObservedState::UsersOwn { directory: &users_directory, network },
+            time_limit: TIME_LIMIT,
+        };
         let sign_in = || {
-            let question = [self.cli(), &["login", "status"]].concat();
-            let answer = short_output(&self.path, &question, &env, &self.cwd)?;
+            let arguments = &[self.cli(), &["login", "status"]].concat();
+            let question = Question { arguments, ..question(OwnNetwork::Nothing) };
+            let answer = question.ask(&host, &self.guardian).ok()?;
             CodexSignIn::parse(&answer.output)
         };
-        let version = self.version(&env);
+        let version = self.version(&host);
         let endpoint = relayed::endpoint(&self.started(version.as_deref()), sign_in)
             .map_err(|error| error.to_string())?;
         if endpoint.may_be_bound {
-            residency::ask(&self.path, self.cli(), &env, &self.cwd)?;
+            let arguments = &[self.cli(), &["app-server"]].concat();
+            let question = Question { arguments, ..question(OwnNetwork::Direct) };
+            residency::ask(question, &host, &self.guardian)?;
         }
         Ok(endpoint)
     }
 
+    /// Returns the program's own variables, home and working directory.
+    fn host(&self) -> HostEnvironment {
+        let environment: BTreeMap<OsString, OsString> = self.env.iter().cloned().collect();
+        let home = environment.get(OsStr::new("HOME")).map(PathBuf::from).unwrap_or_default();
+        HostEnvironment { environment, home, cwd: self.cwd.clone() }
+    }
+
     /// Returns the environment in which the program is asked, as in a project that is not trusted.
     fn confined_environment(&self) -> Result<ConfinedEnvironment, String> {
-        let variables: BTreeMap<OsString, OsString> = self.env.iter().cloned().collect();
-        let home = variables.get(OsStr::new("HOME")).map(PathBuf::from);
-        let project = Project { cwd: &self.cwd, home: home.as_deref(), trust: Trust::Untrusted };
-        let confined = ConfinedEnvironment::new(variables, project, Some(self.vendor));
+        let host = self.host();
+        let confined = host.confined(host.environment.clone(), Some(self.vendor));
         confined.map_err(|error| error.to_string())
     }
 }

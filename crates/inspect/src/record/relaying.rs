@@ -127,6 +127,7 @@ impl RelayingAgent {
             } else {
                 Reach::Anywhere
             },
+            guardian: self.host.guardian.clone(),
         };
         let relayed = program.relayed(private.path()).await.map_err(failure)?;
         let Relayed { relay, exchanges, pointed, .. } = relayed;

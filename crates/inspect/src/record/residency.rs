@@ -1,36 +1,40 @@
 //! Data residency: a `ChatGPT` workspace can be bound to a region. Codex looks the region up before each turn,
 //! but not when it is pointed to another address; so Codex is asked before a relay replaces the endpoint.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use convoke_agent::launch::ConfinedEnvironment;
+use convoke_agent::process::Input;
+use convoke_agent::process::guardian::Guardian;
 use serde_json::{Value, json};
 
-/// The time limit: enough to start a program on a busy machine and to wait for the network.
-const TIMEOUT: Duration = Duration::from_secs(45);
+use crate::host_environment::HostEnvironment;
+use crate::question::Question;
 
-/// The maximum size of an answer.
-const MAX_ANSWER_BYTES: u64 = 4 << 20;
+/// The time limit: enough to start a program on a busy machine and to wait for the network.
+const TIME_LIMIT: Duration = Duration::from_secs(45);
 
 /// The first version that has workspaces bound to a region.
 const SINCE: (u64, u64) = (0, 156);
 
-/// Asks Codex whether the workspace of its account is bound to a region; the error is why its requests
-/// cannot be relayed.
+/// Asks Codex, as its app server, whether the workspace of its account is bound to a region; the error is why its
+/// requests cannot be relayed.
 pub(super) fn ask(
-    program: &Path,
-    arguments: &[&str],
-    env: &ConfinedEnvironment,
-    cwd: &Path,
+    question: Question<'_>,
+    host: &HostEnvironment,
+    guardian: &Guardian,
 ) -> Result<(), String> {
-    let unknown =
-        || "cannot find out whether the ChatGPT workspace is bound to a region".to_owned();
-    let (initialized, account) = converse(program, arguments, env, cwd).ok_or_else(unknown)?;
-    check(&initialized, &account)
+    let mut conversation = Conversation::default();
+    let question = Question { time_limit: TIME_LIMIT, ..question };
+    let mut next = |line: &str| conversation.next(line);
+    let asked = question.converse(Conversation::opening(), &mut next, host, guardian);
+    let unknown = |why: &str| {
+        format!("cannot find out whether the ChatGPT workspace is bound to a region: {why}")
+    };
+    asked.map_err(|error| unknown(&error.to_string()))?;
+    match (conversation.initialized, conversation.account) {
+        (Some(initialized), Some(account)) => check(&initialized, &account),
+        _ => Err(unknown("it ended without an answer")),
+    }
 }
 
 fn check(initialized: &Value, account: &Value) -> Result<(), String> {
@@ -85,59 +89,41 @@ fn version(initialized: &Value) -> Option<(u64, u64)> {
     Some((parts.next()??, parts.next()??))
 }
 
-/// Returns the answers to `initialize` and `account/read`.
-fn converse(
-    program: &Path,
-    arguments: &[&str],
-    env: &ConfinedEnvironment,
-    cwd: &Path,
-) -> Option<(Value, Value)> {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .arg("app-server")
-        .env_clear()
-        .envs(env.variables())
-        .current_dir(cwd)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let mut input = child.stdin.take()?;
-    let output = child.stdout.take()?;
-    let (sender, answers) = mpsc::sync_channel(1);
-    std::thread::spawn(move || {
-        for line in BufReader::new(output.take(MAX_ANSWER_BYTES)).lines().map_while(Result::ok) {
-            if let Ok(value) = serde_json::from_str::<Value>(&line)
-                && sender.send(value).is_err()
-            {
-                return;
-            }
-        }
-    });
-    let deadline = Instant::now() + TIMEOUT;
-    let mut request = |message: Value| writeln!(input, "{message}").ok();
-    let answer = |id: u64| loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let value = answers.recv_timeout(left).ok()?;
-        if value["id"] == id {
-            return Some(value);
-        }
-    };
-    let found = (|| {
+/// The dialogue: `initialize`, then `account/read`.
+#[derive(Default)]
+struct Conversation {
+    initialized: Option<Value>,
+    account: Option<Value>,
+}
+
+impl Conversation {
+    fn opening() -> Input {
         let client = json!({"name": "convoke", "version": env!("CARGO_PKG_VERSION")});
         let capabilities = json!({"experimentalApi": true});
-        request(
-            json!({"id": 1, "method": "initialize", "params": {"clientInfo": client, "capabilities": capabilities}}),
-        )?;
-        let initialized = answer(1)?;
-        request(json!({"method": "initialized"}))?;
-        request(json!({"id": 2, "method": "account/read", "params": {"refreshToken": false}}))?;
-        Some((initialized, answer(2)?))
-    })();
-    let _ = child.kill();
-    let _ = child.wait();
-    found
+        let params = json!({"clientInfo": client, "capabilities": capabilities});
+        lines(&[json!({"id": 1, "method": "initialize", "params": params})])
+    }
+
+    /// Reads a line and returns the next input; `None` after the last answer.
+    fn next(&mut self, line: &str) -> Option<Input> {
+        let Ok(answer) = serde_json::from_str::<Value>(line) else { return Some(Input::nothing()) };
+        if answer["id"] == 1 && self.initialized.is_none() {
+            self.initialized = Some(answer);
+            let account =
+                json!({"id": 2, "method": "account/read", "params": {"refreshToken": false}});
+            return Some(lines(&[json!({"method": "initialized"}), account]));
+        }
+        if answer["id"] == 2 {
+            self.account = Some(answer);
+            return None;
+        }
+        Some(Input::nothing())
+    }
+}
+
+fn lines(messages: &[Value]) -> Input {
+    let lines = messages.iter().flat_map(|message| [message.to_string(), "\n".to_owned()]);
+    Input::more(lines.collect::<String>().into_bytes())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_core::figures::hexadecimal;
 use convoke_explain::{AgentReport, Edition, Session, explain};
@@ -19,6 +20,7 @@ pub use compare::Difference;
 use crate::capture::{CaptureError, MeasureOptions, MeasurePurpose, measure};
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
+use crate::installed::Installed;
 use recording::Recording;
 
 /// The result of one comparison.
@@ -101,8 +103,9 @@ pub async fn verify(
         arguments: session.arguments.iter().map(Into::into).collect(),
         prompt: PROMPT.to_owned(),
         purpose: MeasurePurpose::FindFiles,
+        trust: Trust::Untrusted,
         time_limit,
-        guardian,
+        guardian: guardian.clone(),
     };
     let measured = measure(options, &host_environment).await;
     let report = report.ok_or(CaptureError::NotInstalled(vendor))?;
@@ -115,7 +118,7 @@ pub async fn verify(
             let outside = host_environment.outside_project();
             let installed = outside.agent_program(vendor.facts().command);
             let version = installed
-                .and_then(|path| crate::installed::Installed::at(&path, vendor, &outside).version);
+                .and_then(|path| Installed::at(&path, vendor, &outside, &guardian).version);
             let is_right = report.loaded.is_empty() && report.no_request.is_some();
             let differences =
                 if is_right { vec![] } else { vec![Difference::NoRequest { output }] };

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use super::shared::POLL_INTERVAL;
 use super::{Controls, Coordinator};
 use crate::id::{SessionId, TurnId};
+use crate::kept_running::kept_running;
 use crate::shared::TurnSignal;
 use crate::store::postgres::PostgresStore;
 use crate::store::{Store, StoreError};
@@ -26,7 +27,12 @@ impl<S: Store> Coordinator<S> {
         if has_asking_agents {
             update_presence(&store, session, &self.controls).await;
         }
-        watch.spawn(apply_signals(store, session, self.controls.clone(), has_asking_agents));
+        let controls = self.controls.clone();
+        watch.spawn(async move {
+            let begin =
+                || apply_signals(store.clone(), session, controls.clone(), has_asking_agents);
+            kept_running("applying signals of other machines", begin).await;
+        });
         watch
     }
 

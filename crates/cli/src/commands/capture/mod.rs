@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use clap::Args;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_files::FileKind;
 use convoke_files::limit::{read_named_text, read_stream_text};
@@ -20,6 +21,7 @@ use convoke_inspect::capture::{
 use convoke_rehearsal::Script;
 use serde_json::json;
 
+use crate::conversation::trust_here::TrustHere;
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
@@ -57,7 +59,7 @@ pub struct Arguments {
     /// Run the command with your own sign-in, and record what it sends on its way to its real model
     #[arg(long, conflicts_with_all = ["home", "script", "diff"])]
     live: bool,
-    /// Run the commands that the project's own files name (hooks, MCP servers)
+    /// Run the commands that the project's own files name (hooks, MCP servers), as in a directory that you trust
     #[arg(long)]
     trust: bool,
     /// The script of the model's answers
@@ -102,8 +104,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         ))
         .into());
     }
-    let options = capture_options(arguments)?;
     let host_environment = host_environment::of_process()?;
+    let TrustHere { trust, changed } = TrustHere::find(&host_environment)?;
+    let is_trusted = arguments.trust || trust == Trust::Trusted;
+    let options = capture_options(arguments, is_trusted)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let capture = if arguments.live {
         runtime.block_on(capture::capture_live(options, &host_environment))
@@ -111,6 +115,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         runtime.block_on(capture::capture(options, &host_environment))
     };
     let mut capture = capture.map_err(explain)?;
+    capture.notes.extend(changed.filter(|_| !arguments.trust));
     if is_bare(arguments) {
         let message = format!("the command has no prompt; it was given `{BARE_PROMPT}`");
         let note = Diagnostic::new(diagnostics::CAPTURE_PROMPT_SUPPLIED, message);
@@ -140,7 +145,7 @@ fn is_bare(arguments: &Arguments) -> bool {
     arguments.command.len() == 1 && arguments.stdin.is_none() && !arguments.live
 }
 
-fn capture_options(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
+fn capture_options(arguments: &Arguments, is_trusted: bool) -> anyhow::Result<CaptureOptions> {
     let agent = arguments.agent.as_ref().map(|name| name.parse::<CapturedAgent>()).transpose();
     let script = arguments.script.as_deref().map(Script::load).transpose();
     let stdin = arguments.stdin.as_deref().map(read_stdin).transpose()?;
@@ -156,7 +161,7 @@ fn capture_options(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
         environment: environment.collect::<Result<_, _>>()?,
         configuration_from: arguments.home.clone(),
         directory: None,
-        start: Start::Typed { is_trusted: arguments.trust },
+        start: Start::Typed { is_trusted },
         script: script.map_err(|error| UsageError(with_causes(&error)))?.unwrap_or_default(),
         time_limit: Duration::from_secs(arguments.timeout),
         guardian: Guardian::this_program()?,

@@ -9,6 +9,7 @@ use convoke_inspect::capture::{CaptureError, MeasureOptions, MeasurePurpose, mea
 use convoke_thread::user_input::UserInput;
 
 use super::{Arguments, input, output, usage};
+use crate::conversation::trust_here::TrustHere;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 
@@ -33,17 +34,21 @@ pub(super) fn run(agent: Vendor, arguments: &Arguments) -> anyhow::Result<Outcom
         Some(UserInput::Text(text)) => text,
         _ => String::new(),
     };
+    let TrustHere { trust, changed } = TrustHere::find(&host_environment)?;
     let options = MeasureOptions {
         vendor: agent,
         directory,
         arguments: arguments.program_arguments(agent)?,
         prompt,
         purpose: MeasurePurpose::Show,
+        trust,
         time_limit: Duration::from_secs(arguments.timeout),
         guardian: Guardian::this_program()?,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let measured = runtime.block_on(measure(options, &host_environment)).map_err(explain)?;
+    let measured = runtime.block_on(measure(options, &host_environment));
+    let mut measured = measured.map_err(explain)?;
+    measured.diagnostics.extend(changed);
     output::write_measured(&measured, arguments)?;
     Ok(arguments.deny.outcome(measured.diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }

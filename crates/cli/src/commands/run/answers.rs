@@ -3,7 +3,7 @@
 //! Answers are read from standard input, which has no other reader while a conversation runs.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, IsTerminal as _, Read as _, stdin};
+use std::io::{self, BufRead, IsTerminal as _, Read as _, stdin};
 use std::time::{Duration, Instant};
 
 use convoke_agent::permission::PermissionAnswer;
@@ -49,6 +49,8 @@ enum InputFormat {
 pub(super) enum Line {
     Text(String),
     End,
+    /// Standard input cannot be read further.
+    Unreadable(io::Error),
     /// A request of the page.
     Request(HeldRequest),
     /// A request of the page was handled.
@@ -66,6 +68,8 @@ pub(super) enum LineResult {
     TooEarly,
     /// It answered a question that is not open.
     NotOpen,
+    /// Standard input cannot be read, for this reason. No answer follows.
+    Unreadable(String),
 }
 
 #[derive(Deserialize)]
@@ -168,11 +172,12 @@ impl Answers {
         let text = match line {
             Line::Text(text) => text,
             Line::End => {
-                self.lines = None;
-                for id in std::mem::take(&mut self.open) {
-                    controls.refuse(&id);
-                }
+                self.end(controls);
                 return LineResult::Done;
+            }
+            Line::Unreadable(error) => {
+                self.end(controls);
+                return LineResult::Unreadable(error.to_string());
             }
             Line::Request(request) => {
                 self.interjections.begin(request);
@@ -209,6 +214,14 @@ impl Answers {
         }
     }
 
+    /// Refuses the open questions: no answer follows.
+    fn end(&mut self, controls: &Controls) {
+        self.lines = None;
+        for id in std::mem::take(&mut self.open) {
+            controls.refuse(&id);
+        }
+    }
+
     /// Returns whether the input has ended, so that further questions are refused.
     pub(super) fn is_over(&self) -> bool {
         self.lines.is_none() && self.page.is_none()
@@ -221,7 +234,7 @@ fn read_lines() -> Receiver<Line> {
     std::thread::spawn(move || {
         loop {
             let next = read_line(&mut stdin().lock());
-            let is_end = matches!(next, Line::End);
+            let is_end = matches!(next, Line::End | Line::Unreadable(_));
             if sender.blocking_send(next).is_err() || is_end {
                 return;
             }
@@ -235,11 +248,14 @@ fn read_line(input: &mut impl BufRead) -> Line {
     let mut line = Vec::new();
     match input.by_ref().take(LINE_LIMIT).read_until(b'\n', &mut line) {
         Ok(1..) => {}
-        Ok(0) | Err(_) => return Line::End,
+        Ok(0) => return Line::End,
+        Err(error) => return Line::Unreadable(error),
     }
-    if !line.ends_with(b"\n") && line.len() as u64 == LINE_LIMIT && input.skip_until(b'\n').is_err()
+    if !line.ends_with(b"\n")
+        && line.len() as u64 == LINE_LIMIT
+        && let Err(error) = input.skip_until(b'\n')
     {
-        return Line::End;
+        return Line::Unreadable(error);
     }
     Line::Text(String::from_utf8_lossy(&line).into_owned())
 }
@@ -261,5 +277,19 @@ mod tests {
         assert_eq!(long.len() as u64, LINE_LIMIT);
         assert_eq!(invalid, "\u{fffd}\u{fffd}\n");
         assert_eq!((&**once, &**last), ("once\n", "last"));
+    }
+
+    #[test]
+    fn an_input_that_cannot_be_read_is_not_one_that_has_ended() {
+        struct Broken;
+        impl io::Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("the device is gone"))
+            }
+        }
+        assert!(matches!(read_line(&mut io::BufReader::new(Broken)), Line::Unreadable(_)));
+        assert!(matches!(read_line(&mut io::empty()), Line::End));
+        let long = io::repeat(b'x').take(LINE_LIMIT).chain(Broken);
+        assert!(matches!(read_line(&mut io::BufReader::new(long)), Line::Unreadable(_)));
     }
 }

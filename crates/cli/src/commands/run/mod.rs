@@ -403,6 +403,9 @@ impl Show {
             (LineResult::NotOpen, _) => {
                 "a line of standard input answers a question that is not open"
             }
+            (LineResult::Unreadable(error), _) => {
+                &format!("cannot read standard input: {error}; questions are refused from now on")
+            }
         };
         match &mut self.form {
             OutputForm::Person(view) => view.line(&format!("  {message}")),

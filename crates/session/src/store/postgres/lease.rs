@@ -286,6 +286,7 @@ async fn beat(
     until: watch::Sender<Instant>,
     lost: watch::Sender<bool>,
 ) {
+    let lost = LossReport { session, lost };
     loop {
         tokio::time::sleep(leases.duration / 3).await;
         let begun = Instant::now();
@@ -306,12 +307,60 @@ async fn beat(
         };
         if is_lost {
             tracing::warn!("the lease of session {session} is lost");
-            let _ = lost.send(true);
+            lost.report();
             return;
+        }
+    }
+}
+
+/// Reports the loss of a lease, also if its heartbeat panics: nothing extends the lease any more.
+struct LossReport {
+    session: SessionId,
+    lost: watch::Sender<bool>,
+}
+
+impl LossReport {
+    fn report(&self) {
+        self.lost.send_replace(true);
+    }
+}
+
+impl Drop for LossReport {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!(
+                "the heartbeat of session {} panicked; its lease is lost",
+                self.session
+            );
+            self.report();
         }
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_heartbeat_that_panics_loses_the_lease() {
+        let (tell, mut lost) = watch::channel(false);
+        let beating = tokio::spawn(async move {
+            let _report = LossReport { session: SessionId::generate(), lost: tell };
+            tokio::task::yield_now().await;
+            panic!("a heartbeat");
+        });
+        assert!(lost.wait_for(|lost| *lost).await.is_ok());
+        assert!(beating.await.unwrap_err().is_panic());
+    }
+
+    #[tokio::test]
+    async fn a_heartbeat_that_is_ended_reports_nothing() {
+        let (tell, mut lost) = watch::channel(false);
+        drop(LossReport { session: SessionId::generate(), lost: tell });
+        assert!(lost.wait_for(|lost| *lost).await.is_err());
+    }
 }

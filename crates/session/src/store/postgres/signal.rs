@@ -10,6 +10,7 @@ use tokio::task::AbortHandle;
 use super::PostgresStore;
 use super::database::{CHANNEL, Connection, DatabaseRow, sql, text};
 use crate::id::{SessionId, TurnId};
+use crate::kept_running::kept_running;
 use crate::shared::{QuestionId, TurnSignal};
 use crate::store::StoreError;
 use crate::turn::Turn;
@@ -90,11 +91,17 @@ impl PostgresStore {
         extend(self, session, &process, duration).await?;
         let (store, name) = (self.clone(), process.clone());
         let beats = tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(duration / 3).await;
-                // The next heartbeat tries again.
-                let _ = extend(&store, session, &name, duration).await;
-            }
+            let beat = || {
+                let (store, name) = (store.clone(), name.clone());
+                async move {
+                    loop {
+                        tokio::time::sleep(duration / 3).await;
+                        // The next heartbeat tries again.
+                        let _ = extend(&store, session, &name, duration).await;
+                    }
+                }
+            };
+            kept_running("the heartbeat of an attendance", beat).await;
         });
         let (store, runtime) = (self.clone(), Handle::current());
         Ok(Attendance { store, session, process, beats: beats.abort_handle(), runtime })
