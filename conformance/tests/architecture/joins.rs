@@ -553,7 +553,6 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     ("crates/server/src/stream.rs", "follow", "tokio::spawn(…)", "the stream ends, and the browser connects again"),
     ("crates/session/src/store/postgres/commits.rs", "listen", "let task = tokio::spawn(…).abort_handle()", "its readers see the end of their channel"),
     ("crates/session/src/store/postgres/lease.rs", "claimed", "heartbeat:heartbeat.abort_handle()", "the lease expires, and nothing is written any more"),
-    ("crates/session/src/store/postgres/lease.rs", "finish_releases", "let _ = release.await", "the lease expires"),
     ("crates/session/src/store/postgres/signal.rs", "attend", "beats:beats.abort_handle()", "the attendance expires"),
 ];
 

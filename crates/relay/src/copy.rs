@@ -212,12 +212,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_whose_reading_panics_is_reported_without_its_body_and_with_the_error() {
-        let call = ModelCall {
-            wire: Wire::Messages,
-            model: String::new(),
-            streamed: false,
-            aside: false,
-        };
+        let call =
+            ModelCall { wire: Wire::Messages, model: String::new(), streamed: false, aside: false };
         let unread = SentRequest {
             number: 3,
             target: String::new(),
