@@ -188,16 +188,14 @@ async fn receive(
 ) -> sqlx::Result<PgNotification> {
     loop {
         tokio::select! {
-            received = timeout(SILENCE, listener.try_recv()) => match received {
-                Ok(received) => {
+            received = timeout(SILENCE, listener.try_recv()) => {
+                if let Ok(received) = received {
                     return received?.ok_or(sqlx::Error::Io(ErrorKind::ConnectionAborted.into()));
                 }
-                Err(_) => {
-                    let check = sqlx::raw_sql("SELECT 1").execute(&mut *listener);
-                    let answered = timeout(SILENCE, check).await;
-                    answered.map_err(|_| sqlx::Error::Io(ErrorKind::TimedOut.into()))??;
-                }
-            },
+                let check = sqlx::raw_sql("SELECT 1").execute(&mut *listener);
+                let answered = timeout(SILENCE, check).await;
+                answered.map_err(|_| sqlx::Error::Io(ErrorKind::TimedOut.into()))??;
+            }
             Some(errand) = errands.recv() => errand.run(listener).await?,
         }
     }
