@@ -2,6 +2,7 @@
 //! the few statements of a process that is idle, which then needs no other connection.
 
 use std::io::ErrorKind;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -142,8 +143,8 @@ impl Announcements {
         Ok(Commits(receiver))
     }
 
-    /// Runs a statement with arguments of text on the listening connection, or on another one if none listens. Returns the
-    /// text of its first row.
+    /// Runs a statement with arguments of text on the listening connection, or on another one if none listens at the moment.
+    /// Returns the text of its first row.
     pub(super) async fn ask(
         &self,
         pool: &PgPool,
@@ -151,12 +152,16 @@ impl Announcements {
         arguments: Vec<String>,
     ) -> Result<Option<String>, StoreError> {
         let errands = self.lock().as_ref().map(|listening| listening.errands.clone());
-        let Some(errands) = errands else { return Ok(fetch(statement, &arguments, pool).await?) };
-        let (answer, answered) = oneshot::channel();
-        let errand = Errand { statement, arguments, answer };
-        // Both fail if the store is closed.
-        errands.send(errand).await.map_err(|_| sqlx::Error::PoolClosed)?;
-        Ok(answered.await.map_err(|_| sqlx::Error::PoolClosed)??)
+        if let Some(errands) = errands {
+            let (answer, answered) = oneshot::channel();
+            let errand = Errand { statement, arguments: arguments.clone(), answer };
+            if errands.send(errand).await.is_ok()
+                && let Ok(answered) = answered.await
+            {
+                return Ok(answered?);
+            }
+        }
+        Ok(fetch(statement, &arguments, pool).await?)
     }
 
     /// Closes the connection.
@@ -219,16 +224,28 @@ async fn pass_on(
             }
             continue;
         }
-        while !pool.is_closed() {
-            if let Ok(again) = connect(&pool).await {
-                listener = again;
-                break;
+        let mut reconnecting = pin!(reconnect(&pool));
+        listener = loop {
+            tokio::select! {
+                again = &mut reconnecting => match again {
+                    Some(listener) => break listener,
+                    None => return,
+                },
+                // The one who asks finds out that the server is away.
+                Some(errand) = errands.recv() => drop(errand),
             }
-            tokio::time::sleep(PAUSE).await;
-        }
-        if pool.is_closed() {
-            return;
-        }
+        };
         let _ = commits.send(None);
     }
+}
+
+/// Connects as soon as the server can be reached; `None` if the store is closed before.
+async fn reconnect(pool: &PgPool) -> Option<PgListener> {
+    while !pool.is_closed() {
+        if let Ok(listener) = connect(pool).await {
+            return Some(listener);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    None
 }
