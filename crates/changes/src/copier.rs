@@ -40,10 +40,11 @@ struct Shared {
 struct State {
     queue: VecDeque<Job>,
     copied: Copied,
-    /// The files of the queue, and of those that are being copied, that have no other copy. They come first.
+    /// The number of files until the last that is waited for is copied: those that are being copied, and the first of the
+    /// queue.
     lone: usize,
-    /// The number of times that the queue was replaced.
-    queues: u64,
+    /// The number of files that are being copied.
+    copying: usize,
     is_running: bool,
 }
 
@@ -56,7 +57,7 @@ impl Shared {
     fn stop(&self) {
         let mut state = self.state();
         state.queue.clear();
-        state.is_running = false;
+        (state.copying, state.is_running) = (0, false);
         self.changed.notify_all();
     }
 }
@@ -72,8 +73,7 @@ impl Copier {
         let began = Instant::now();
         let mut state = self.shared.state();
         state.queue = jobs.into();
-        state.lone = lone;
-        state.queues += 1;
+        state.lone = if lone == 0 { 0 } else { state.copying + lone };
         if !state.is_running && !state.queue.is_empty() {
             state.is_running = true;
             let (writer, shared) = (self.writer.clone(), self.shared.clone());
@@ -97,8 +97,8 @@ impl Copier {
         let mut state = self.shared.state();
         let is_asked = |job: &Job| job.is_cloned() && paths.contains(&job.path);
         let (first, others): (Vec<Job>, Vec<Job>) = state.queue.drain(..).partition(is_asked);
-        // Those that are being copied come before them.
-        state.lone = first.len();
+        // Those that are being copied come before them, and may be among them.
+        state.lone = state.copying + first.len();
         state.queue = first.into_iter().chain(others).collect();
         let is_waiting = |state: &mut State| state.is_running && state.lone > 0;
         let _ = self.shared.changed.wait_timeout_while(state, wait, is_waiting);
@@ -127,7 +127,7 @@ fn run(writer: &ContentWriter, shared: &Shared) -> Result<(), ChangesError> {
         let mut state = shared.state();
         let count = parts(state.queue.make_contiguous()).first().map_or(0, |part| part.len());
         let jobs: Vec<Job> = state.queue.drain(..count).collect();
-        let queue = state.queues;
+        state.copying = jobs.len();
         if jobs.is_empty() {
             state.is_running = false;
             shared.changed.notify_all();
@@ -139,9 +139,8 @@ fn run(writer: &ContentWriter, shared: &Shared) -> Result<(), ChangesError> {
             true
         })?;
         let mut state = shared.state();
-        if state.queues == queue {
-            state.lone = state.lone.saturating_sub(jobs.len());
-        }
+        state.copying = 0;
+        state.lone = state.lone.saturating_sub(jobs.len());
         shared.changed.notify_all();
     }
 }

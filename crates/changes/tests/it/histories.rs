@@ -12,7 +12,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use convoke_changes::{Changes, Conflict};
+use convoke_changes::{Changes, Conflict, UndoPlan};
 use fastrand::Rng;
 
 use crate::tree::{SESSION, Tree, key};
@@ -404,18 +404,35 @@ impl History {
         !record.changes.is_empty()
     }
 
-    /// Takes a turn back, or the undo of it. Returns what is in the way; then nothing was done.
-    fn reverse(&self, number: u64, what: &str) -> Vec<Conflict> {
-        let plan = self.changes.plan_undo(SESSION, Some(number)).unwrap();
+    /// Takes a turn back. Returns what is in the way; then nothing was done.
+    fn undo(&self, number: u64, what: &str) -> Vec<Conflict> {
+        self.carry_out(&self.changes.plan_undo(SESSION, Some(number)).unwrap(), what)
+    }
+
+    fn undo_exactly(&self, number: u64, what: &str, expected: &State) {
+        let what = format!("{what} of turn {number}");
+        assert_eq!(self.undo(number, &what), [], "{what}");
+        same(&recorded(&self.tree), expected, &what);
+    }
+
+    fn redo_exactly(&self, number: u64, what: &str, expected: &State) {
+        let what = format!("{what} of turn {number}");
+        let plan = self.changes.plan_redo(SESSION, Some(number)).unwrap();
+        assert_eq!(self.carry_out(&plan, &what), [], "{what}");
+        same(&recorded(&self.tree), expected, &what);
+    }
+
+    /// Carries out a plan. Returns what is in the way; then nothing was done.
+    fn carry_out(&self, plan: &UndoPlan, what: &str) -> Vec<Conflict> {
         assert!(plan.left_alone.is_empty(), "{what}: {:?}", plan.left_alone);
         if plan.conflicts.is_empty() {
-            self.without_touching(what, |it| it.changes.undo(&plan).unwrap());
+            self.without_touching(what, |it| it.changes.undo(plan).unwrap());
             return Vec::new();
         }
         let before = recorded(&self.tree);
-        assert!(self.changes.undo(&plan).is_err(), "{what}: {:?}", plan.conflicts);
+        assert!(self.changes.undo(plan).is_err(), "{what}: {:?}", plan.conflicts);
         same(&recorded(&self.tree), &before, "a refused undo");
-        plan.conflicts
+        plan.conflicts.clone()
     }
 
     fn run(&mut self) {
@@ -434,21 +451,17 @@ impl History {
                 continue;
             }
             assert!(before != after, "turn {number} changed something");
-            let reversed = [("undo", &before), ("redo", &after), ("second undo", &before)];
-            for (what, expected) in reversed {
-                let what = format!("{what} of turn {number}");
-                assert_eq!(self.reverse(number, &what), [], "{what}");
-                same(&recorded(&self.tree), expected, &what);
-            }
+            self.undo_exactly(number, "undo", &before);
+            self.redo_exactly(number, "redo", &after);
+            self.undo_exactly(number, "second undo", &before);
             if self.random.bool() {
-                assert_eq!(self.reverse(number, "redo"), [], "second redo of turn {number}");
-                same(&recorded(&self.tree), &after, &format!("second redo of turn {number}"));
+                self.redo_exactly(number, "second redo", &after);
                 turns.push((number, before));
             }
         }
         // All the way back.
         for (number, before) in turns.into_iter().rev() {
-            let conflicts = self.reverse(number, "undo in the end");
+            let conflicts = self.undo(number, "undo in the end");
             assert!(is_persons || conflicts.is_empty(), "undo in the end: {conflicts:?}");
             if !conflicts.is_empty() {
                 return;
