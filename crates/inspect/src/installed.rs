@@ -9,7 +9,7 @@ use crate::capture::CapturedAgent;
 use crate::host_environment::HostEnvironment;
 use crate::short_output::short_output;
 use convoke_agent::Vendor;
-use convoke_agent::process::PrivateDir;
+use convoke_agent::process::{PrivateDir, temp_root};
 
 /// An installed CLI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -101,7 +101,7 @@ fn version_of_package(program: &Path, package: &str) -> Option<String> {
 
 /// Runs `--version` with a private home, because some CLIs write to it even then.
 fn version_by_asking(program: &Path, host_environment: &HostEnvironment) -> Option<String> {
-    let home = PrivateDir::create(&std::env::temp_dir()).ok()?;
+    let home = PrivateDir::create(&temp_root()).ok()?;
     let path = host_environment.variable("PATH").unwrap_or_default();
     let environment = [("PATH", path), ("HOME", home.path().as_os_str())];
     let environment = environment.map(|(name, value)| (name.into(), value.to_owned()));

@@ -17,6 +17,7 @@ use crate::stream::{EventReader, Sink};
 use crate::turn::{AgentTurn, TurnResult};
 use crate::turn_input::TurnInput;
 use crate::verdict::{Ending, Failure};
+use crate::working_directory::WorkingDirectory;
 use convoke_redact::Redactor;
 
 /// The result of a trial turn.
@@ -46,7 +47,9 @@ pub async fn trial(
 ) -> Result<Trial, Failure> {
     let private = PrivateDir::create(&host.temp_root)
         .map_err(|error| start_failure(format!("cannot create a private directory: {error}")))?;
-    let agent = CliAgent { definition: definition.into(), host: host.into() };
+    let cwd = WorkingDirectory::open(&turn_input.cwd)
+        .map_err(|error| start_failure(error.to_string()))?;
+    let agent = CliAgent::new(definition, host);
     let mut context = Context::new(&turn_input, &agent.definition, &agent.host, private.path());
     let program = program::find(&context)?;
     // Open until the turn is over.
@@ -57,7 +60,7 @@ pub async fn trial(
     let args = left(std::mem::take(&mut call.args), without);
     let arguments = args.iter().map(|it| it.to_string_lossy().into_owned()).collect();
     let started = Program { path: program, args, environment };
-    let started = launch::confined(started, &context.sandbox(&call));
+    let started = launch::confined(started, &context.sandbox(&call, &cwd, &agent.added));
     let launch = started.map_err(|error| start_failure(error.to_string()))?.launch;
     let mut witness = EventRecorder {
         dialogue: call.dialogue,
