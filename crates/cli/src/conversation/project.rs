@@ -406,7 +406,7 @@ mod tests {
         let user = UserConfiguration {
             catalog: Catalog::built_in(),
             trusted: TrustedDirectories::default(),
-            permissions: convoke_team::PermissionFile::default(),
+            permissions: PermissionFile::default(),
             secrets: Secrets::default(),
             home: directory.join("home"),
         };
