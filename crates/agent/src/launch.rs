@@ -21,11 +21,13 @@ use crate::diagnostics;
 use crate::process::Launch;
 use crate::sandbox::stopped::StoppedTools;
 use crate::sandbox::{
-    Enforcer, ProgramState, Reach, Route, Sandbox, SandboxAdditions, SandboxSettings, secrets,
+    AddedPaths, Enforcer, ProgramState, Reach, Route, Sandbox, SandboxAdditions, SandboxSettings,
+    secrets,
 };
 use crate::search_path::SearchPath;
 use crate::turn_input::{Permissions, Trust};
 use crate::vendor::Vendor;
+use crate::working_directory::WorkingDirectory;
 
 /// The project that a program is started in.
 #[derive(Debug, Clone, Copy)]
@@ -138,7 +140,7 @@ pub(crate) fn confined(program: Program, sandbox: &Sandbox<'_>) -> Result<Confin
         program: program.path,
         args: program.args,
         env: program.environment.variables.into_iter().collect(),
-        cwd: sandbox.cwd.to_owned(),
+        cwd: sandbox.cwd.clone(),
         private_dir: sandbox.private_dir.to_owned(),
         private_home: sandbox.private_home.clone(),
         stopped_by: policy.is_some().then_some(sandbox.permissions),
@@ -245,6 +247,8 @@ pub fn observed(program: Program, place: ObservedPlace<'_>) -> Result<Confined, 
     let variable =
         |name: &str| place.users_variables.get(OsStr::new(name)).map(OsString::as_os_str);
     let places = (Some(place.users_home), place.cwd);
+    let cwd = WorkingDirectory::open(place.cwd)?;
+    let added = AddedPaths::find(&additions, Some(place.users_home));
     let sandbox = Sandbox {
         enforcer,
         permissions: Permissions::ReadOnly,
@@ -254,13 +258,14 @@ pub fn observed(program: Program, place: ObservedPlace<'_>) -> Result<Confined, 
         state: ProgramState::default(),
         home: Some(place.users_home.to_owned()),
         users_homes: secrets::users_homes(Some(place.users_home)).into_iter().collect(),
-        cwd: place.cwd,
+        cwd: &cwd,
         workspace: None,
         private_dir: place.private_dir,
         private_home,
         temp_root: place.temp_root,
         settings: &settings,
         additions,
+        added,
         secrets: secrets::secret_paths_from_env(variable, vendor, places),
         addresses,
     };

@@ -13,7 +13,7 @@
 //! let host = Host {
 //!     guardian: Guardian::this_program()?,
 //!     env: std::env::vars_os().collect(),
-//!     temp_root: std::env::temp_dir(),
+//!     temp_root: convoke_agent::process::temp_root(),
 //!     state_dir: "/home/me/.local/state/convoke".into(),
 //!     sandbox: SandboxSettings::default(),
 //! };
@@ -57,6 +57,7 @@ pub mod turn;
 pub mod turn_input;
 pub mod vendor;
 pub mod verdict;
+pub mod working_directory;
 
 pub use convoke_wire::usage;
 pub use turn::{Agent, AgentTurn, TurnResult};

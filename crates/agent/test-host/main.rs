@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
+use convoke_agent::process::temp_root;
 use convoke_agent::sandbox::{Route, SandboxAdditions, SandboxSettings};
 use convoke_agent::turn_input::{Permissions, TurnInput};
 use convoke_agent::{TurnResult, Verdict};
@@ -57,7 +58,7 @@ fn play_convoke() -> Option<TurnResult> {
     let host = Host {
         guardian: Guardian::this_program().ok()?,
         env: std::env::vars_os().collect(),
-        temp_root: std::env::var_os("TMPDIR").map_or_else(|| dir.clone(), PathBuf::from),
+        temp_root: std::env::var_os("TMPDIR").map_or_else(|| dir.clone(), |_| temp_root()),
         state_dir: dir.clone(),
         sandbox: SandboxSettings {
             private: std::env::var_os("CONVOKE_TEST_PRIVATE")
@@ -68,6 +69,7 @@ fn play_convoke() -> Option<TurnResult> {
             required: setting::<bool>("REQUIRED").is_some(),
             newest_abi: setting("ABI"),
             started_in: setting::<PathBuf>("STARTED_IN"),
+            places: setting::<PathBuf>("PLACE").into_iter().collect(),
         },
     };
     let permissions = match setting::<String>("PERMISSIONS").as_deref() {

@@ -795,6 +795,13 @@ fn a_path_of_the_users_configuration_leads_through_no_link_of_an_agent() {
         let text = shown(turn);
         assert!(text.contains(why) && !text.contains("key"), "{text}");
     }
+    // A link in the directory of another member, who made it.
+    let sub = stage.work().join("sub");
+    std::fs::create_dir(&sub).unwrap();
+    let mut turn = stage.turn_in(&sub, "edit", script);
+    turn.env("CONVOKE_TEST_WRITABLE", &cache).env("CONVOKE_TEST_PLACE", stage.work());
+    let text = shown(turn);
+    assert!(text.contains("leads through the link"), "{text}");
     assert!(!stage.outside().join("planted").exists());
 }
 
@@ -810,6 +817,10 @@ fn temporary_files_inside_a_directory_that_agents_change_are_refused() {
         let text = shown(turn);
         assert_eq!(text.contains("set `TMPDIR` to a directory outside"), is_refused, "{text}");
         assert_eq!(text.starts_with("done\nstarted"), !is_refused, "{text}");
+        let mut turn = stage.turn(permissions, "echo started");
+        turn.env("TMPDIR", "work/tmp").current_dir(stage.dir.path());
+        let text = shown(turn);
+        assert_eq!(text.contains("set `TMPDIR` to a directory outside"), is_refused, "{text}");
         let mut turn = stage.turn(permissions, "echo started");
         turn.env("CONVOKE_TEST_WRITABLE", stage.dir.path());
         let text = shown(turn);

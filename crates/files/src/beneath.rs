@@ -79,7 +79,12 @@ impl Beneath {
 
     /// Opens a directory by its real path: no entry on the way may be a link.
     pub fn open_real(path: &Path) -> io::Result<Self> {
-        let directory = openat(open_real(path)?, ".", directory_flags(), Mode::empty())?;
+        Self::at(path, open_real(path)?)
+    }
+
+    /// Takes a directory that was opened by its real path.
+    pub fn at(path: &Path, directory: OwnedFd) -> io::Result<Self> {
+        let directory = openat(directory, ".", directory_flags(), Mode::empty())?;
         Ok(Self { path: path.to_owned(), directory })
     }
 

@@ -8,7 +8,7 @@ use convoke_agent::launch::{
     self, Answer, AskError, ConfinedEnvironment, ObservedPlace, ObservedState, Program,
 };
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::process::{Input, PrivateDir};
+use convoke_agent::process::{Input, PrivateDir, temp_root};
 
 use crate::host_environment::HostEnvironment;
 
@@ -40,7 +40,7 @@ impl Question<'_> {
         host: &HostEnvironment,
         guardian: &Guardian,
     ) -> Result<Answer, AskError> {
-        let temp_root = std::env::temp_dir();
+        let temp_root = temp_root();
         let private = PrivateDir::create(&temp_root)?;
         let args = self.arguments.iter().map(Into::into).collect();
         let program = Program { path: self.path.to_owned(), args, environment: self.environment };
@@ -69,7 +69,7 @@ pub(crate) fn version(
     host: &HostEnvironment,
     guardian: &Guardian,
 ) -> Option<Answer> {
-    let home = PrivateDir::create(&std::env::temp_dir()).ok()?;
+    let home = PrivateDir::create(&temp_root()).ok()?;
     let search_path = host.variable("PATH").unwrap_or_default();
     let environment = [("PATH", search_path), ("HOME", home.path().as_os_str())];
     let environment = environment.map(|(name, value)| (name.into(), value.to_owned()));

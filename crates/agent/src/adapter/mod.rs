@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_core::{AgentType, Diagnostic, Escaping};
-use convoke_files::beneath::open_real;
 
 pub use self::acp::{PRESETS, Preset};
 pub use self::claude::TAIL as CLAUDE_TAIL;
@@ -44,7 +43,9 @@ use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, HostAccess, Launch, PrivateDir};
 use crate::sandbox::sign_in::SignIn;
 use crate::sandbox::variables::OwnVariables;
-use crate::sandbox::{Enforcer, ProgramState, Reach, Sandbox, SandboxSettings, secrets};
+use crate::sandbox::{
+    AddedPaths, Enforcer, ProgramState, Reach, Sandbox, SandboxSettings, secrets,
+};
 use crate::stream::{is_signed_out, is_unconnected};
 use crate::team_tools::McpServer;
 use crate::team_tools::socket::TeamSocket;
@@ -52,6 +53,7 @@ use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{Permissions, ResumeHandle, TurnInput};
 use crate::vendor::Vendor;
 use crate::verdict::{Failure, FailureReason, Verdict};
+use crate::working_directory::WorkingDirectory;
 
 /// Variables that a CLI sets for the programs it starts. They are not inherited.
 const NESTED: &[&str] = &[
@@ -101,7 +103,7 @@ pub fn agent(definition: Definition, host: Host) -> Box<dyn Agent> {
     if definition.kind == AgentKind::StandIn {
         return Box::new(StandIn::new(Script::replies(definition.replies)));
     }
-    Box::new(CliAgent { definition: Arc::new(definition), host: Arc::new(host) })
+    Box::new(CliAgent::new(definition, host))
 }
 
 /// An agent that is a program.
@@ -109,6 +111,20 @@ pub fn agent(definition: Definition, host: Host) -> Box<dyn Agent> {
 struct CliAgent {
     definition: Arc<Definition>,
     host: Arc<Host>,
+    /// The paths of the user's configuration, looked up before any turn.
+    added: Arc<AddedPaths>,
+}
+
+impl CliAgent {
+    fn new(definition: Definition, host: Host) -> Self {
+        let homes = host.env.iter().rev().filter(|(name, _)| name == "HOME");
+        let homes = homes.map(|(_, home)| Path::new(home));
+        // A relative home is in the working directory of a turn, which is not known yet: `~` is the user's own then.
+        let mut homes = definition.env.get("HOME").map(Path::new).into_iter().chain(homes);
+        let home = homes.find(|home| home.is_absolute());
+        let added = Arc::new(AddedPaths::find(&definition.sandbox, home));
+        Self { definition: Arc::new(definition), host: Arc::new(host), added }
+    }
 }
 
 /// The call of a program, prepared by an adapter.
@@ -223,7 +239,12 @@ impl Context<'_> {
     }
 
     /// Returns the sandbox of the turn.
-    fn sandbox(&self, call: &ProgramCall) -> Sandbox<'_> {
+    fn sandbox<'s>(
+        &'s self,
+        call: &ProgramCall,
+        cwd: &'s WorkingDirectory,
+        added: &AddedPaths,
+    ) -> Sandbox<'s> {
         // The program takes a relative home for one in its working directory.
         let home = self.variable("HOME").map(|home| self.turn_input.cwd.join(home));
         let given = self.host.env.iter().rev().find(|(name, _)| name == "HOME");
@@ -252,8 +273,9 @@ impl Context<'_> {
                 .filter_map(|(name, content)| Some((home.as_ref()?.join(name), *content)))
                 .collect(),
         });
-        let mut additions = self.definition.sandbox.clone().in_home(home.as_deref());
-        additions.readable.extend(self.turn_input.readable.iter().cloned());
+        let mut added = added.clone();
+        added.show(&self.turn_input.readable);
+        let mut additions = self.definition.sandbox.clone();
         additions.ports.extend(&call.ports);
         additions.ports.extend(self.team_server.iter().map(|server| server.port));
         let places = (home.as_deref(), self.turn_input.cwd.as_path());
@@ -268,13 +290,14 @@ impl Context<'_> {
             state,
             home,
             users_homes,
-            cwd: &self.turn_input.cwd,
+            cwd,
             workspace: self.turn_input.workspace.as_deref(),
             private_dir: self.private_dir,
             private_home: call.home.as_ref().map(|home| home.path().to_owned()),
             temp_root: &self.host.temp_root,
             settings: &self.host.sandbox,
             additions,
+            added,
             secrets,
             addresses: addresses.chain(call.addresses.iter().cloned()).collect(),
         }
@@ -436,9 +459,8 @@ impl CliAgent {
     }
 
     fn prepared(&self, turn_input: &TurnInput) -> Result<PreparedTurn, Failure> {
-        let cwd = &turn_input.cwd;
-        open_real(cwd)
-            .map_err(|error| start_failure(process::not_real(cwd, &error).to_string()))?;
+        let cwd = WorkingDirectory::open(&turn_input.cwd)
+            .map_err(|error| start_failure(error.to_string()))?;
         let private = PrivateDir::create(&self.host.temp_root).map_err(|error| {
             let root = self.host.temp_root.display();
             start_failure(format!("cannot create a directory in `{root}`: {error}"))
@@ -450,7 +472,7 @@ impl CliAgent {
         let team_socket = team_socket(&context)?;
         context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());
         let mut call = prepare(&context)?;
-        let sandbox = context.sandbox(&call);
+        let sandbox = context.sandbox(&call, &cwd, &self.added);
         let mut environment = self.environment(&context, &call)?;
         let withheld = self.withheld_variables(&context, environment.variables());
         let refused = environment.take_diagnostics();
@@ -492,7 +514,7 @@ impl CliAgent {
             side.warn(diagnostic.clone()).await;
         }
         tracing::info!(
-            program = %launch.program.display(), cwd = %launch.cwd.display(),
+            program = %launch.program.display(), cwd = %launch.cwd.path().display(),
             permissions = context.permissions().as_str(), "starting {}", self.definition.kind.name()
         );
         tracing::debug!(args = ?launch.args, private = %launch.private_dir.display(), "arguments");

@@ -401,7 +401,7 @@ fn gemini_follows_the_variables_of_the_users_home_below_it() {
     for (cwd, withheld) in [(project.as_path(), None), (home.path(), Some(OsStr::new("")))] {
         let environment = untrusted_gemini(cwd, &env).unwrap();
         let found = environment.variables().get(OsStr::new("GEMINI_API_KEY"));
-        assert_eq!(found.map(|it| it.as_os_str()), withheld, "{}", cwd.display());
+        assert_eq!(found.map(OsString::as_os_str), withheld, "{}", cwd.display());
     }
 }
 

@@ -43,7 +43,7 @@ pub async fn trial(
     turn_input: TurnInput,
     without: &[String],
 ) -> Result<Trial, Failure> {
-    let agent = CliAgent { definition: definition.into(), host: host.into() };
+    let agent = CliAgent::new(definition, host);
     let turn_input = Arc::new(turn_input);
     let (redactor, prepared) = agent.clone().prepare(turn_input.clone()).await?;
     // The private directory and the socket of the team are there until the turn is over.

@@ -5,7 +5,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use convoke_files::beneath::open_real;
 use nix::sys::signal::{Signal, kill};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -15,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use super::guardian::{ALLOW, Guardian, INTERRUPT, KILL, LEASE_OVER, TERMINATE};
-use super::start_order::{StartOrder, not_real};
+use super::start_order::StartOrder;
 use super::{Launch, platform};
 use crate::verdict::Exit;
 
@@ -28,7 +27,7 @@ const MARKED_ROUNDS: usize = 200;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The working directory does not exist, or a link is on its path.
+    /// The working directory does not exist, was replaced, or a link is on its path.
     #[error("{0}")]
     NoDirectory(io::Error),
     /// The turn's private directory could not be used.
@@ -92,8 +91,7 @@ impl ChildEnd {
 impl GuardedChild {
     /// Starts a program under a guardian.
     pub async fn start(launch: &Launch, guardian: &Guardian) -> Result<(Self, Pipes), StartError> {
-        open_real(&launch.cwd)
-            .map_err(|error| StartError::NoDirectory(not_real(&launch.cwd, &error)))?;
+        launch.cwd.reopen().map_err(StartError::NoDirectory)?;
         let order = StartOrder::new(launch).to_bytes().map_err(StartError::Guardian)?;
         let socket = launch.private_dir.join("guardian");
         let listener = platform::at_short_path(&socket, |path| UnixListener::bind(path));

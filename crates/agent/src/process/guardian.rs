@@ -489,7 +489,8 @@ mod tests {
         let directory = |name: &str| private_directory(&root.path().join(name));
         for is_held in [false, true] {
             let (turn, home) = (directory("convoke-turn00"), directory("convoke-home00"));
-            let lock = std::fs::File::create(home.join("lock")).unwrap();
+            std::fs::write(home.join("lock"), private_dir::MARK).unwrap();
+            let lock = std::fs::File::open(home.join("lock")).unwrap();
             if is_held {
                 lock.try_lock().unwrap();
             }
@@ -511,7 +512,7 @@ mod tests {
     fn nothing_is_removed_that_an_agent_names_or_that_is_not_in_the_temporary_root() {
         let root = tempfile::tempdir().unwrap();
         let users = private_directory(&root.path().join("elsewhere/convoke-keep01"));
-        std::fs::write(users.join("lock"), "").unwrap();
+        std::fs::write(users.join("lock"), private_dir::MARK).unwrap();
         for home in [PathBuf::new(), users.clone()] {
             let turn = private_directory(&root.path().join("convoke-turn00"));
             std::os::unix::fs::symlink(&users, turn.join("home")).unwrap();

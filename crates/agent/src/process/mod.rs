@@ -22,9 +22,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use self::guarded_child::StartError;
-pub use self::private_dir::PrivateDir;
+pub use self::private_dir::{PrivateDir, temp_root};
 pub(crate) use self::private_dir::{is_private_path, other_private_dirs};
-pub(crate) use self::start_order::not_real;
 pub use self::supervise::supervise;
 pub(crate) use self::terminal::{OutputBounds, Terminal};
 use crate::sandbox::{Policy, Reach};
@@ -32,6 +31,7 @@ use crate::stream::{EventReader, Sink};
 use crate::turn::TurnResult;
 use crate::turn_input::Permissions;
 use crate::verdict::Ending;
+use crate::working_directory::WorkingDirectory;
 
 /// A program to start.
 #[derive(Debug, Clone)]
@@ -42,8 +42,8 @@ pub struct Launch {
     pub args: Vec<OsString>,
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
-    /// The working directory, by its real path. The program is not started if a link is on it.
-    pub cwd: PathBuf,
+    /// The working directory. The program is not started if another one took its path.
+    pub cwd: WorkingDirectory,
     /// The turn's private directory, for temporary files and the control socket.
     pub private_dir: PathBuf,
     /// The program's private home beside it, which the guardian removes too if Convoke is gone.

@@ -1,10 +1,11 @@
 //! Private temporary directories, removed even after a crash.
 //!
-//! Each contains a file that its creator keeps locked. A directory whose lock is free was left behind and is removed
-//! when the next one is created.
+//! Each contains a file with a known text that its creator keeps locked. A directory whose lock is free was left behind and
+//! is removed when the next one is created. The name and the mode of a directory prove nothing: the user's own may have
+//! the same.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,8 +20,10 @@ use super::platform;
 
 const PREFIX: &str = "convoke-";
 const LOCK: &str = "lock";
-/// The age after which a directory without a lock file is removed. Its creator was killed, or is an older
-/// version.
+/// The text of the lock file, by which a directory is known as one of Convoke.
+pub(super) const MARK: &[u8] =
+    b"a private directory of Convoke: removed when this file is not locked\n";
+/// The age after which an empty directory is removed. Its creator was killed before it made the lock file.
 const UNLOCKED_AGE: Duration = Duration::from_hours(24);
 /// The number of characters after the prefix, in random names and in names derived from a key.
 const RANDOM_LENGTH: usize = 6;
@@ -86,8 +89,9 @@ impl PrivateDir {
 /// abandoned.
 fn locked_file(dir: &Path) -> io::Result<File> {
     let draft = dir.join(".lock");
-    let file = File::create_new(&draft)?;
+    let mut file = File::create_new(&draft)?;
     file.try_lock().map_err(io::Error::from)?;
+    file.write_all(MARK)?;
     std::fs::rename(draft, dir.join(LOCK))?;
     Ok(file)
 }
@@ -131,11 +135,18 @@ fn entries(root: &Path) -> impl Iterator<Item = PathBuf> {
     entries.map(|entry| entry.path())
 }
 
-/// A private directory that its creator left behind. Holds the lock, so that no other process removes the
-/// directory or takes its path.
+/// A private directory that its creator left behind.
 pub(super) struct Abandoned {
     dir: PathBuf,
-    _lock: Option<File>,
+    proof: Proof,
+}
+
+/// Why a directory is one that Convoke left.
+enum Proof {
+    /// It has the marked lock file, which is held: no other process removes the directory or takes its path.
+    Mark { _lock: File },
+    /// None; it is only removed as long as nothing is in it.
+    Empty,
 }
 
 impl Abandoned {
@@ -150,25 +161,46 @@ impl Abandoned {
         let path = dir.join(LOCK);
         // An agent may have replaced the file by anything.
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-        if let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(&path) {
+        if let Ok(mut file) = OpenOptions::new().read(true).custom_flags(flags).open(&path) {
             file.try_lock().ok()?;
+            if !is_marked(&mut file) {
+                return None;
+            }
             // Since the file was opened, another process may have removed the directory and created it again.
             let (held, there) = (file.metadata().ok()?, path.symlink_metadata().ok()?);
             let is_same = (held.dev(), held.ino()) == (there.dev(), there.ino());
-            return is_same.then_some(Self { dir, _lock: Some(file) });
+            return is_same.then_some(Self { dir, proof: Proof::Mark { _lock: file } });
         }
         let age = metadata.modified().ok().and_then(|time| time.elapsed().ok());
-        age.is_some_and(|age| age > UNLOCKED_AGE).then_some(Self { dir, _lock: None })
+        let is_old = age.is_some_and(|age| age > UNLOCKED_AGE);
+        (is_old && entries(&dir).next().is_none()).then_some(Self { dir, proof: Proof::Empty })
     }
 
     /// Removes the directory, and kills the processes that still use it.
     pub(super) fn remove(self) {
+        if matches!(self.proof, Proof::Empty) {
+            let _ = std::fs::remove_dir(&self.dir);
+            return;
+        }
         for pid in platform::using(&self.dir) {
             // The process may have ended already.
             let _ = kill(pid, Signal::SIGKILL);
         }
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// Returns whether a lock file is one of Convoke.
+fn is_marked(file: &mut File) -> bool {
+    let mut text = [0; MARK.len()];
+    file.read_exact(&mut text).is_ok() && text == MARK
+}
+
+/// Returns the parent of private directories: the user's directory for temporary files.
+pub fn temp_root() -> PathBuf {
+    let root = std::env::temp_dir();
+    // `TMPDIR` may be relative, but is compared with real paths.
+    std::path::absolute(&root).unwrap_or(root)
 }
 
 #[cfg(test)]
@@ -196,7 +228,7 @@ mod tests {
         let make = |name: &str| private(&root.path().join(name));
         // The kernel releases the lock of a killed process.
         let left = make("convoke-left00");
-        std::fs::write(left.join(LOCK), "").unwrap();
+        std::fs::write(left.join(LOCK), MARK).unwrap();
         std::fs::create_dir(left.join("tmp")).unwrap();
         let (being_made, foreign) = (make("convoke-new000"), make("other"));
         let old = make("convoke-old000");
@@ -204,11 +236,11 @@ mod tests {
         File::open(&old).unwrap().set_modified(long_ago).unwrap();
         let link = root.path().join("convoke-link00");
         std::os::unix::fs::symlink(&foreign, &link).unwrap();
-        std::fs::write(foreign.join(LOCK), "").unwrap();
+        std::fs::write(foreign.join(LOCK), MARK).unwrap();
         let (notes, backup) = (make("convoke-notes"), make("convoke-backup"));
         std::fs::set_permissions(&backup, Permissions::from_mode(0o755)).unwrap();
         for dir in [&notes, &backup] {
-            std::fs::write(dir.join(LOCK), "").unwrap();
+            std::fs::write(dir.join(LOCK), MARK).unwrap();
         }
 
         sweep(root.path());
@@ -216,6 +248,36 @@ mod tests {
         assert!(!left.exists() && !old.exists());
         assert!(held.path().exists() && being_made.exists() && foreign.exists());
         assert!(link.symlink_metadata().is_ok());
+    }
+
+    /// With a umask of 077, every directory of the user has the mode of a private one.
+    #[test]
+    fn a_directory_of_the_user_that_is_named_like_a_private_one_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let long_ago = std::time::SystemTime::now() - 3 * UNLOCKED_AGE;
+        let make = |name: &str, file: &str, text: &[u8]| {
+            let dir = private(&root.path().join(name));
+            std::fs::write(dir.join(file), text).unwrap();
+            File::open(&dir).unwrap().set_modified(long_ago).unwrap();
+            dir.join(file)
+        };
+        let kept = [
+            make("convoke-backup", "notes", b"text"),
+            make("convoke-locks0", LOCK, b""),
+            make("convoke-locks1", LOCK, b"4711\n"),
+            make("convoke-0123456789abcdef", ".hidden", b"text"),
+        ];
+        sweep(root.path());
+        for file in &kept {
+            assert!(file.exists(), "{}", file.display());
+        }
+        // A file that is put in meanwhile keeps an empty one.
+        let dir = private(&root.path().join("convoke-empty0"));
+        File::open(&dir).unwrap().set_modified(long_ago).unwrap();
+        let claimed = Abandoned::claim(dir.clone()).unwrap();
+        std::fs::write(dir.join("new"), "").unwrap();
+        claimed.remove();
+        assert!(dir.join("new").exists());
     }
 
     #[test]
@@ -235,7 +297,7 @@ mod tests {
         // A directory left by a killed process is removed first.
         private(&path);
         std::fs::write(path.join("left"), "").unwrap();
-        std::fs::write(path.join(LOCK), "").unwrap();
+        std::fs::write(path.join(LOCK), MARK).unwrap();
         let again = create("session-ana");
         assert!(again.path() == path && !path.join("left").exists());
         drop(again);
@@ -253,14 +315,14 @@ mod tests {
     fn a_claimed_directory_is_claimed_once() {
         let root = tempfile::tempdir().unwrap();
         let dir = private(&root.path().join("convoke-left00"));
-        std::fs::write(dir.join(LOCK), "").unwrap();
+        std::fs::write(dir.join(LOCK), MARK).unwrap();
         let claimed = Abandoned::claim(dir.clone()).unwrap();
         assert!(Abandoned::claim(dir.clone()).is_none());
         claimed.remove();
         assert!(!dir.exists());
-        // A lock file that cannot be opened without waiting does not count as a lock.
+        // A file in its place that is never written does not keep the claim waiting.
         private(&dir);
         nix::unistd::mkfifo(&dir.join(LOCK), nix::sys::stat::Mode::S_IRWXU).unwrap();
-        Abandoned::claim(dir).unwrap().remove();
+        assert!(Abandoned::claim(dir).is_none());
     }
 }

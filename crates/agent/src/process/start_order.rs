@@ -6,12 +6,12 @@
 use std::io::{self, Read};
 use std::os::fd::AsFd as _;
 
-use convoke_files::beneath::open_real;
 use nix::unistd::fchdir;
 use serde::{Deserialize, Serialize};
 
 use super::Launch;
-use crate::sandbox::{FilePath, Policy, restrict};
+use crate::sandbox::{Policy, restrict};
+use crate::working_directory::WorkingDirectory;
 
 /// The maximum size of an order, so that a damaged length does not fill the memory.
 const MAX_BYTES: u32 = 64 << 20;
@@ -19,15 +19,14 @@ const MAX_BYTES: u32 = 64 << 20;
 /// Where a program starts, and what it may do.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StartOrder {
-    /// The working directory, by its real path.
-    cwd: FilePath,
+    cwd: WorkingDirectory,
     /// `None` if nothing is enforced.
     policy: Option<Policy>,
 }
 
 impl StartOrder {
     pub fn new(launch: &Launch) -> Self {
-        Self { cwd: launch.cwd.as_path().into(), policy: launch.policy.clone() }
+        Self { cwd: launch.cwd.clone(), policy: launch.policy.clone() }
     }
 
     /// Returns the order as it is written: its length, then its text.
@@ -57,28 +56,13 @@ impl StartOrder {
 
     /// Enters the working directory and restricts this process. Returns the variables for the program.
     pub fn carry_out(self) -> io::Result<Vec<(String, String)>> {
-        let cwd = self.cwd.as_path();
-        let enter = || Ok::<_, io::Error>(fchdir(open_real(cwd)?)?);
-        enter().map_err(|error| not_real(cwd, &error))?;
+        fchdir(self.cwd.reopen()?)?;
         let Some(policy) = self.policy else { return Ok(Vec::new()) };
-        restrict(&policy).map_err(|error| {
+        restrict(&policy, self.cwd.path()).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot confine the program: {error}"))
         })?;
         Ok(policy.env)
     }
-}
-
-/// Explains why a working directory cannot be opened.
-pub(crate) fn not_real(cwd: &std::path::Path, error: &io::Error) -> io::Error {
-    let shown = cwd.display();
-    let message = match error.kind() {
-        io::ErrorKind::NotFound => format!("the working directory `{shown}` does not exist"),
-        io::ErrorKind::NotADirectory => format!(
-            "the working directory `{shown}` is not the directory that it was: it is a file, or a link is on its path"
-        ),
-        _ => format!("the working directory `{shown}` cannot be opened: {error}"),
-    };
-    io::Error::new(error.kind(), message)
 }
 
 #[cfg(test)]
@@ -86,8 +70,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_order_for_a_directory_that_was_replaced_is_not_carried_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (sub, other) = (root.join("sub"), root.join("other"));
+        for path in [&sub, &other] {
+            std::fs::create_dir(path).unwrap();
+        }
+        let order = StartOrder { cwd: WorkingDirectory::open(&sub).unwrap(), policy: None };
+        let bytes = order.to_bytes().unwrap();
+        std::fs::rename(&sub, root.join("moved")).unwrap();
+        let refused = || {
+            let error = StartOrder::read(&bytes[..]).unwrap().carry_out().unwrap_err();
+            assert!(error.to_string().contains("is not the directory that it was"), "{error}");
+        };
+        std::os::unix::fs::symlink("other", &sub).unwrap();
+        refused();
+        std::fs::remove_file(&sub).unwrap();
+        std::fs::rename(&other, &sub).unwrap();
+        refused();
+    }
+
+    #[test]
     fn an_order_is_read_without_a_byte_of_what_follows() {
-        let order = StartOrder { cwd: std::path::Path::new("/a").into(), policy: None };
+        let order = StartOrder {
+            cwd: WorkingDirectory::open(std::path::Path::new("/")).unwrap(),
+            policy: None,
+        };
         let mut bytes = order.to_bytes().unwrap();
         bytes.extend(b"input of the program");
         let mut input = &bytes[..];

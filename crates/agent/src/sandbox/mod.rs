@@ -4,6 +4,7 @@
 //! and a process enforces the policy on itself before it becomes the program. Otherwise it is the
 //! program's own sandbox. Whatever is not enforced is a [`Gap`], and is reported.
 
+mod added;
 mod carve;
 mod gap;
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
@@ -24,7 +25,8 @@ use std::path::{Component, Path, PathBuf};
 
 use convoke_core::Diagnostic;
 
-use self::carve::{RealPaths, link_beneath};
+pub(crate) use self::added::AddedPaths;
+use self::carve::RealPaths;
 pub use self::gap::Gap;
 pub(crate) use self::platform::restrict;
 pub(crate) use self::policy::{FilePath, Policy};
@@ -35,6 +37,7 @@ use crate::diagnostics;
 use crate::permission::PermissionQuestion;
 use crate::turn_input::Permissions;
 use crate::vendor::Vendor;
+use crate::working_directory::WorkingDirectory;
 
 /// The oldest Landlock version that protects read-only files completely.
 const COMPLETE_FILES: u8 = 3;
@@ -55,6 +58,8 @@ pub struct SandboxSettings {
     /// The directory in which a person started Convoke, as it was then, without links. Only there can an agent work
     /// although it is inside a hidden path.
     pub started_in: Option<PathBuf>,
+    /// The directories in which the agents of the session work, without links: they may put links there.
+    pub places: Vec<PathBuf>,
 }
 
 /// The route of a program to its model.
@@ -90,18 +95,6 @@ pub struct SandboxAdditions {
     pub variables: Vec<String>,
 }
 
-impl SandboxAdditions {
-    /// Resolves `~` at the start of paths.
-    pub(crate) fn in_home(mut self, home: Option<&Path>) -> Self {
-        for path in self.readable.iter_mut().chain(&mut self.writable) {
-            if let (Ok(rest), Some(home)) = (path.strip_prefix("~"), home) {
-                *path = home.join(rest);
-            }
-        }
-        self
-    }
-}
-
 /// The state of a program in the user's home.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ProgramState {
@@ -116,6 +109,23 @@ pub(crate) struct ProgramState {
 impl ProgramState {
     fn shown(&self) -> impl Iterator<Item = &Path> {
         self.readable.iter().chain(&self.directories).map(PathBuf::as_path)
+    }
+}
+
+/// The program's own paths without links. Each was looked up once, and checked.
+#[derive(Debug)]
+struct OwnPaths {
+    /// The CLI's own directory.
+    directory: Option<PathBuf>,
+    /// The directories that the program reads.
+    readable: Vec<PathBuf>,
+    /// The directories that the program reads and writes.
+    directories: Vec<PathBuf>,
+}
+
+impl OwnPaths {
+    fn shown(&self) -> impl Iterator<Item = &PathBuf> {
+        self.directory.iter().chain(&self.readable).chain(&self.directories)
     }
 }
 
@@ -271,8 +281,8 @@ pub(crate) struct Sandbox<'a> {
     pub home: Option<PathBuf>,
     /// The user's homes, whatever the program's home is.
     pub users_homes: Vec<PathBuf>,
-    /// The working directory, by its real path.
-    pub cwd: &'a Path,
+    /// The working directory, which is never looked up again.
+    pub cwd: &'a WorkingDirectory,
     /// The agent's own copy of the project, which is in a directory of Convoke; `None` if it works elsewhere.
     pub workspace: Option<&'a Path>,
     pub private_dir: &'a Path,
@@ -282,6 +292,8 @@ pub(crate) struct Sandbox<'a> {
     pub temp_root: &'a Path,
     pub settings: &'a SandboxSettings,
     pub additions: SandboxAdditions,
+    /// The paths of the additions.
+    pub added: AddedPaths,
     /// Secrets named by the environment.
     pub secrets: Vec<PathBuf>,
     /// Texts of the program's configuration, which contain the addresses that it connects to.
@@ -323,7 +335,7 @@ impl Sandbox<'_> {
     /// paths.
     pub fn missing(&self) -> Option<Diagnostic> {
         let confined = self.enforcer.is_kernel() && self.permissions < Permissions::Full;
-        let paths = self.additions.writable.iter().filter(|path| confined && !path.exists());
+        let paths = self.added.writable().filter(|path| confined && !path.exists());
         let names: Vec<String> = paths.map(|path| path.display().to_string()).collect();
         let message =
             format!("does not exist, and cannot be created by the agent: {}", names.join(", "));
@@ -334,18 +346,30 @@ impl Sandbox<'_> {
     /// paths for actions that Convoke takes on the agent's behalf. Fails if the agent must not work here.
     pub fn prepare(&self) -> io::Result<(Option<Policy>, Reach)> {
         let is_confined = self.enforcer.is_kernel() && self.permissions < Permissions::Full;
+        // Each path is looked up once. What is checked here is what the policy gets: between two lookups, another turn could
+        // put a link there.
         let mut real = RealPaths::default();
-        let mut all = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
-            paths.iter().map(|path| real.resolve(path)).collect()
-        };
         let given = self.hidden();
-        let hidden = all(given.clone());
-        self.check_places(&given, &hidden)?;
-        let changed = all(if is_confined { self.written()? } else { self.changed() });
-        let mut shown = all(self.shown().map(Path::to_owned).collect());
-        // Everything that was checked, and the program's own state.
+        let hidden: Vec<PathBuf> = given.iter().map(|path| real.resolve(path)).collect();
+        self.check_cwd(&hidden)?;
+        let secrets: Vec<(&Path, &Path)> =
+            given.iter().map(PathBuf::as_path).zip(hidden.iter().map(PathBuf::as_path)).collect();
+        let cwd = self.cwd.path().to_owned();
+        let places: Vec<PathBuf> = self.settings.places.iter().chain([&cwd]).cloned().collect();
+        self.added.check(&places, &secrets)?;
+        let own = self.own_paths(&mut real)?;
+        let private: Vec<PathBuf> = self.private().map(|path| real.resolve(path)).collect();
+        let mut changed = private.clone();
+        changed.extend((self.permissions > Permissions::ReadOnly).then(|| cwd.clone()));
+        changed.extend(self.added.writable().map(Path::to_owned));
+        if is_confined {
+            changed.extend(self.written(&own, &mut real)?);
+        }
+        let mut shown = vec![cwd.clone()];
+        shown.extend(own.shown().chain(&private).cloned());
+        shown.extend(self.added.readable().map(Path::to_owned));
         shown.extend(changed.iter().filter(|root| depth_of(&hidden, root) > 0).cloned());
-        let (kept, cwd) = (all(self.kept()), self.cwd.to_owned());
+        let kept = self.kept(&own, &mut real);
         let reach = Reach { hidden, shown, kept, cwd, changed };
         self.check_temp_root(&reach)?;
         let Enforcer::Landlock { abi } = self.enforcer else {
@@ -354,56 +378,56 @@ impl Sandbox<'_> {
         Ok((self.policy(abi, &reach), reach))
     }
 
-    /// Fails if a place of the agent is inside a hidden path that it was not meant for. An earlier turn may have put a link
-    /// there. `given` are the hidden paths as they are named, `hidden` without links.
-    fn check_places(&self, given: &[PathBuf], hidden: &[PathBuf]) -> io::Result<()> {
-        let refused = |what: &str, path: &Path, why: &str| {
-            io::Error::other(format!("{what} `{}` {why}", path.display()))
-        };
-        let mut real = RealPaths::default();
-        let cwd = real.resolve(self.cwd);
+    /// Fails if the working directory is inside a hidden path that it was not meant for.
+    fn check_cwd(&self, hidden: &[PathBuf]) -> io::Result<()> {
+        let cwd = self.cwd.path();
         let started_in = self.settings.started_in.as_deref();
         let is_ours = |secret: &Path| {
             let was_chosen = started_in.is_some_and(|started_in| {
-                let is_there = cwd.starts_with(started_in) || started_in.starts_with(&cwd);
+                let is_there = cwd.starts_with(started_in) || started_in.starts_with(cwd);
                 is_there && started_in.starts_with(secret)
             });
             was_chosen || self.workspace.is_some_and(|it| cwd.starts_with(it))
         };
-        if hidden.iter().any(|secret| cwd.starts_with(secret) && !is_ours(secret)) {
-            let why = "is inside a path that no agent can read; only a person who starts Convoke \
-                       there lets an agent work there";
-            return Err(refused("the working directory", &cwd, why));
+        if !hidden.iter().any(|secret| cwd.starts_with(secret) && !is_ours(secret)) {
+            return Ok(());
         }
+        Err(io::Error::other(format!(
+            "the working directory `{}` is inside a path that no agent can read; only a person who \
+             starts Convoke there lets an agent work there",
+            cwd.display()
+        )))
+    }
+
+    /// Looks up the program's own paths.
+    fn own_paths(&self, real: &mut RealPaths) -> io::Result<OwnPaths> {
+        let mut all = |paths: &[PathBuf]| self.look_up_own(paths, real);
+        Ok(OwnPaths {
+            directory: all(self.directory.as_slice())?.pop(),
+            readable: all(&self.state.readable)?,
+            directories: all(&self.state.directories)?,
+        })
+    }
+
+    /// Looks up paths of the program. Fails if one is inside a secret that is not the program's own.
+    fn look_up_own(&self, paths: &[PathBuf], real: &mut RealPaths) -> io::Result<Vec<PathBuf>> {
         let own: Vec<&Path> =
             self.directory.as_deref().into_iter().chain(self.state.shown()).collect();
         let mut secrets = self.own_secrets();
         secrets.extend(self.settings.private.iter().cloned());
         secrets.retain(|secret| !own.iter().any(|path| secret.starts_with(path)));
         let secrets: Vec<PathBuf> = secrets.iter().map(|secret| real.resolve(secret)).collect();
-        for path in own.into_iter().filter(|path| !self.is_private(path)) {
+        let look_up = |path: &PathBuf| {
             let found = real.resolve(path);
-            if secrets.iter().any(|secret| found.starts_with(secret)) {
-                let why = "is inside a path that no agent can read";
-                return Err(refused("the program's own directory", path, why));
+            if self.is_private(path) || !secrets.iter().any(|secret| found.starts_with(secret)) {
+                return Ok(found);
             }
-        }
-        for path in self.additions.readable.iter().chain(&self.additions.writable) {
-            if let Some(link) = link_beneath(path, &cwd) {
-                let why = format!(
-                    "leads through the link `{}`, which an agent can change",
-                    link.display()
-                );
-                return Err(refused("the path", path, &why));
-            }
-            let found = real.resolve(path);
-            let mut around =
-                given.iter().zip(hidden).filter(|(_, secret)| found.starts_with(secret));
-            if around.any(|(given, secret)| !path.starts_with(given) && !path.starts_with(secret)) {
-                return Err(refused("the path", path, "leads to one of your secrets"));
-            }
-        }
-        Ok(())
+            Err(io::Error::other(format!(
+                "the program's own path `{}` is inside a path that no agent can read",
+                path.display()
+            )))
+        };
+        paths.iter().map(look_up).collect()
     }
 
     /// Fails if an agent could change the private directories of turns, which Convoke and other programs rely on.
@@ -412,10 +436,9 @@ impl Sandbox<'_> {
             return Ok(());
         }
         let mut real = RealPaths::default();
-        let temp_root = real.resolve(self.temp_root);
-        let others = self.additions.writable.iter().map(PathBuf::as_path);
+        let temp_root = real.resolve(&std::path::absolute(self.temp_root)?);
         // Also the directory of a turn that may only read: another member may change it.
-        let mut roots = others.chain([self.cwd]).map(|root| real.resolve(root));
+        let mut roots = self.added.writable().chain([self.cwd.path()]);
         let Some(root) = roots.find(|root| temp_root.starts_with(root)) else { return Ok(()) };
         if !reach.shows(&temp_root) {
             return Ok(());
@@ -463,22 +486,15 @@ impl Sandbox<'_> {
         self.private().any(|private| path.starts_with(private))
     }
 
-    /// Returns the paths that can be read although they are in a hidden directory.
-    fn shown(&self) -> impl Iterator<Item = &Path> {
-        let own = [Some(self.cwd), self.directory.as_deref()].into_iter().flatten();
-        let own = own.chain(self.private()).chain(self.state.shown());
-        own.chain(self.additions.readable.iter().map(PathBuf::as_path))
-    }
-
     /// Returns the paths that cannot be changed even inside the working directory, because they affect later
     /// turns.
-    fn kept(&self) -> Vec<PathBuf> {
+    fn kept(&self, own: &OwnPaths, real: &mut RealPaths) -> Vec<PathBuf> {
         // Private files are removed with the turn.
-        let own = self.directory.iter().filter(|directory| !self.is_private(directory));
-        let own = own.filter(|_| self.vendor.is_some()).cloned();
+        let is_kept = |directory: &PathBuf| self.vendor.is_some() && !self.is_private(directory);
+        let directory = own.directory.iter().filter(|_| self.directory.iter().all(is_kept));
         let settings = self.home.iter().filter(|_| self.vendor == Some(Vendor::Claude));
-        let settings = settings.map(|home| home.join(secrets::CLAUDE_SETTINGS));
-        own.chain(settings).chain(self.state.readable.iter().cloned()).collect()
+        let settings = settings.map(|home| real.resolve(&home.join(secrets::CLAUDE_SETTINGS)));
+        directory.cloned().chain(settings).chain(own.readable.iter().cloned()).collect()
     }
 
     /// Returns the secrets in the user's homes and in the program's.
@@ -496,8 +512,7 @@ impl Sandbox<'_> {
                 &self.private().collect::<Vec<_>>(),
             ));
         }
-        let added = self.additions.readable.iter().map(PathBuf::as_path);
-        let readable: Vec<&Path> = added.chain(self.state.shown()).collect();
+        let readable: Vec<&Path> = self.added.given_readable().chain(self.state.shown()).collect();
         let is_readable = |path: &PathBuf| readable.iter().any(|it| path.starts_with(it));
         hidden.retain(|path| !is_readable(path));
         hidden
@@ -508,36 +523,28 @@ impl Sandbox<'_> {
         SignIn::find(self.vendor?, self.directory.as_deref()?)
     }
 
-    /// Creates the directories that the program writes to, and returns them.
-    fn written(&self) -> io::Result<Vec<PathBuf>> {
-        let mut roots = self.changed();
+    /// Creates the state that the program writes to, and looks it up.
+    fn written(&self, own: &OwnPaths, real: &mut RealPaths) -> io::Result<Vec<PathBuf>> {
+        let mut state = Vec::new();
         if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
-            roots.extend(state::prepare(vendor, directory, self.cwd, self.session.as_deref())?);
-            roots.extend(self.sign_in().map(SignIn::prepare).transpose()?);
+            let session = self.session.as_deref();
+            state.extend(state::prepare(vendor, directory, self.cwd.path(), session)?);
+            state.extend(self.sign_in().map(SignIn::prepare).transpose()?);
         }
         if let (Some(Vendor::Claude), Some(home)) = (self.vendor, &self.home) {
             let settings = home.join(secrets::CLAUDE_SETTINGS);
             // If this file is missing, the program waits for seconds at every start.
             state::make_file(&settings, "{}")?;
         }
-        state::make_directories(&self.state.directories)?;
+        state::make_directories(&own.directories)?;
         for (path, content) in &self.state.files {
             let parent = path.parent().map(Path::to_owned);
             state::make_directories(parent.as_slice())?;
             state::make_file(path, content)?;
         }
-        roots.extend(self.state.directories.iter().cloned());
+        let mut roots = self.look_up_own(&state, real)?;
+        roots.extend(own.directories.iter().cloned());
         Ok(roots)
-    }
-
-    /// Returns the paths that the agent may change besides its program's state.
-    fn changed(&self) -> Vec<PathBuf> {
-        let mut roots: Vec<PathBuf> = self.private().map(Path::to_owned).collect();
-        if self.permissions > Permissions::ReadOnly {
-            roots.push(self.cwd.to_owned());
-        }
-        roots.extend(self.additions.writable.iter().cloned());
-        roots
     }
 
     /// Returns the additional open ports as text.

@@ -1,6 +1,7 @@
 //! Systems without Landlock: nothing is restricted, and Convoke reports that.
 
 use std::io;
+use std::path::Path;
 
 use super::policy::Policy;
 
@@ -15,6 +16,6 @@ pub fn filters_calls() -> bool {
 }
 
 /// Does nothing: a process cannot be restricted.
-pub fn restrict(_policy: &Policy) -> io::Result<()> {
+pub fn restrict(_policy: &Policy, _cwd: &Path) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }

@@ -82,7 +82,6 @@ pub(super) fn prepare(
 
 /// Returns the name of the directory where Claude Code keeps the sessions of a working directory.
 fn claude_project(cwd: &Path) -> Option<String> {
-    let cwd = cwd.canonicalize().ok()?;
     // In UTF-16 code units, as JavaScript counts.
     let units = cwd.to_str()?.encode_utf16();
     let character = |unit: u16| {

@@ -1,6 +1,6 @@
 //! The project: a team file, its directory, and its trust.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -63,6 +63,8 @@ pub struct Project {
     pub team: Team,
     /// The directory of the team file, in which agents work.
     pub directory: PathBuf,
+    /// The working directories that members name, as they were when the trust was looked up.
+    working_directories: WorkingDirectories,
     /// Whether the user trusts the settings of the file.
     pub trust: DirectoryTrust,
     /// The files that name commands, as the user trusts them.
@@ -74,6 +76,10 @@ pub struct Project {
     /// The origin of the text.
     pub origin: Origin,
 }
+
+/// The real paths of the working directories that a team file names, each looked up once: the one that is trusted is the one
+/// in which a member works. One that does not exist is as it is written.
+type WorkingDirectories = BTreeMap<String, PathBuf>;
 
 /// The origin of a team file's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +130,13 @@ impl Project {
         match read_team_file(path) {
             Ok((text, directory)) => {
                 let trust = DirectoryTrust::Trusted;
-                Self::checked(file, text, directory, user, trust, Origin::File)
+                let working_directories = match Team::parse(&text) {
+                    Ok(team) => working_directories(&team, &directory),
+                    // A file with errors takes no effect.
+                    Err(_) => WorkingDirectories::new(),
+                };
+                let place = (directory, working_directories);
+                Self::checked(file, text, place, user, trust, Origin::File)
             }
             Err(errors) => Err(TeamFileReport { file, errors }),
         }
@@ -138,23 +150,28 @@ impl Project {
         user: &UserConfiguration,
         origin: Origin,
     ) -> Result<Self, TeamFileReport> {
+        // A file with errors takes no effect, and is checked as if it were trusted.
+        let (places, choices) = match Team::parse(&text) {
+            Ok(team) => {
+                let places = working_directories(&team, &directory);
+                let choices = choices(&team, &directory, &places);
+                (places, choices)
+            }
+            Err(_) => Default::default(),
+        };
         let trust = match origin {
-            // A file with errors takes no effect, and is checked as if it were trusted.
-            Origin::File => match Team::parse(&text) {
-                Ok(team) => user.trusted.trust_of(&directory, &choices(&team, &directory)),
-                Err(_) => user.trusted.trust_of(&directory, &[]),
-            },
+            Origin::File => user.trusted.trust_of(&directory, &choices),
             Origin::Session | Origin::Sample => DirectoryTrust::Untrusted,
         };
         let granted = user.trusted.granted(&directory).map(|granted| granted.commands.clone());
-        let project = Self::checked(file, text, directory, user, trust, origin)?;
+        let project = Self::checked(file, text, (directory, places), user, trust, origin)?;
         Ok(Self { trusted_commands: granted.unwrap_or_default(), ..project })
     }
 
     fn checked(
         file: String,
         text: String,
-        directory: PathBuf,
+        (directory, working_directories): (PathBuf, WorkingDirectories),
         user: &UserConfiguration,
         trust: DirectoryTrust,
         origin: Origin,
@@ -171,6 +188,7 @@ impl Project {
                     text,
                     team,
                     directory,
+                    working_directories,
                     trust,
                     trusted_commands,
                     secrets,
@@ -190,14 +208,27 @@ impl Project {
 
     /// Returns the members' choices that need trust.
     pub fn choices(&self) -> Vec<MemberChoices> {
-        choices(&self.team, &self.directory)
+        choices(&self.team, &self.directory, &self.working_directories)
+    }
+
+    /// Returns the working directory of a member, without links.
+    pub fn working_directory(&self, settings: &AgentSettings) -> &Path {
+        let named = settings.cwd.as_ref().and_then(|cwd| self.working_directories.get(cwd));
+        named.unwrap_or(&self.directory)
+    }
+
+    /// Returns the directories in which members work.
+    pub fn places(&self) -> Vec<PathBuf> {
+        let named = self.working_directories.values().filter(|_| self.trust() == Trust::Trusted);
+        named.chain([&self.directory]).cloned().collect()
     }
 
     /// Reads the files that name commands, in the project and in the working directories of its members.
     pub fn command_files(&self) -> CommandFiles {
         let agents = self.team.members.iter().filter_map(|member| member.agent());
-        let places = agents.filter_map(|settings| settings.cwd.as_deref());
-        let places = places.map(|cwd| place_in(&self.directory, &self.directory.join(cwd)));
+        let places = agents.filter(|settings| settings.cwd.is_some());
+        let places =
+            places.map(|settings| place_in(&self.directory, self.working_directory(settings)));
         let (own, elsewhere): (Vec<_>, Vec<_>) =
             places.partition(|(root, _)| *root == self.directory);
         let below: BTreeSet<PathBuf> = own.into_iter().map(|(_, below)| below).collect();
@@ -267,21 +298,29 @@ impl Project {
 }
 
 /// Returns the directory that a member's files belong to, and its working directory below: the project, or a working
-/// directory elsewhere.
+/// directory elsewhere. Both are real paths.
 pub(super) fn place_in(project: &Path, cwd: &Path) -> (PathBuf, PathBuf) {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let (project, cwd) = (real(project), real(cwd));
-    match cwd.strip_prefix(&project) {
-        Ok(below) => (project.clone(), below.to_owned()),
-        Err(_) => (cwd, PathBuf::new()),
+    match cwd.strip_prefix(project) {
+        Ok(below) => (project.to_owned(), below.to_owned()),
+        Err(_) => (cwd.to_owned(), PathBuf::new()),
     }
 }
 
-fn choices(team: &Team, directory: &Path) -> Vec<MemberChoices> {
+fn working_directories(team: &Team, directory: &Path) -> WorkingDirectories {
+    let agents = team.members.iter().filter_map(|member| member.agent());
+    let named = agents.filter_map(|settings| settings.cwd.clone());
+    let find = |cwd: String| {
+        let real = directory.join(&cwd).canonicalize();
+        let real = real.unwrap_or_else(|_| absolute(directory, Path::new(&cwd)));
+        (cwd, real)
+    };
+    named.map(find).collect()
+}
+
+fn choices(team: &Team, directory: &Path, places: &WorkingDirectories) -> Vec<MemberChoices> {
     let resolve = |cwd: &str| {
-        let given = absolute(directory, Path::new(cwd));
-        let real = given.canonicalize().ok()?;
-        (real != given).then(|| real.display().to_string())
+        let real = places.get(cwd)?;
+        (*real != absolute(directory, Path::new(cwd))).then(|| real.display().to_string())
     };
     team.choices(|file| locate(directory, file), resolve)
 }
@@ -339,8 +378,6 @@ pub fn find_team_file(host_environment: &HostEnvironment) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     #[test]
@@ -351,13 +388,42 @@ mod tests {
         let team = Team::parse(text).unwrap();
         std::fs::create_dir_all(directory.join("sub")).unwrap();
         std::fs::create_dir_all(directory.join("keys")).unwrap();
-        let granted = choices(&team, &directory).remove(0).grant;
-        assert!(granted.covers(&choices(&team, &directory)[0].grant));
+        let choices = || choices(&team, &directory, &working_directories(&team, &directory));
+        let granted = choices().remove(0).grant;
+        assert!(granted.covers(&choices()[0].grant));
         std::fs::remove_dir(directory.join("sub")).unwrap();
         std::os::unix::fs::symlink("keys", directory.join("sub")).unwrap();
-        let asked = choices(&team, &directory).remove(0);
+        let asked = choices().remove(0);
         assert!(!granted.covers(&asked.grant));
         assert!(asked.choices[0].value.contains("/keys"), "{asked:?}");
+    }
+
+    /// Between the two, a turn could put a link there.
+    #[test]
+    fn a_member_works_in_the_directory_that_the_trust_was_looked_up_for() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().canonicalize().unwrap();
+        let user = UserConfiguration {
+            catalog: Catalog::built_in(),
+            trusted: TrustedDirectories::default(),
+            permissions: PermissionFile::default(),
+            secrets: Secrets::default(),
+            home: directory.join("home"),
+        };
+        for name in ["sub", "keys"] {
+            std::fs::create_dir(directory.join(name)).unwrap();
+        }
+        let text = "[[member]]\nname = \"max\"\nagent = \"claude\"\ncwd = \"keys/../sub\"\n";
+        let (file, text) = (TEAM_FILE.to_owned(), text.to_owned());
+        let project = Project::parse(file, text, directory.clone(), &user, Origin::File).unwrap();
+        let granted = project.choices();
+        std::fs::remove_dir(directory.join("sub")).unwrap();
+        std::os::unix::fs::symlink("keys", directory.join("sub")).unwrap();
+        let settings = project.team.members[0].agent().unwrap();
+        let cwd = project.working_directory(settings);
+        assert_eq!(cwd, directory.join("sub"));
+        assert_eq!(place_in(&directory, cwd), (directory.clone(), "sub".into()));
+        assert_eq!(project.choices(), granted, "what is granted is what is used");
     }
 
     #[test]

@@ -10,8 +10,8 @@ use convoke_agent::adapter::Host;
 use convoke_agent::config::Definition;
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_agent::id::ThreadId;
-use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::process::{PrivateDir, temp_root};
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::capture::UserHome;
@@ -58,7 +58,7 @@ impl RehearsalServers {
         host_environment: &HostEnvironment,
         state_dir: PathBuf,
     ) -> anyhow::Result<(Host, RequestFeed)> {
-        let home = PrivateDir::create_for(&std::env::temp_dir(), thread.as_str())
+        let home = PrivateDir::create_for(&temp_root(), thread.as_str())
             .context("cannot create a private home")?;
         let server = start(Script::new(lines.into_iter().map(Answer::say))).await?;
         let address = server.base_url();

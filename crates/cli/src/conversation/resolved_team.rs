@@ -12,11 +12,11 @@ use convoke_agent::config::{AgentKind, Catalog, Definition};
 use convoke_agent::id::ThreadId;
 use convoke_agent::permission::{Approvals, SessionAnswers};
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::process::temp_root;
 use convoke_agent::sandbox::{Enforcer, Gap, Route, SandboxSettings};
 use convoke_agent::turn_input::Permissions;
 use convoke_agent::{Agent, Vendor};
 use convoke_core::Diagnostic;
-use convoke_files::absolute;
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::capture::UserHome;
 use convoke_inspect::diagnostics::RECORD_UNAVAILABLE;
@@ -190,8 +190,7 @@ impl AgentResolver<'_> {
         let vendor = resolved.definition.kind.vendor()?;
         let program = self.host_environment.agent_program(resolved.definition.program())?;
         let version = version_of(&program, vendor);
-        let cwd = resolved.settings.cwd.as_deref().unwrap_or(".");
-        let cwd = absolute(&self.project.directory, Path::new(cwd));
+        let cwd = self.project.working_directory(&resolved.settings).to_owned();
         let host_environment = HostEnvironment { cwd, ..self.host_environment.clone() };
         let trust = self.project.trust();
         let turn = TurnInstructions::new(vendor, version.as_deref(), trust, &host_environment)?;
@@ -216,7 +215,9 @@ impl AgentResolver<'_> {
         let settings = &resolved.settings;
         let text = self.project.read_instructions(settings)?;
         let file = settings.instructions_file.clone().zip(text);
-        let mut member_agent = MemberAgent::new(agent, &self.project.directory);
+        // The directory that the trust is for. A link that a turn puts there later is not followed.
+        let cwd = self.project.working_directory(settings);
+        let mut member_agent = MemberAgent::new(agent, cwd);
         member_agent.instruction_file = file.map(|(path, text)| InstructionFile { path, text });
         member_agent.model.clone_from(&settings.model);
         member_agent.trust = self.project.trust();
@@ -226,11 +227,6 @@ impl AgentResolver<'_> {
         member_agent.may_write = self.may_write(resolved);
         member_agent.has_team_tools =
             settings.team_tools.unwrap_or(false) && resolved.definition.kind.takes_tools();
-        if let Some(cwd) = &settings.cwd {
-            // The directory that the trust is for. A link that a turn puts there later is not followed.
-            let cwd = self.project.directory.join(cwd);
-            member_agent.cwd = cwd.canonicalize().unwrap_or(cwd);
-        }
         let has_program =
             resolved.definition.kind != AgentKind::Api && self.backend != AgentBackend::StandIns;
         member_agent.trusted_commands =
@@ -426,7 +422,7 @@ impl AgentResolver<'_> {
             guardian: Guardian::this_program()
                 .context("cannot determine the path of this program")?,
             env,
-            temp_root: std::env::temp_dir(),
+            temp_root: temp_root(),
             state_dir: self.home.data.join("agents"),
             sandbox: self.sandbox(Route::Direct),
         })
@@ -444,6 +440,7 @@ impl AgentResolver<'_> {
                 Origin::Sample => self.project.directory.clone(),
                 Origin::File | Origin::Session => self.host_environment.cwd.clone(),
             }),
+            places: self.project.places(),
         }
     }
 

@@ -387,7 +387,7 @@ def policy_file():
 
 def other_turn():
     """The private directory of another turn."""
-    return reads(os.path.join(P["temporary"], "convoke-other", "canary"))
+    return reads(os.path.join(P["temporary"], "convoke-Other0", "canary"))
 
 
 def no_new_privileges():
@@ -587,7 +587,7 @@ for name, attempt in [
     ("add to the store of Convoke", lambda: writes(P["data"] + "/planted")),
     ("find the policy", policy_file),
     ("read the directory of another turn", other_turn),
-    ("write to the directory of another turn", lambda: writes(P["temporary"] + "/convoke-other/planted")),
+    ("write to the directory of another turn", lambda: writes(P["temporary"] + "/convoke-Other0/planted")),
     ("write to the temporary root", lambda: writes(P["temporary"] + "/planted")),
     ("read the environment of Convoke", lambda: reads_of_convoke("environ")),
     ("read the memory of Convoke", lambda: reads_of_convoke("mem")),

@@ -137,7 +137,8 @@ impl World {
         }
         symlink(outside.join("linked"), at("work/link-out")).unwrap();
         write(&at("inherited"), CANARY);
-        write(&at("tmp/convoke-other/canary"), CANARY);
+        // Named as Convoke names the private directory of a turn.
+        write(&at("tmp/convoke-Other0/canary"), CANARY);
         std::fs::create_dir(at("results")).unwrap();
         write(&outside.join("probe.py"), include_str!("probe.py"));
 
@@ -301,6 +302,8 @@ impl Drop for World {
 /// Returns the paths in the home that the page calls secrets.
 fn secrets() -> Vec<String> {
     let (_, list) = PAGE.split_once("## What counts as a secret\n").unwrap();
+    // The introduction of the list names a variable, not a path.
+    let (_, list) = list.split_once("): ").unwrap();
     let (list, _) = list.split_once("Named by variables:").unwrap();
     let paths = list.split('`').skip(1).step_by(2);
     let paths: Vec<String> = paths.map(str::to_owned).collect();

@@ -8,7 +8,7 @@ use convoke_agent::adapter::OneShot;
 use convoke_agent::launch::{self, ConfinedEnvironment, ObservedPlace, ObservedState, Program};
 use convoke_agent::permission::Approvals;
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::process::{Dialogue, PrivateDir, supervise};
+use convoke_agent::process::{Dialogue, PrivateDir, supervise, temp_root};
 use convoke_agent::stream::plain::Plain;
 use convoke_agent::turn_input::Limits;
 use convoke_agent::verdict::{Failure, FailureReason};
@@ -130,7 +130,7 @@ fn start(
         users_home: &child.host_environment.home,
         users_variables: &child.host_environment.environment,
         private_dir: private.path(),
-        temp_root: &std::env::temp_dir(),
+        temp_root: &temp_root(),
         state: child.state,
         private: &child.host_environment.private_directories(),
         newest_abi: child.host_environment.newest_landlock(),

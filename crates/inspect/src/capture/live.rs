@@ -9,7 +9,7 @@ use convoke_agent::adapter::acp::TypedStart;
 use convoke_agent::claude_settings::keep_variables;
 use convoke_agent::endpoint;
 use convoke_agent::launch::{self, ConfinedEnvironment, ObservedState, OwnNetwork, Project};
-use convoke_agent::process::{Dialogue, PrivateDir};
+use convoke_agent::process::{Dialogue, PrivateDir, temp_root};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_redact::Redactor;
@@ -38,7 +38,7 @@ pub async fn capture_live(
         let why = format!("{agent} cannot be pointed to a relay");
         return Err(CaptureError::Relay(why));
     };
-    let private = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
+    let private = PrivateDir::create(&temp_root()).map_err(CaptureError::Home)?;
     let (words, prompt) = match agent {
         CapturedAgent::Cli(vendor) => {
             let arguments = endpoint::headless(vendor, arguments);

@@ -17,7 +17,7 @@ use convoke_agent::endpoint::offline::{self, OfflinePlace};
 use convoke_agent::endpoint::{self, EndpointError, ModelServer};
 use convoke_agent::launch::{ConfinedEnvironment, ObservedState, Project};
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::process::{Dialogue, PrivateDir};
+use convoke_agent::process::{Dialogue, PrivateDir, temp_root};
 use convoke_agent::relayed;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
@@ -163,7 +163,7 @@ pub async fn capture(
     let users_words = found.words()?;
     let FoundProgram { name, arguments: users_arguments, path, agent } = found;
     let vendor = agent.vendor();
-    let home = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
+    let home = PrivateDir::create(&temp_root()).map_err(CaptureError::Home)?;
     let mut notes = Vec::new();
     let user = match (options.configuration_from.as_deref(), vendor) {
         (Some(home), Some(vendor)) => Some(UserHome {

@@ -10,8 +10,8 @@ use convoke_agent::adapter::{Host, Trial, trial};
 use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_agent::id::{AttemptRef, SessionId, TurnId};
-use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::process::{PrivateDir, temp_root};
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_agent::team_tools::TeamTools;
 use convoke_agent::turn_input::ResumeHandle;
@@ -100,7 +100,7 @@ async fn once(
     guardian: &Guardian,
     gone: &[String],
 ) -> Result<Trial, String> {
-    let home = PrivateDir::create(&std::env::temp_dir()).map_err(|error| error.to_string())?;
+    let home = PrivateDir::create(&temp_root()).map_err(|error| error.to_string())?;
     let answers = ["A rehearsed answer.", "Another one."].map(Answer::say);
     let server = start(Script::new(answers)).await;
     let server = server.map_err(|error| error.to_string())?;

@@ -27,6 +27,7 @@ use crate::process::{HostAccess, Launch, OutputBounds, Terminal};
 use crate::sandbox::Reach;
 use crate::stream::Sink;
 use crate::verdict::Exit;
+use crate::working_directory::WorkingDirectory;
 
 /// The maximum number of commands that run at once.
 const OPEN_TERMINALS: usize = 16;
@@ -136,7 +137,7 @@ impl Client {
         }
         let HostAccess { launch, guardian, reach } = access;
         self.access = Some(Access {
-            root: Beneath::open_real(&launch.cwd)?,
+            root: launch.cwd.beneath()?,
             reach: reach.clone(),
             launch: launch.clone(),
             guardian: guardian.clone(),
@@ -402,7 +403,7 @@ impl Access {
     }
 
     /// Returns the directory in which a command runs.
-    fn directory(&self, given: Option<&Path>) -> Result<PathBuf, Refusal> {
+    fn directory(&self, given: Option<&Path>) -> Result<WorkingDirectory, Refusal> {
         let Some(given) = given else { return Ok(self.launch.cwd.clone()) };
         let real = self.root.path().join(given).canonicalize();
         let real = real.map_err(|error| Refusal::io(given, &error))?;
@@ -410,7 +411,7 @@ impl Access {
             let message = format!("`{}` is not below the working directory", given.display());
             return Err(Refusal::new(INVALID_PARAMS, message));
         }
-        Ok(real)
+        WorkingDirectory::open(&real).map_err(|error| Refusal::io(given, &error))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::process::{Decision, Dialogue as _, HostAccess, Launch};
 use crate::sandbox::Reach;
 use crate::stream::acp::Acp;
 use crate::turn_input::Permissions;
+use crate::working_directory::WorkingDirectory;
 
 /// A session whose prompt is running, in a directory of its own.
 struct SimulatedAgent {
@@ -47,7 +48,7 @@ impl SimulatedAgent {
             program: "/bin/false".into(),
             args: Vec::new(),
             env: Vec::new(),
-            cwd: cwd.clone(),
+            cwd: WorkingDirectory::open(&cwd).unwrap(),
             private_dir: dir.path().join("private"),
             private_home: None,
             policy: None,

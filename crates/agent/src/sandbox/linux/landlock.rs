@@ -12,7 +12,7 @@ use landlock::{
     PathBeneath, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError,
     RulesetStatus, Scope,
 };
-use nix::fcntl::{OFlag, openat};
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::Mode;
 
 use crate::sandbox::carve::{Covered, carve};
@@ -58,8 +58,9 @@ fn is_there(version: u8) -> bool {
     handled().is_ok()
 }
 
-/// Restricts this process, and everything that it becomes and starts.
-pub fn restrict(policy: &Policy) -> Result<(), LandlockError> {
+/// Restricts this process, and everything that it becomes and starts. `cwd` is the path of the directory that it has
+/// entered: a rule for it is for that directory.
+pub fn restrict(policy: &Policy, cwd: &Path) -> Result<(), LandlockError> {
     let abi = ABI::from(i32::from(policy.abi));
     let rights = Rights::new(policy, abi);
     let mut ruleset = Ruleset::default()
@@ -82,7 +83,7 @@ pub fn restrict(policy: &Policy) -> Result<(), LandlockError> {
         }
     }
     for (covered, access) in rights.rules(policy) {
-        created = add(created, &covered, access)?;
+        created = add(created, &covered, access, cwd)?;
     }
     match created.restrict_self()?.ruleset {
         RulesetStatus::FullyEnforced => Ok(()),
@@ -97,15 +98,16 @@ fn add(
     ruleset: RulesetCreated,
     covered: &Covered,
     access: BitFlags<AccessFs>,
+    cwd: &Path,
 ) -> Result<RulesetCreated, LandlockError> {
     match covered {
         Covered::Root(path) => {
-            let Ok(file) = open(path) else { return Ok(ruleset) };
+            let Ok(file) = open(path, cwd) else { return Ok(ruleset) };
             let has_all = is_directory(&file);
             Ok(add_rule(ruleset, &file, if has_all { access } else { of_file(access) })?)
         }
         Covered::Entries { directory, entries } => {
-            let Ok(directory) = open_real(directory).map(File::from) else { return Ok(ruleset) };
+            let Ok(directory) = open(directory, cwd) else { return Ok(ruleset) };
             if entries.len() < WORTH_A_THREAD {
                 return Ok(add_entries(ruleset, &directory, entries, access)?);
             }
@@ -154,7 +156,11 @@ fn of_file(access: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
 
 /// Opens a file or directory by its real path. A link on the path is not followed: since the policy was made, a turn may
 /// have put it there.
-fn open(path: &Path) -> io::Result<File> {
+fn open(path: &Path, cwd: &Path) -> io::Result<File> {
+    if path == cwd {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        return Ok(File::from(openat(AT_FDCWD, ".", flags, Mode::empty())?));
+    }
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return open_real(path).map(File::from);
     };
