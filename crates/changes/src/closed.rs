@@ -65,7 +65,7 @@ impl<'a> Opened<'a> {
         let own = fs::metadata(&self.place.store).map_or(0, |metadata| metadata.uid());
         let mut closed = Vec::new();
         for (path, needed) in directories.chain(files) {
-            let at = path.under(&self.place.directory);
+            let at = path.under(self.place.root());
             let Ok(found) = fs::symlink_metadata(&at) else { continue };
             let mode = found.mode() & MODE_BITS;
             let search = Permission::READ_OK | Permission::EXEC_OK;
@@ -98,7 +98,7 @@ impl<'a> Opened<'a> {
         // What a directory holds comes before it.
         for (path, mode) in std::mem::take(&mut self.modes).into_iter().rev() {
             set(self.place, &path, mode)?;
-            let Ok(found) = fs::symlink_metadata(path.under(&self.place.directory)) else {
+            let Ok(found) = fs::symlink_metadata(path.under(self.place.root())) else {
                 continue;
             };
             let stamp = Stamp::from_metadata(&found);
@@ -149,7 +149,7 @@ fn noted(place: &Place) -> PathBuf {
 
 /// Sets the mode of a file or a directory. One that is gone needs none.
 fn set(place: &Place, path: &TreePath, mode: FileMode) -> Result<(), ChangesError> {
-    let changed = Entry::open(&place.directory, path).and_then(|entry| {
+    let changed = Entry::open(place.root(), path).and_then(|entry| {
         if entry.found()?.is_directory {
             entry.set_directory_mode(mode)
         } else {

@@ -24,9 +24,8 @@ pub(crate) struct Wait {
 }
 
 /// A background copy. Its thread ends when the queue is empty, or with the process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Copier {
-    writer: ContentWriter,
     shared: Arc<Shared>,
 }
 
@@ -38,6 +37,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Copies what is in the queue.
+    writer: Option<ContentWriter>,
     queue: VecDeque<Job>,
     copied: Copied,
     /// The files of the queue, and of those that are being copied, that have no other copy. They come first.
@@ -62,23 +63,26 @@ impl Shared {
 }
 
 impl Copier {
-    pub(crate) fn new(writer: ContentWriter) -> Self {
-        Self { writer, shared: Arc::default() }
-    }
-
     /// Replaces the queue; files that are being copied are not copied again. Waits for all of them, and longer for the first
     /// ones, which have no other copy. Returns whether all were copied.
-    pub(crate) fn copy(&self, jobs: Vec<Job>, lone: usize, wait: Wait) -> bool {
+    pub(crate) fn copy(
+        &self,
+        writer: &ContentWriter,
+        jobs: Vec<Job>,
+        lone: usize,
+        wait: Wait,
+    ) -> bool {
         let began = Instant::now();
         let mut state = self.shared.state();
+        state.writer = Some(writer.clone());
         state.queue = jobs.into();
         state.lone = lone;
         state.queues += 1;
         if !state.is_running && !state.queue.is_empty() {
             state.is_running = true;
-            let (writer, shared) = (self.writer.clone(), self.shared.clone());
+            let shared = self.shared.clone();
             thread::spawn(move || {
-                let end = catch_unwind(AssertUnwindSafe(|| run(&writer, &shared)));
+                let end = catch_unwind(AssertUnwindSafe(|| run(&shared)));
                 if !matches!(end, Ok(Ok(()))) {
                     shared.stop();
                 }
@@ -121,20 +125,24 @@ impl Copier {
 }
 
 /// Copies what is in the queue until it is empty.
-fn run(writer: &ContentWriter, shared: &Shared) -> Result<(), ChangesError> {
-    let mut staged = writer.staged();
+fn run(shared: &Shared) -> Result<(), ChangesError> {
+    let mut staged = None;
     loop {
         let mut state = shared.state();
         let count = parts(state.queue.make_contiguous()).first().map_or(0, |part| part.len());
         let jobs: Vec<Job> = state.queue.drain(..count).collect();
         let queue = state.queues;
-        if jobs.is_empty() {
+        let writer = state.writer.clone();
+        let Some(writer) = writer.filter(|_| !jobs.is_empty()) else {
+            // The directory is not held any longer.
+            state.writer = None;
             state.is_running = false;
             shared.changed.notify_all();
             return Ok(());
-        }
+        };
         drop(state);
-        writer.copy(&jobs, &mut staged, Deadline::within(PART_TIME), |copied| {
+        let staged = staged.get_or_insert_with(|| writer.staged());
+        writer.copy(&jobs, staged, Deadline::within(PART_TIME), |copied| {
             shared.state().copied.extend(copied);
             true
         })?;

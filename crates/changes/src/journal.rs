@@ -54,11 +54,14 @@ impl Journal {
             return Err(ChangesError::io(&path.under(&place.directory))(error));
         }
         let staging = staging(place, &record);
-        if fs::symlink_metadata(&staging).is_ok() && !staging.starts_with(&place.store) {
-            let exists = io::Error::from(io::ErrorKind::AlreadyExists);
-            return Err(ChangesError::io(&staging)(exists));
-        }
         let journal = Self { record, staging };
+        let staging = &journal.staging;
+        if !staging.starts_with(&place.store)
+            && fs::symlink_metadata(journal.staging_in(place)).is_ok()
+        {
+            let exists = io::Error::from(io::ErrorKind::AlreadyExists);
+            return Err(ChangesError::io(staging)(exists));
+        }
         let path = path(place);
         let text =
             serde_json::to_vec(&journal).map_err(|error| ChangesError::damaged(&path, error))?;
@@ -108,7 +111,7 @@ impl Journal {
     fn expected(&self, place: &Place, log: &DoneLog) -> Result<Stamps, ChangesError> {
         let changes = &self.record.changes;
         let stamp = |path: &TreePath| {
-            let metadata = fs::symlink_metadata(path.under(&place.directory)).ok()?;
+            let metadata = fs::symlink_metadata(path.under(place.root())).ok()?;
             let is_file = !metadata.is_dir();
             is_file.then(|| (path.clone(), Stamp::from_metadata(&metadata)))
         };
@@ -142,7 +145,7 @@ impl Journal {
             records.add(&mut record)?;
         }
         // It may be in the directory, which is recorded without it.
-        let _ = fs::remove_dir_all(&self.staging);
+        let _ = fs::remove_dir_all(self.staging_in(place));
         place.failpoint().reach();
         let last = place.load()?;
         let state = place.record_written(&last, &self.record.changes)?;
@@ -153,12 +156,21 @@ impl Journal {
 
     /// Removes the journal; the staging directory goes first.
     fn clear(&self, place: &Place) {
-        let _ = fs::remove_dir_all(&self.staging);
+        let _ = fs::remove_dir_all(self.staging_in(place));
         place.failpoint().reach();
         let _ = fs::remove_file(path(place));
         place.failpoint().reach();
         let _ = fs::remove_file(committed(place));
         let _ = fs::remove_file(DoneLog::path(place));
+    }
+
+    /// Returns the path to the staging directory, through the descriptor of the recorded directory if it is in that.
+    fn staging_in(&self, place: &Place) -> PathBuf {
+        let below = self.staging.strip_prefix(&place.directory);
+        match below.ok().filter(|_| !self.staging.starts_with(&place.store)) {
+            Some(below) => place.root().join(below),
+            None => self.staging.clone(),
+        }
     }
 
     /// Reverts the changes that were made before one failed: those that the log names. What is somebody else's since is not
@@ -172,9 +184,9 @@ impl Journal {
         let now = nodes(place, made.iter().map(|it| &it.path), Deadline::of_command())?;
         let is_ours = |change: &&&Change| {
             let found = now.get(&change.path).and_then(Option::as_ref);
-            // The modes of directories are set in the end.
+            // The modes of directories are set in the end. What was removed may not have been replaced yet.
             let is_directory = matches!(found, Some(Node::Directory { .. }));
-            is_directory || matches(found, change.after.as_ref())
+            found.is_none() || is_directory || matches(found, change.after.as_ref())
         };
         let reversed: Vec<Change> = made.iter().filter(is_ours).map(|it| it.reversed()).collect();
         self.stage(place, &reversed)?;
@@ -186,10 +198,11 @@ impl Journal {
 
     /// Writes the files to restore into the staging directory, a new one.
     fn stage(&self, place: &Place, changes: &[Change]) -> Result<(), ChangesError> {
-        let _ = fs::remove_dir_all(&self.staging);
-        let parent = self.staging.parent().unwrap_or(&self.staging);
+        let staging = self.staging_in(place);
+        let _ = fs::remove_dir_all(&staging);
+        let parent = staging.parent().unwrap_or(&staging);
         let created = fs::create_dir_all(parent)
-            .and_then(|()| DirBuilder::new().mode(OWNER_ALL).create(&self.staging));
+            .and_then(|()| DirBuilder::new().mode(OWNER_ALL).create(&staging));
         created.map_err(ChangesError::io(&self.staging))?;
         place.failpoint().reach();
         let wanted: Vec<(usize, &Node, Oid)> = changes
@@ -209,7 +222,7 @@ impl Journal {
             // The directory itself may be gone.
             let contents = read(&place.git, &place.git.repository, &oids, limit, deadline)?;
             for (number, node, oid) in batch {
-                let path = self.staging.join(number.to_string());
+                let path = staging.join(number.to_string());
                 let content = contents.get(oid).map(Vec::as_slice).unwrap_or_default();
                 let staged = stage_node(&path, node, content, !is_flushed_at_once);
                 staged.map_err(ChangesError::io(&path))?;
@@ -219,7 +232,7 @@ impl Journal {
             place.changes.progress.report(done, 2 * wanted.len());
         }
         if is_flushed_at_once {
-            flush(&self.staging, wanted.iter().map(|(number, _, _)| number))?;
+            flush(&staging, wanted.iter().map(|(number, _, _)| number))?;
         }
         Ok(())
     }
@@ -233,10 +246,15 @@ impl Journal {
         expected: Option<&Stamps>,
         log: &mut DoneLog,
     ) -> Result<(), ChangesError> {
-        let root = &place.directory;
-        if changes.iter().any(|change| change.after.is_some()) {
-            fs::create_dir_all(root).map_err(ChangesError::io(root))?;
-        }
+        let restored;
+        let place = if changes.iter().any(|change| change.after.is_some()) {
+            restored = place.restored()?;
+            &restored
+        } else {
+            place
+        };
+        let (root, directory) = (place.root(), &place.directory);
+        let staging = self.staging_in(place);
         open_directories(place, changes, log)?;
         let is_expected = |path: &TreePath, found: &Found| {
             found.is_directory || expected.is_none_or(|it| it.get(path) == Some(&found.stamp))
@@ -247,7 +265,7 @@ impl Journal {
         numbered.sort_by_key(|change| std::cmp::Reverse(by_depth(&change)));
         let mut entries = Entries::below(root);
         for (number, change) in &numbered {
-            let at = change.path.under(root);
+            let at = change.path.under(directory);
             let found = entries.open(&change.path).and_then(|entry| Ok((entry.found()?, entry)));
             let (found, entry) = match found {
                 Ok(found) => found,
@@ -282,7 +300,7 @@ impl Journal {
                 log.note_made(*number)?;
                 let made = entries.create(&change.path);
                 let made = made.and_then(|entry| entry.create_directory());
-                made.map_err(ChangesError::io(&change.path.under(root)))?;
+                made.map_err(ChangesError::io(&change.path.under(directory)))?;
                 place.failpoint().reach();
             }
         }
@@ -290,11 +308,11 @@ impl Journal {
             if done % PROGRESS_FILES == 0 {
                 place.changes.progress.report(numbered.len() + done, 2 * numbered.len());
             }
-            let staged = self.staging.join(number.to_string());
+            let staged = staging.join(number.to_string());
             if fs::symlink_metadata(&staged).is_err() {
                 continue;
             }
-            let at = change.path.under(root);
+            let at = change.path.under(directory);
             let entry = entries.create(&change.path).map_err(ChangesError::io(&at))?;
             if entry.found().is_ok_and(|found| !is_expected(&change.path, &found)) {
                 return Err(changed(&change.path));
@@ -315,7 +333,7 @@ impl Journal {
             if found.mode != mode {
                 log.note_mode(&path, found.mode)?;
                 let set = entry.set_directory_mode(mode);
-                set.map_err(ChangesError::io(&path.under(root)))?;
+                set.map_err(ChangesError::io(&path.under(directory)))?;
                 place.failpoint().reach();
             }
         }
@@ -390,12 +408,12 @@ impl DoneLog {
 
     /// Gives directories the modes that they had.
     fn restore_modes(&self, place: &Place) -> Result<(), ChangesError> {
-        let root = &place.directory;
+        let root = place.root();
         for (path, mode) in self.modes.iter().rev() {
             let Some((entry, found)) = directory_at(root, path)? else { continue };
             if found.mode != *mode {
                 let set = entry.set_directory_mode(*mode);
-                set.map_err(ChangesError::io(&path.under(root)))?;
+                set.map_err(ChangesError::io(&path.under(&place.directory)))?;
                 place.failpoint().reach();
             }
         }
@@ -439,7 +457,7 @@ impl Place {
             changes.filter(|it| is_as_recorded(it)).map(|it| it.path.clone()).collect();
         // A directory that was replaced by a link or a file leads elsewhere.
         let is_elsewhere = |above: TreePath| {
-            let found = fs::symlink_metadata(above.under(&self.directory));
+            let found = fs::symlink_metadata(above.under(self.root()));
             found.is_ok_and(|found| !found.is_dir()) && !replaced.contains(&above)
         };
         let is_ours = |change: &Change| {
@@ -448,7 +466,7 @@ impl Place {
         };
         for (number, change) in journal.record.changes.iter().enumerate() {
             if !is_ours(change) {
-                let _ = fs::remove_file(journal.staging.join(number.to_string()));
+                let _ = fs::remove_file(journal.staging_in(self).join(number.to_string()));
             }
         }
         let ours: Vec<Change> = journal
@@ -489,7 +507,7 @@ pub(crate) fn unwritable_directories(
     let parents: BTreeSet<TreePath> =
         changes.iter().filter_map(|change| change.path.parent()).collect();
     let error = |path: TreePath| {
-        let at = path.under(&place.directory);
+        let at = path.under(place.root());
         let metadata = fs::symlink_metadata(&at).ok().filter(fs::Metadata::is_dir)?;
         let error = access(&at, Access::WRITE_OK | Access::EXEC_OK).err()?;
         let is_made_writable = error == rustix::io::Errno::ACCESS && Some(metadata.uid()) == own;
@@ -515,7 +533,7 @@ fn staging(place: &Place, record: &Record) -> PathBuf {
         let mut found = path.ancestors().filter_map(|at| fs::metadata(at).ok());
         found.next().map(|metadata| metadata.dev())
     };
-    if device(&place.store) == device(&place.directory) {
+    if place.is_gone() || device(&place.store) == device(place.root()) {
         place.store.join("journal/staging")
     } else {
         place.directory.join(hidden_name(record))
@@ -533,7 +551,7 @@ fn open_directories(
     changes: &[Change],
     log: &mut DoneLog,
 ) -> Result<(), ChangesError> {
-    let root = &place.directory;
+    let root = place.root();
     let parents: BTreeSet<TreePath> =
         changes.iter().flat_map(|change| change.path.ancestors()).collect();
     for path in parents {
@@ -541,7 +559,7 @@ fn open_directories(
         if found.mode & OWNER_ALL != OWNER_ALL {
             log.note_mode(&path, found.mode)?;
             let set = entry.set_directory_mode(found.mode | OWNER_ALL);
-            set.map_err(ChangesError::io(&path.under(root)))?;
+            set.map_err(ChangesError::io(&path.under(&place.directory)))?;
             place.failpoint().reach();
         }
     }

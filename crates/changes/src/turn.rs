@@ -200,7 +200,7 @@ impl Place {
         let all = limits.wait.saturating_sub(started.elapsed());
         let wait = Wait { all, lone: limits.wait_for(lone.len(), bytes) };
         let copier = self.start_copier();
-        let mut is_complete = copier.copy(jobs, lone.len(), wait);
+        let mut is_complete = copier.copy(&writer, jobs, lone.len(), wait);
         // A few files can take long, too.
         if !is_complete && !are_many && !is_workspace {
             tracked = self.tracked_contents(before, limits.wait);
@@ -372,37 +372,40 @@ impl Place {
         written: &[Change],
         deadline: Deadline,
     ) -> Result<Manifest, ChangesError> {
-        let found = fs::symlink_metadata(&self.directory);
-        let is_gone = found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-        // A workspace is restored by the next turn of its member.
-        if is_gone && !self.changes.is_workspace(&self.directory) {
-            return Ok(Manifest::default());
-        }
-        self.check_in_place()?;
+        let place = match self.opened_again() {
+            // A workspace is restored by the next turn of its member.
+            Err(ChangesError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound
+                    && !self.changes.is_workspace(&self.directory) =>
+            {
+                return Ok(Manifest::default());
+            }
+            opened => opened?,
+        };
         let is_left = |job: &Job| {
             let entry = earlier.entry(&job.path);
             entry.is_some_and(|entry| entry.content == Content::Pending && entry.stamp == job.stamp)
         };
         let may_open = earlier_patterns.is_some() || !written.is_empty();
-        let mut opened = Opened::new(self);
+        let mut opened = Opened::new(&place);
         let (mut state, jobs) = loop {
-            let state = self.scan(last, earlier_patterns, deadline)?;
+            let state = place.scan(last, earlier_patterns, deadline)?;
             let jobs: Vec<Job> = pending(&state).into_iter().filter(|job| !is_left(job)).collect();
             // One that is opened may hold others.
             if !may_open || !opened.open(earlier, &state, &jobs)? {
                 break (state, jobs);
             }
         };
-        let jobs = self.not_written(&mut state, jobs, written);
+        let jobs = place.not_written(&mut state, jobs, written);
         let is_new = |job: &Job| earlier.entry(&job.path).is_none();
         let (new, changed): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_new);
-        let new = self.writer().within_limits(new, &changed);
+        let new = place.writer().within_limits(new, &changed);
         let deadline = deadline.with_files(changed.len() + new.len());
         if !changed.is_empty() {
-            self.copy(&mut state, &changed, deadline)?;
+            place.copy(&mut state, &changed, deadline)?;
         }
         if !new.is_empty() {
-            match self.copy(&mut state, &new, deadline) {
+            match place.copy(&mut state, &new, deadline) {
                 // What there is no time for can be left alone: the rest of the turn can be undone.
                 Err(ChangesError::OverTime { .. }) if earlier_patterns.is_some() => {}
                 copied => copied?,
@@ -450,15 +453,6 @@ impl Place {
         let overlapping = ended.filter(|times| times.ended.is_some_and(|ended| ended > began));
         shared.extend(overlapping.map(|times| times.key));
         Ok(shared)
-    }
-
-    /// Fails if an agent has put a link in the place of the directory: what lies behind it is not the project.
-    fn check_in_place(&self) -> Result<(), ChangesError> {
-        let found = Disk.canonicalize(&self.directory);
-        if found.map_err(ChangesError::io(&self.directory))? == self.directory {
-            return Ok(());
-        }
-        Err(ChangesError::Replaced { path: self.directory.clone() })
     }
 
     /// Stores what changed between two states as a person's record.
