@@ -18,6 +18,7 @@ use convoke_files::{Disk, Files as _};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, FileMode, Node, Oid};
+use crate::closed::ModeChange;
 use crate::content::{batches, read};
 use crate::entry::{Entries, Entry, Found};
 use crate::error::ChangesError;
@@ -120,10 +121,10 @@ impl Journal {
         let is_changed = |change: &&Change| {
             let mut found = now.get(&change.path).cloned().flatten();
             // A directory that was opened had another mode.
-            if let (Some(Node::Directory { mode }), Some(had)) =
+            if let (Some(Node::Directory { mode }), Some(opened)) =
                 (&mut found, log.modes.get(&change.path))
             {
-                *mode = *had;
+                *mode = opened.had;
             }
             !matches(found.as_ref(), change.before.as_ref())
         };
@@ -318,12 +319,29 @@ impl Journal {
                 return Err(changed(&change.path));
             }
             log.note_made(*number)?;
+            // A file that only has another mode stays the same file, with its group and its other names.
+            if is_of_mode_alone(change) && entry.found().is_ok_and(|found| !found.is_directory) {
+                let set =
+                    change.after.as_ref().and_then(Node::mode).map(|it| entry.set_file_mode(it));
+                if set.is_some_and(|set| set.is_ok()) {
+                    fs::remove_file(&staged).map_err(ChangesError::io(&staged))?;
+                    place.failpoint().reach();
+                    continue;
+                }
+            }
             let beside = format!("{}.{number}", hidden_name(&self.record));
             entry.replace_by(&staged, Path::new(&beside)).map_err(ChangesError::io(&at))?;
             place.failpoint().reach();
         }
         place.changes.progress.report(2 * numbered.len(), 2 * numbered.len());
-        let mut modes = log.modes.clone();
+        let mut modes = BTreeMap::new();
+        for (path, change) in &log.modes {
+            // What a person has set since the process was killed is theirs.
+            let found = directory_at(root, path)?;
+            if found.is_some_and(|(_, found)| change.is_as_set(&found)) {
+                modes.insert(path.clone(), change.had);
+            }
+        }
         modes.extend(changes.iter().filter_map(|change| match change.after {
             Some(Node::Directory { mode }) => Some((change.path.clone(), mode)),
             _ => None,
@@ -331,7 +349,7 @@ impl Journal {
         for (path, mode) in modes.into_iter().rev() {
             let Some((entry, found)) = directory_at(root, &path)? else { continue };
             if found.mode != mode {
-                log.note_mode(&path, found.mode)?;
+                log.note_mode(&path, &found, mode)?;
                 let set = entry.set_directory_mode(mode);
                 set.map_err(ChangesError::io(&path.under(directory)))?;
                 place.failpoint().reach();
@@ -348,8 +366,8 @@ struct DoneLog {
     file: Option<(PathBuf, File)>,
     /// The numbers of the changes that were begun.
     made: BTreeSet<usize>,
-    /// The modes that directories had before they were changed.
-    modes: BTreeMap<TreePath, FileMode>,
+    /// The modes of directories that were changed: the first and the last one.
+    modes: BTreeMap<TreePath, ModeChange>,
 }
 
 /// A line of the log.
@@ -357,7 +375,7 @@ struct DoneLog {
 #[serde(rename_all = "kebab-case")]
 enum Done {
     Made(usize),
-    Mode(TreePath, FileMode),
+    Mode(TreePath, ModeChange),
 }
 
 impl DoneLog {
@@ -377,9 +395,7 @@ impl DoneLog {
                 Ok(Done::Made(number)) => {
                     log.made.insert(number);
                 }
-                Ok(Done::Mode(path, mode)) => {
-                    log.modes.entry(path).or_insert(mode);
-                }
+                Ok(Done::Mode(path, change)) => log.add_mode(path, change),
                 // A line that was not written whole was not acted upon.
                 Err(_) => {}
             }
@@ -391,13 +407,23 @@ impl DoneLog {
         if self.made.insert(number) { self.write(&Done::Made(number)) } else { Ok(()) }
     }
 
-    /// Notes the mode of a directory that is changed. The first one counts.
-    fn note_mode(&mut self, path: &TreePath, mode: FileMode) -> Result<(), ChangesError> {
-        if self.modes.contains_key(path) {
-            return Ok(());
-        }
-        self.modes.insert(path.clone(), mode);
-        self.write(&Done::Mode(path.clone(), mode))
+    /// Notes that the mode of a directory is changed.
+    fn note_mode(
+        &mut self,
+        path: &TreePath,
+        found: &Found,
+        set: FileMode,
+    ) -> Result<(), ChangesError> {
+        let change = ModeChange { had: found.mode, set, inode: found.stamp.inode };
+        self.add_mode(path.clone(), change);
+        self.write(&Done::Mode(path.clone(), change))
+    }
+
+    /// Adds a change to the earlier ones of a directory.
+    fn add_mode(&mut self, path: TreePath, change: ModeChange) {
+        let known = self.modes.get(&path).filter(|known| known.inode == change.inode);
+        let had = known.map_or(change.had, |known| known.had);
+        self.modes.insert(path, ModeChange { had, ..change });
     }
 
     fn write(&mut self, done: &Done) -> Result<(), ChangesError> {
@@ -406,13 +432,13 @@ impl DoneLog {
         file.write_all(format!("\n{line}\n").as_bytes()).map_err(ChangesError::io(path))
     }
 
-    /// Gives directories the modes that they had.
+    /// Gives directories the modes that they had, unless something else has changed them since.
     fn restore_modes(&self, place: &Place) -> Result<(), ChangesError> {
         let root = place.root();
-        for (path, mode) in self.modes.iter().rev() {
+        for (path, change) in self.modes.iter().rev() {
             let Some((entry, found)) = directory_at(root, path)? else { continue };
-            if found.mode != *mode {
-                let set = entry.set_directory_mode(*mode);
+            if change.is_as_set(&found) {
+                let set = entry.set_directory_mode(change.had);
                 set.map_err(ChangesError::io(&path.under(&place.directory)))?;
                 place.failpoint().reach();
             }
@@ -487,6 +513,16 @@ impl Place {
     }
 }
 
+/// Returns whether a change keeps the content of a file.
+fn is_of_mode_alone(change: &Change) -> bool {
+    match (&change.before, &change.after) {
+        (Some(Node::File { content: before, .. }), Some(Node::File { content: after, .. })) => {
+            before.oid().is_some() && before.oid() == after.oid()
+        }
+        _ => false,
+    }
+}
+
 /// Returns a change that does nothing, to keep the numbers of the others.
 fn unchanged(change: &Change) -> Change {
     Change {
@@ -557,7 +593,7 @@ fn open_directories(
     for path in parents {
         let Some((entry, found)) = directory_at(root, &path)? else { continue };
         if found.mode & OWNER_ALL != OWNER_ALL {
-            log.note_mode(&path, found.mode)?;
+            log.note_mode(&path, &found, found.mode | OWNER_ALL)?;
             let set = entry.set_directory_mode(found.mode | OWNER_ALL);
             set.map_err(ChangesError::io(&path.under(&place.directory)))?;
             place.failpoint().reach();
