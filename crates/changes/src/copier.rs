@@ -41,11 +41,14 @@ struct State {
     writer: Option<ContentWriter>,
     queue: VecDeque<Job>,
     copied: Copied,
-    /// The files of the queue, and of those that are being copied, that have no other copy. They come first.
+    /// The number of files until the last that is waited for is copied: those that are being copied, and the first of the
+    /// queue.
     lone: usize,
-    /// The number of times that the queue was replaced.
-    queues: u64,
+    /// The number of files that are being copied.
+    copying: usize,
     is_running: bool,
+    /// Why the last copy stopped before its end.
+    failure: Option<String>,
 }
 
 impl Shared {
@@ -53,11 +56,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a copy that failed. The files that wait stay without one; the records say so.
-    fn stop(&self) {
+    /// Ends a copy that failed. The files that wait stay without one; the records say so, with the reason.
+    fn stop(&self, why: &ChangesError) {
         let mut state = self.state();
+        state.failure = Some(why.to_string());
         state.queue.clear();
-        state.is_running = false;
+        (state.copying, state.is_running) = (0, false);
         self.changed.notify_all();
     }
 }
@@ -76,15 +80,15 @@ impl Copier {
         let mut state = self.shared.state();
         state.writer = Some(writer.clone());
         state.queue = jobs.into();
-        state.lone = lone;
-        state.queues += 1;
+        state.lone = if lone == 0 { 0 } else { state.copying + lone };
         if !state.is_running && !state.queue.is_empty() {
-            state.is_running = true;
+            (state.is_running, state.failure) = (true, None);
             let shared = self.shared.clone();
             thread::spawn(move || {
                 let end = catch_unwind(AssertUnwindSafe(|| run(&shared)));
-                if !matches!(end, Ok(Ok(()))) {
-                    shared.stop();
+                let end = end.unwrap_or_else(|panic| Err(ChangesError::panicked(&*panic)));
+                if let Err(error) = end {
+                    shared.stop(&error);
                 }
             });
         }
@@ -101,8 +105,8 @@ impl Copier {
         let mut state = self.shared.state();
         let is_asked = |job: &Job| job.is_cloned() && paths.contains(&job.path);
         let (first, others): (Vec<Job>, Vec<Job>) = state.queue.drain(..).partition(is_asked);
-        // Those that are being copied come before them.
-        state.lone = first.len();
+        // Those that are being copied come before them, and may be among them.
+        state.lone = state.copying + first.len();
         state.queue = first.into_iter().chain(others).collect();
         let is_waiting = |state: &mut State| state.is_running && state.lone > 0;
         let _ = self.shared.changed.wait_timeout_while(state, wait, is_waiting);
@@ -118,6 +122,11 @@ impl Copier {
         self.shared.state().copied.clear();
     }
 
+    /// Returns why the last copy stopped before its end.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.shared.state().failure.clone()
+    }
+
     /// Returns whether files wait to be copied.
     pub(crate) fn is_running(&self) -> bool {
         self.shared.state().is_running
@@ -131,7 +140,7 @@ fn run(shared: &Shared) -> Result<(), ChangesError> {
         let mut state = shared.state();
         let count = parts(state.queue.make_contiguous()).first().map_or(0, |part| part.len());
         let jobs: Vec<Job> = state.queue.drain(..count).collect();
-        let queue = state.queues;
+        state.copying = jobs.len();
         let writer = state.writer.clone();
         let Some(writer) = writer.filter(|_| !jobs.is_empty()) else {
             // The directory is not held any longer.
@@ -147,9 +156,8 @@ fn run(shared: &Shared) -> Result<(), ChangesError> {
             true
         })?;
         let mut state = shared.state();
-        if state.queues == queue {
-            state.lone = state.lone.saturating_sub(jobs.len());
-        }
+        state.copying = 0;
+        state.lone = state.lone.saturating_sub(jobs.len());
         shared.changed.notify_all();
     }
 }

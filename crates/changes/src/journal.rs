@@ -429,7 +429,9 @@ impl DoneLog {
     fn write(&mut self, done: &Done) -> Result<(), ChangesError> {
         let Some((path, file)) = &mut self.file else { return Ok(()) };
         let line = serde_json::to_string(done).map_err(|it| ChangesError::damaged(path, it))?;
-        file.write_all(format!("\n{line}\n").as_bytes()).map_err(ChangesError::io(path))
+        // What is done may reach the disk before the note of it.
+        let written = file.write_all(format!("\n{line}\n").as_bytes());
+        written.and_then(|()| file.sync_data()).map_err(ChangesError::io(path))
     }
 
     /// Gives directories the modes that they had, unless something else has changed them since.

@@ -26,6 +26,7 @@ use crate::scan::IGNORE_FILE;
 use crate::scan::now;
 use crate::store::{Changes, Place};
 use crate::tracked_contents::TrackedContents;
+use crate::tree_path::TreePath;
 
 /// The files whose first copy may take longer than the start of a turn.
 const MANY_FILES: usize = 256;
@@ -225,10 +226,12 @@ impl Place {
     }
 }
 
-/// Completes changes of files that were moved before they were copied, by the files that they became.
-fn complete_moved(changes: &mut [Change], before: &Manifest, after: &Manifest) {
+/// Completes changes of files that were moved before they were copied, by the files that they became. Returns them: a turn can
+/// set the time of a file that it wrote to, and moving one changes its ctime, so that size and time are all that is known.
+fn complete_moved(changes: &mut [Change], before: &Manifest, after: &Manifest) -> Vec<TreePath> {
+    let mut completed = Vec::new();
     if !changes.iter().any(Change::is_incomplete) {
-        return;
+        return completed;
     }
     let data = |it: &FileEntry| (it.stamp.inode, it.stamp.modified, it.size);
     let new = changes.iter().filter(|change| change.before.is_none());
@@ -240,8 +243,10 @@ fn complete_moved(changes: &mut [Change], before: &Manifest, after: &Manifest) {
             (moved.filter(|moved| moved.oid().is_some()), &mut change.before)
         {
             *content = *moved;
+            completed.push(change.path.clone());
         }
     }
+    completed
 }
 
 impl RunningTurn {
@@ -284,9 +289,9 @@ impl RunningTurn {
             fill(&mut self.before, &copier.copied());
             changes = crate::change::changes(&self.before, &after);
         }
-        complete_moved(&mut changes, &self.before, &after);
+        let mut unverified = complete_moved(&mut changes, &self.before, &after);
         let place = &self.place;
-        let unverified = place.complete(&mut changes, &self.tracked)?;
+        unverified.extend(place.complete(&mut changes, &self.tracked)?);
         let repository = self.repository.take();
         let repository =
             repository.and_then(|repository| repository.change(&self.patterns, &place.patterns()));
@@ -297,6 +302,7 @@ impl RunningTurn {
             unread: after.unreadable(&place.directory),
             hidden: after.hidden.clone(),
             repository,
+            copy_failed: place.copier().and_then(|copier| copier.failure()),
             ..Record::new(self.key.clone(), Author::Agent, place.directory.clone(), changes)
         };
         self.place.changes.session(&self.key.session).add(&mut record)?;
@@ -510,11 +516,10 @@ impl Place {
             }
             let after = self.record_turn(&before, &self.load()?, &self.patterns())?;
             let mut changes = changes(&before, &after);
-            complete_moved(&mut changes, &before, &after);
-            let mut unverified = Vec::new();
+            let mut unverified = complete_moved(&mut changes, &before, &after);
             if changes.iter().any(Change::is_incomplete) {
                 let tracked = self.tracked_contents(&before, Duration::ZERO);
-                unverified = self.complete(&mut changes, &tracked)?;
+                unverified.extend(self.complete(&mut changes, &tracked)?);
             }
             let mut record = Record {
                 began: times.began,

@@ -16,6 +16,7 @@ use hyper::HeaderMap;
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinError;
 
 use crate::stored;
 use crate::tee::{AnswerContent, AnswerCopy, BodyCopy, KeptBytes};
@@ -45,10 +46,14 @@ pub(crate) struct Passing {
 
 impl Passing {
     /// Waits for the request and its answer, and reports both if it calls a model. A request whose body takes too long to
-    /// read when the relay ends is reported without it.
-    pub async fn report(self, exchanges: mpsc::Sender<Exchange>, ended: impl Future<Output = ()>) {
+    /// read when the relay ends is reported without it; so is one whose body could not be read, which is the error.
+    pub async fn report(
+        self,
+        exchanges: mpsc::Sender<Exchange>,
+        ended: impl Future<Output = ()>,
+    ) -> Result<(), JoinError> {
         let Self { number, wire, head, target, body, mut answer, kept_bytes } = self;
-        let Ok(copy) = body.await else { return };
+        let Ok(copy) = body.await else { return Ok(()) };
         let unread = SentRequest {
             number,
             target: stored::target(&target),
@@ -66,17 +71,8 @@ impl Passing {
             let (unread, redactor) = (unread.clone(), redactor.clone());
             move || sent(unread, &head, copy, kept_bytes, &redactor)
         };
-        // Nothing else waits while a large body is read.
-        let request = tokio::select! {
-            biased;
-            read = tokio::task::spawn_blocking(read) => match read {
-                Ok(Some(request)) => request,
-                Ok(None) => return,
-                // It was sent: it is reported without the body that could not be read.
-                Err(_) => unread,
-            },
-            () = ended => unread,
-        };
+        let (request, was_read) = read_or(unread, read, ended).await;
+        let Some(request) = request else { return was_read };
         let _ = exchanges.send(Exchange::Sent(request)).await;
         let answer = match early {
             Some(answer) => answer,
@@ -96,6 +92,24 @@ impl Passing {
         };
         let answer = redacted(answer, &redactor);
         let _ = exchanges.send(Exchange::Answered { number, answer }).await;
+        was_read
+    }
+}
+
+/// Reads a request where nothing else waits for it, since it may be large. One that is not read in time, or cannot be read,
+/// was sent all the same: it stays unread, with the error.
+async fn read_or(
+    unread: SentRequest,
+    read: impl FnOnce() -> Option<SentRequest> + Send + 'static,
+    ended: impl Future<Output = ()>,
+) -> (Option<SentRequest>, Result<(), JoinError>) {
+    tokio::select! {
+        biased;
+        read = tokio::task::spawn_blocking(read) => match read {
+            Ok(request) => (request, Ok(())),
+            Err(error) => (Some(unread), Err(error)),
+        },
+        () = ended => (Some(unread), Ok(())),
     }
 }
 
@@ -169,6 +183,8 @@ fn redacted(mut answer: ReceivedAnswer, redactor: &Redactor) -> ReceivedAnswer {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
     use super::*;
 
     #[tokio::test]
@@ -187,10 +203,29 @@ mod tests {
         let passing =
             Passing { number: 3, wire: Wire::Messages, head, target, body, answer, kept_bytes };
         let (exchanges, mut reported) = mpsc::channel(4);
-        passing.report(exchanges, std::future::ready(())).await;
+        passing.report(exchanges, std::future::ready(())).await.unwrap();
         let Some(Exchange::Sent(request)) = reported.recv().await else { panic!("none") };
         assert_eq!((request.number, request.sent_bytes), (3, 4 << 20));
         assert_eq!((request.sent_sha256, request.body), ("07".repeat(32), None));
         assert!(matches!(reported.recv().await, Some(Exchange::Answered { number: 3, .. })));
+    }
+
+    #[tokio::test]
+    async fn a_request_whose_reading_panics_is_reported_without_its_body_and_with_the_error() {
+        let call =
+            ModelCall { wire: Wire::Messages, model: String::new(), streamed: false, aside: false };
+        let unread = SentRequest {
+            number: 3,
+            target: String::new(),
+            headers: Vec::new(),
+            call,
+            sent_bytes: 7,
+            sent_sha256: String::new(),
+            body: None,
+            masked: Vec::new(),
+        };
+        let (request, was_read) = read_or(unread, || panic!("a defect"), pending()).await;
+        assert_eq!(request.map(|it| (it.number, it.sent_bytes)), Some((3, 7)));
+        assert!(was_read.unwrap_err().is_panic());
     }
 }

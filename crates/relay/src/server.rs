@@ -109,7 +109,7 @@ pub(crate) struct RelayState {
     /// The calls of a model that were forwarded and are not the program's own.
     pub uncounted: AtomicU64,
     exchanges: mpsc::Sender<Exchange>,
-    reports: Mutex<JoinSet<()>>,
+    reports: Mutex<JoinSet<Result<(), JoinError>>>,
     report_slots: Arc<Semaphore>,
     failure: StdMutex<Option<String>>,
     stop: watch::Sender<bool>,
@@ -136,11 +136,12 @@ impl RelayState {
         };
         let mut reports = self.reports.lock().await;
         while let Some(ended) = reports.try_join_next() {
-            self.ended(ended);
+            self.ended(ended.unwrap_or_else(Err));
         }
         reports.spawn(async move {
-            passing.report(exchanges, ended).await;
+            let reported = passing.report(exchanges, ended).await;
             drop(slot);
+            reported
         });
     }
 
@@ -154,12 +155,12 @@ impl RelayState {
         }
     }
 
-    /// Records that a report or a connection panicked, so that a request may be missing.
+    /// Records that a report or a connection panicked, so that a request or its body may be missing.
     fn ended(&self, task: Result<(), JoinError>) {
         if let Err(error) = task
             && error.is_panic()
         {
-            self.fail(&format!("a request was not recorded: {error}"));
+            self.fail(&format!("a request was not recorded whole: {error}"));
         }
     }
 
@@ -270,7 +271,7 @@ impl Relay {
         self.shared.ended((&mut self.accepting).await);
         let mut reports = std::mem::take(&mut *self.shared.reports.lock().await);
         while let Some(ended) = reports.join_next().await {
-            self.shared.ended(ended);
+            self.shared.ended(ended.unwrap_or_else(Err));
         }
     }
 }

@@ -56,8 +56,8 @@ fn a_turn_that_closes_a_directory_is_undone_with_what_it_changed_in_it() {
         assert_eq!(shown(&record), changed, "{mode:o}");
         tree.undo(1);
         assert!(tree.state() == before, "{mode:o}");
-        // The undo of the undo closes it again, and is undone.
-        tree.undo(1);
+        // The redo closes it again, and is undone.
+        tree.redo(1);
         assert!(fs::read(tree.path("src/old")).is_err());
         tree.undo(1);
         assert!(tree.state() == before, "{mode:o}");
@@ -86,7 +86,7 @@ fn a_file_that_a_turn_makes_unreadable_is_made_readable_again() {
     for _ in 0..2 {
         tree.undo(1);
         assert!(tree.state() == before);
-        tree.undo(1);
+        tree.redo(1);
         assert!(fs::read(tree.path("edited")).is_err() && tree.path("new").exists());
     }
     tree.undo(1);

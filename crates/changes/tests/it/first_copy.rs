@@ -1,6 +1,7 @@
 //! Turns that change files before the first copy of their directory is complete.
 
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use crate::tree::{SESSION, Tree, key, repository_of, shown};
@@ -85,7 +86,7 @@ fn clean_files_of_a_copied_repository_are_restored_from_its_objects() {
     let tree = large();
     commit(&tree);
     let (project, copy) = (tree.project(), tree.temp.path().join("copy"));
-    let copied = std::process::Command::new("cp").arg("-a").args([&project, &copy]).status();
+    let copied = Command::new("cp").arg("-a").args([&project, &copy]).status();
     assert!(copied.unwrap().success());
     fs::remove_dir_all(&project).unwrap();
     fs::rename(&copy, &project).unwrap();
@@ -219,6 +220,71 @@ fn a_file_that_is_moved_before_its_copy_is_moved_back() {
         fs::rename(from, to).unwrap();
     }
     let record = begun.turn.finish().unwrap();
+    assert_eq!(record.incomplete(), [""; 0]);
+    tree.undo(1);
+    assert!(tree.state() == before);
+}
+
+/// Returns whether files can be cloned in the directory for temporary files. If they cannot, the test of this name runs once
+/// more on a file system that can, which nobody else sees.
+fn can_clone(name: &str) -> bool {
+    const AGAIN: &str = "CONVOKE_CLONING";
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    fs::write(&from, "cloned\n").unwrap();
+    let cloned = Command::new("cp").arg("--reflink=always").args([&from, &to]).output();
+    if cloned.is_ok_and(|output| output.status.success()) {
+        return true;
+    }
+    assert!(std::env::var_os(AGAIN).is_none(), "files cannot be cloned here, either");
+    let script = "cd \"$1\"; truncate -s 2G image; mkdir mounted; \
+                  { mkfs.btrfs -q image && mount -o loop image mounted; } > why 2>&1 || { cat why; exit 77; }; \
+                  shift; TMPDIR=$PWD/mounted exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-euc", script, "sh"])
+        .arg(place.path())
+        .arg(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture"])
+        .env(AGAIN, "1")
+        .output();
+    match output {
+        Ok(output) if output.status.success() => {}
+        // One that failed is status 101, which no program before it has.
+        Ok(output) => {
+            assert!(output.status.code() != Some(101), "{output:?}");
+            println!("not run: no file system that can clone could be mounted: {output:?}");
+        }
+        Err(error) => println!("not run: unshare: {error}"),
+    }
+    false
+}
+
+/// The clones of files are safe at once; they are stored later.
+#[test]
+fn what_can_be_cloned_is_safe_before_it_is_copied() {
+    if !can_clone("first_copy::what_can_be_cloned_is_safe_before_it_is_copied") {
+        return;
+    }
+    let mut tree = Tree::plain();
+    // Long enough to clone them, and not to copy them.
+    (tree.limits.wait, tree.limits.lone_wait) = (Duration::from_secs(1), Duration::ZERO);
+    for number in 0..60_u8 {
+        let name = format!("binary{number}");
+        tree.write(&name, [number]);
+        let file = fs::File::options().append(true).open(tree.path(&name)).unwrap();
+        file.set_len(9 << 20).unwrap();
+    }
+    let changed = ["binary0", "binary30", "binary58", "binary59"];
+    let before = tree.state();
+    let changes = tree.changes();
+    let begun = changes.begin(&tree.project(), key(1)).unwrap();
+    assert!(!begun.is_complete, "all was copied in the time for clones");
+    assert_eq!(begun.uncopied, None);
+    for name in changed {
+        tree.write(name, "changed\n");
+    }
+    let record = begun.turn.finish().unwrap();
+    assert_eq!(shown(&record), changed.map(|name| format!("modified {name}")));
     assert_eq!(record.incomplete(), [""; 0]);
     tree.undo(1);
     assert!(tree.state() == before);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -63,6 +64,46 @@ fn what_a_turn_changed_is_shown_listed_and_undone() {
     assert!(again.contains("turn 1 is undone already; `redo` with its number"), "{again}");
     insta::assert_snapshot!("redo", project.run(&["redo", "last", "--turn", "1", "--yes"]));
     assert_eq!(fs::read_to_string(project.path().join("new/b")).unwrap(), "hi\n");
+}
+
+/// A panic over a path that is shorter than the name of a submodule was once a record without changes.
+#[test]
+fn a_turn_among_many_files_with_a_submodule_is_recorded_and_undone() {
+    let project = project("echo changed > a; echo changed > vendor/library/inside; echo done");
+    for number in 0..300 {
+        fs::write(project.path().join(format!("src/file{number}")), format!("{number}\n")).unwrap();
+    }
+    fs::write(project.path().join("a"), "short\n").unwrap();
+    let library = project.path().join("vendor/library");
+    fs::create_dir_all(&library).unwrap();
+    fs::write(library.join("inside"), "inside\n").unwrap();
+    let git = |directory: &Path, arguments: &[&str]| {
+        let user = ["-c", "user.name=u", "-c", "user.email=u@example.org"];
+        let local = ["-c", "protocol.file.allow=always"];
+        let mut git = Command::new("git");
+        git.args(user).args(local).args(arguments).current_dir(directory);
+        assert!(git.status().unwrap().success(), "{arguments:?}");
+    };
+    for directory in [&library, project.path()] {
+        git(directory, &["init", "-q"]);
+        if directory != library.as_path() {
+            git(directory, &["submodule", "--quiet", "add", "./vendor/library", "vendor/library"]);
+        }
+        git(directory, &["add", "-A"]);
+        git(directory, &["commit", "-q", "-m", "first"]);
+    }
+    assert!(project.path().join(".gitmodules").exists());
+    let run = project.run(&["run", "Go"]);
+    assert!(run.contains("  done\n  changed 2 files, +2 −2\n"), "{run}");
+    let listed = project.run(&["changes"]);
+    assert!(
+        listed.contains("  modified a  ") && listed.contains("vendor/library/inside"),
+        "{listed}"
+    );
+    let undone = project.run(&["undo", "--yes"]);
+    assert!(undone.contains("exit code: 0"), "{undone}");
+    assert_eq!(fs::read_to_string(project.path().join("a")).unwrap(), "short\n");
+    assert_eq!(fs::read_to_string(library.join("inside")).unwrap(), "inside\n");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use convoke_core::Diagnostic;
 use tokio::time::timeout;
 
 use super::controls::StopRequest;
-use super::shared::POLL_INTERVAL;
+use super::shared::{POLL_INTERVAL, SharedSession};
 use super::{Coordinator, CoordinatorError};
 use crate::TeamAgents;
 use crate::diagnostics;
@@ -137,6 +137,11 @@ impl<S: Store> Coordinator<S> {
     async fn follow_once(&mut self, is_asked_for: bool) -> Result<FollowStep, CoordinatorError> {
         self.update_attendance().await;
         self.listen().await?;
+        let heard = self.controls.stop_request();
+        if self.is_unchanged() && !is_asked_for && heard == StopRequest::None {
+            self.wait_for_change(heard).await?;
+            return Ok(FollowStep::Wait);
+        }
         self.catch_up().await?;
         while let Ok((question, answer)) = self.answers.try_recv() {
             self.put_answer(&question, answer).await?;
@@ -145,7 +150,6 @@ impl<S: Store> Coordinator<S> {
         let state = sharing.store.shared_state(self.session).await?;
         let offer = state.offer.clone().filter(|_| state.holder.is_none());
         let is_held = state.holder.is_some();
-        let heard = self.controls.stop_request();
         let next = match FollowStep::new(state, &self.team_agents, is_asked_for) {
             FollowStep::Wait if heard == StopRequest::CancelTurn => {
                 if is_held {
@@ -174,7 +178,13 @@ impl<S: Store> Coordinator<S> {
                 self.emit(self.team_agents.now(), kind);
             }
         }
-        let Some(sharing) = &mut self.sharing else { return Ok(FollowStep::Wait) };
+        self.wait_for_change(heard).await?;
+        Ok(FollowStep::Wait)
+    }
+
+    /// Waits until the session may have changed, or the person asks for something.
+    async fn wait_for_change(&mut self, heard: StopRequest) -> Result<(), CoordinatorError> {
+        let Some(sharing) = &mut self.sharing else { return Ok(()) };
         let mut requests = self.controls.watch();
         tokio::select! {
             changed = sharing.changed(self.session) => changed?,
@@ -188,7 +198,12 @@ impl<S: Store> Coordinator<S> {
                 }
             }
         }
-        Ok(FollowStep::Wait)
+        Ok(())
+    }
+
+    /// Returns whether the session is as it was when it was last read.
+    fn is_unchanged(&mut self) -> bool {
+        self.sharing.as_mut().is_some_and(SharedSession::take_unchanged)
     }
 
     /// Reports what other processes have stored.
@@ -232,11 +247,16 @@ impl<S: Store> Coordinator<S> {
     async fn has_work(&mut self) -> Result<bool, CoordinatorError> {
         self.update_attendance().await;
         self.listen().await?;
-        self.catch_up().await?;
+        let is_unchanged = self.is_unchanged();
+        if !is_unchanged {
+            self.catch_up().await?;
+        }
         let Some(sharing) = &mut self.sharing else { return Ok(false) };
-        let state = sharing.store.shared_state(self.session).await?;
-        if state.holder.is_some() || state.continues {
-            return Ok(true);
+        if !is_unchanged {
+            let state = sharing.store.shared_state(self.session).await?;
+            if state.holder.is_some() || state.continues {
+                return Ok(true);
+            }
         }
         sharing.changed(self.session).await?;
         Ok(false)
@@ -263,7 +283,9 @@ impl<S: Store> Coordinator<S> {
     /// Reports new events, and waits until there may be more.
     async fn report_changes(&mut self) -> Result<(), CoordinatorError> {
         self.listen().await?;
-        self.catch_up().await?;
+        if !self.is_unchanged() {
+            self.catch_up().await?;
+        }
         let session = self.session;
         if let Some(sharing) = &mut self.sharing {
             sharing.changed(session).await?;

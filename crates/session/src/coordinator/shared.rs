@@ -38,6 +38,10 @@ pub(super) struct SharedSession {
     pub(super) follower: Option<Follower>,
     /// The announced commits; `None` until they are needed.
     commits: Option<Commits>,
+    /// What the last look at the session without a commit has shown, since when nothing was announced.
+    glance: Option<String>,
+    /// Whether the session is as it was when it was read.
+    is_unchanged: bool,
     /// The offer that this process continues from when it claims the session.
     pub(super) resumed: Option<TurnOffer>,
     /// The offer that was reported to the person, with the reason why no node takes it.
@@ -52,6 +56,8 @@ impl SharedSession {
             store,
             follower: None,
             commits: None,
+            glance: None,
+            is_unchanged: false,
             resumed: None,
             reported_offer: None,
             attendance: None,
@@ -76,16 +82,33 @@ impl SharedSession {
         Ok(())
     }
 
-    /// Waits until a session may have changed since it was read.
+    /// Waits until a session may have changed since it was read, but not longer than [`POLL_INTERVAL`]. A process whose
+    /// session did not change in two of them keeps only the listening connection.
     pub(super) async fn changed(&mut self, session: SessionId) -> Result<(), StoreError> {
+        self.is_unchanged = false;
         let Some(commits) = &mut self.commits else { return Ok(()) };
         match timeout(POLL_INTERVAL, commits.wait_for(session)).await {
             Ok(Err(error)) => {
                 self.commits = None;
-                Err(error)
+                return Err(error);
             }
-            Ok(Ok(())) | Err(_) => Ok(()),
+            Ok(Ok(())) => self.glance = None,
+            Err(_) => {
+                let glance = self.store.glance(session).await?;
+                let last = std::mem::replace(&mut self.glance, glance);
+                // It was read since the last glance.
+                self.is_unchanged = last.is_some() && last == self.glance;
+            }
         }
+        if self.is_unchanged {
+            self.store.rest().await;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the session need not be read again after [`Self::changed`].
+    pub(super) fn take_unchanged(&mut self) -> bool {
+        std::mem::take(&mut self.is_unchanged)
     }
 }
 

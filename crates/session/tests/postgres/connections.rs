@@ -6,12 +6,15 @@ use convoke_conformance_store::new_session;
 use convoke_session::id::now;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::store::{ServerFailure, SessionHold as _};
-use convoke_session::{Store as _, StoreError};
+use convoke_session::{Coordinator, Store as _, StoreError};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
+use tokio::task::JoinHandle;
 
+use crate::agents::{Seen, team};
 use crate::cluster::Cluster;
-use crate::holder;
+use crate::sharing::{says, session};
+use crate::{holder, node};
 
 async fn connection(cluster: &Cluster) -> sqlx::Result<PgConnection> {
     let options: PgConnectOptions = cluster.url().parse().unwrap();
@@ -94,6 +97,58 @@ async fn a_process_that_holds_no_session_has_one_connection_besides_the_listenin
     }
     has_connections(&mut observer, 2).await;
     store.close().await;
+}
+
+/// A server has few connections, and there may be many followers.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_follower_has_one_connection_and_sees_what_comes_next() {
+    type Follows = fn(Coordinator<PostgresStore>) -> JoinHandle<()>;
+    const FOLLOWERS: i64 = 3;
+    let cluster = Cluster::start();
+    let mut observer = connection(&cluster).await.unwrap();
+    let follows: [(bool, Follows); 2] = [
+        (false, |mut it| tokio::spawn(async move { it.wake().await.unwrap() })),
+        // The turn of another process runs.
+        (true, |mut it| tokio::spawn(async move { drop(it.run().await.unwrap()) })),
+    ];
+    for (is_held, follow) in follows {
+        let new = session();
+        let store = node(&cluster).await;
+        store.create(new.clone()).await.unwrap();
+        store.close().await;
+        if is_held {
+            let lease = "INSERT INTO lease (session, epoch, until, pid, host, since) \
+                         VALUES ($1, 1, clock_timestamp() + INTERVAL '1 hour', 1, 'there', 0)";
+            sqlx::query(lease).bind(new.id.to_string()).execute(&mut observer).await.unwrap();
+        }
+        let (mut stores, mut followers) = (Vec::new(), Vec::new());
+        for _ in 0..FOLLOWERS {
+            let store = node(&cluster).await;
+            let there =
+                Coordinator::open(store.clone(), new.id, team(&[]), Box::new(Seen::default()));
+            followers.push(follow(there.await.unwrap()));
+            stores.push(store);
+        }
+        has_connections(&mut observer, FOLLOWERS).await;
+        // Neither a look at the session nor a sign of life opens another one.
+        for _ in 0..50 {
+            assert_eq!(connections(&mut observer).await, FOLLOWERS);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        if is_held {
+            let ended = "UPDATE lease SET until = clock_timestamp()";
+            sqlx::raw_sql(ended).execute(&mut observer).await.unwrap();
+        }
+        let store = node(&cluster).await;
+        store.say(new.id, &says("Hello.")).await.unwrap();
+        for follower in followers {
+            follower.await.unwrap();
+        }
+        stores.push(store);
+        for store in stores {
+            store.close().await;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -63,6 +63,11 @@ pub struct SessionLease {
 }
 
 impl Fence {
+    /// Returns the connections that are open and unused.
+    pub(super) fn idle(&self) -> &IdleConnections {
+        &self.leases.idle
+    }
+
     pub(super) fn new(pool: PgPool, duration: Duration, idle: Arc<IdleConnections>) -> Self {
         let (epochs, releases) = (Mutex::default(), Mutex::default());
         Self { leases: Arc::new(Leases { pool, duration, epochs, idle, releases }) }

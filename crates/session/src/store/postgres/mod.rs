@@ -142,6 +142,27 @@ impl PostgresStore {
         self.announcements.listen(&self.writer.pool).await
     }
 
+    /// Runs a statement of a process that waits, without another connection than the one that listens.
+    async fn ask_quietly(
+        &self,
+        statement: &'static str,
+        arguments: Vec<String>,
+    ) -> Result<Option<String>, StoreError> {
+        self.announcements.ask(&self.writer.pool, statement, arguments).await
+    }
+
+    /// Closes the connections that are not used, unless this process holds a session.
+    pub(crate) async fn rest(&self) {
+        let idle = self.writer.fence.idle();
+        while !idle.holds_session()
+            && let Some(connection) = self.writer.pool.try_acquire()
+        {
+            idle.take();
+            // One that the server has closed is closed.
+            let _ = connection.close().await;
+        }
+    }
+
     async fn take_hold(
         &self,
         session: SessionId,
@@ -286,7 +307,7 @@ fn writing_pool(
 }
 
 /// The connections that are open and unused. A process that holds no session, because it follows one or waits for a
-/// turn, needs one connection; there may be many such processes, and a server has few connections.
+/// turn, needs at most one connection; there may be many such processes, and a server has few connections.
 #[derive(Debug, Default)]
 struct IdleConnections {
     idle: AtomicUsize,
@@ -301,9 +322,13 @@ impl IdleConnections {
         let _ = self.idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
     }
 
+    fn holds_session(&self) -> bool {
+        self.held.load(Ordering::SeqCst) > 0
+    }
+
     /// Returns whether a connection stays open although it is not used, and counts it.
     fn keep(&self) -> bool {
-        let most = if self.held.load(Ordering::SeqCst) > 0 { MAX_CONNECTIONS as usize } else { 1 };
+        let most = if self.holds_session() { MAX_CONNECTIONS as usize } else { 1 };
         let more = |idle: usize| (idle < most).then_some(idle + 1);
         self.idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
     }

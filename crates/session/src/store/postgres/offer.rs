@@ -97,6 +97,17 @@ impl PostgresStore {
         })
     }
 
+    /// Returns a text that changes with everything that [`Self::shared_state`] and the head say of a session; `None` if the
+    /// session is gone, or if its next turn is offered and depends on the nodes, too. It takes no connection of its own.
+    pub(crate) async fn glance(&self, session: SessionId) -> Result<Option<String>, StoreError> {
+        let statement = "SELECT CONCAT_WS(' ', head, epoch, lease.until > clock_timestamp(), stopped, \
+             (SELECT MAX(number) FROM inbox WHERE inbox.session = session.id)) \
+             FROM session LEFT JOIN lease ON lease.session = session.id \
+             WHERE session.id = $1 AND removed_at IS NULL \
+             AND NOT EXISTS (SELECT 1 FROM offer WHERE offer.session = session.id)";
+        self.ask_quietly(statement, vec![session.to_string()]).await
+    }
+
     /// Releases a session whose conversation has stopped. Returns `false`, and releases nothing, if the inbox
     /// has messages.
     pub(crate) async fn stop(

@@ -134,18 +134,13 @@ async fn extend(
     process: &str,
     duration: Duration,
 ) -> Result<(), StoreError> {
-    sqlx::query(
-        "WITH ended AS (DELETE FROM attendance WHERE session = $1 AND process <> $2 \
+    let statement = "WITH ended AS (DELETE FROM attendance WHERE session = $1 AND process <> $2 \
          AND until < clock_timestamp()) \
          INSERT INTO attendance (session, process, until) \
-         VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3)) \
-         ON CONFLICT (session, process) DO UPDATE SET until = excluded.until",
-    )
-    .bind(session.to_string())
-    .bind(process)
-    .bind(duration.as_secs_f64())
-    .execute(&store.writer.pool)
-    .await?;
+         VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3::DOUBLE PRECISION)) \
+         ON CONFLICT (session, process) DO UPDATE SET until = excluded.until";
+    let duration = duration.as_secs_f64().to_string();
+    store.ask_quietly(statement, vec![session.to_string(), process.to_owned(), duration]).await?;
     Ok(())
 }
 
