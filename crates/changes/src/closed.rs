@@ -205,3 +205,53 @@ fn set(
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::git::Host;
+    use crate::store::Changes;
+
+    /// Returns the mode of a file once recovery has found a note of it.
+    fn closed(mode: FileMode, change: impl FnOnce(u64) -> ModeChange) -> FileMode {
+        let directory = tempfile::tempdir().unwrap();
+        let at = fs::canonicalize(directory.path()).unwrap();
+        let (project, home) = (at.join("project"), at.join("home"));
+        fs::create_dir(&project).unwrap();
+        let host = Host { path: "".into(), config: home.clone(), home };
+        let place = Changes::new(&at.join("data"), host).place(&project).unwrap();
+        let file = project.join("f");
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let note = vec![(TreePath::new("f"), change(fs::metadata(&file).unwrap().ino()))];
+        fs::write(noted(&place), serde_json::to_vec(&note).unwrap()).unwrap();
+        place.close_opened().unwrap();
+        assert!(!noted(&place).exists());
+        fs::metadata(&file).unwrap().mode() & MODE_BITS
+    }
+
+    #[test]
+    fn recovery_closes_only_what_nothing_else_has_changed() {
+        let (had, set) = (0, 0o400);
+        assert_eq!(closed(0o400, |inode| ModeChange { had, set, inode }), 0);
+        // A person has opened it since, or it is another file.
+        assert_eq!(closed(0o644, |inode| ModeChange { had, set, inode }), 0o644);
+        assert_eq!(closed(0o400, |inode| ModeChange { had, set, inode: inode + 1 }), 0o400);
+    }
+
+    #[test]
+    fn a_damaged_note_is_said_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = fs::canonicalize(directory.path()).unwrap();
+        fs::create_dir(at.join("project")).unwrap();
+        let home = at.join("home");
+        let host = Host { path: "".into(), config: home.clone(), home };
+        let place = Changes::new(&at.join("data"), host).place(&at.join("project")).unwrap();
+        fs::write(noted(&place), "[[\"f\"").unwrap();
+        let closed = place.close_opened();
+        assert!(matches!(closed, Err(ChangesError::Damaged { .. })), "{closed:?}");
+        place.close_opened().unwrap();
+    }
+}

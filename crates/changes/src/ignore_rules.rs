@@ -302,3 +302,40 @@ fn lines(read: io::Result<Vec<u8>>) -> Vec<u8> {
     }
     patterns
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn attributes_of_a_project_are_read_in_the_project_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let at = fs::canonicalize(place.path()).unwrap();
+        let top = at.join("project");
+        for directory in ["project/.git/objects", "project/.git/refs", "project/.git/info", "home"]
+        {
+            fs::create_dir_all(at.join(directory)).unwrap();
+        }
+        fs::write(top.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(at.join("home/key"), "secret").unwrap();
+        fs::write(top.join("own"), "own").unwrap();
+        symlink(at.join("home/key"), top.join("link")).unwrap();
+        symlink(at.join("home/key"), top.join(".git/info/attributes")).unwrap();
+        let home = at.join("home");
+        let host = Host { path: "".into(), config: home.join("none"), home };
+        let read = |file: &str| {
+            let config = format!("[core]\n\tattributesFile = {file}\n");
+            fs::write(top.join(".git/config"), config).unwrap();
+            let work_tree = WorkTree::at(&top, &host);
+            assert!(work_tree.info_attributes().unwrap().is_err());
+            work_tree.user_attributes(&host).ok()
+        };
+        assert_eq!(read("own"), Some(b"own".to_vec()));
+        for file in ["../home/key", "link", "~/key", at.join("home/key").to_str().unwrap()] {
+            assert_eq!(read(file), None, "{file}");
+        }
+    }
+}

@@ -130,7 +130,7 @@ pub fn unverified(paths: &[TreePath], most: usize) -> String {
     let mut text = String::new();
     if !paths.is_empty() {
         text.push_str(
-            "contents taken from the repository's objects, identified by size and time only:\n",
+            "contents identified by size and time only:\n",
         );
         list(&mut text, paths.iter(), paths.len(), most);
     }
