@@ -27,10 +27,9 @@ pub(crate) struct Conversions {
 impl Conversions {
     /// Reads the attributes of a working tree, its repository, its user and its machine.
     pub(crate) fn of(work_tree: &WorkTree, state: &Manifest, root: &Path, host: &Host) -> Self {
-        let files = [Path::new("/etc/gitattributes").to_owned(), work_tree.user_attributes(host)];
-        let files = files.into_iter().chain(work_tree.info_attributes());
-        let mut texts: Vec<io::Result<Vec<u8>>> =
-            files.map(|file| Disk.read(&file, FileKind::Gitignore)).collect();
+        let of_machine = Disk.read(Path::new("/etc/gitattributes"), FileKind::Gitignore);
+        let mut texts = vec![of_machine, work_tree.user_attributes(host)];
+        texts.extend(work_tree.info_attributes());
         let above = root.ancestors().skip(1).take_while(|above| above.starts_with(work_tree.top()));
         texts.extend(above.map(|above| read_below(above, Path::new(ATTRIBUTES_FILE))));
         let name = ATTRIBUTES_FILE.as_bytes();

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use convoke_files::limit::FileKind as ReadKind;
 use convoke_files::{Disk, Files as _};
 use rustix::fs::{Access as Permission, access};
+use serde::{Deserialize, Serialize};
 
 use crate::change::FileMode;
 use crate::content::Job;
-use crate::entry::Entry;
+use crate::entry::{Entry, Found};
 use crate::error::ChangesError;
 use crate::manifest::{Access, FileKind, MODE_BITS, Manifest, Stamp};
-use crate::record::write_cache;
+use crate::record::write_whole;
 use crate::scan::is_gone;
 use crate::store::Place;
 use crate::tree_path::TreePath;
@@ -33,7 +34,25 @@ const OWNER_SEARCHES: FileMode = 0o500;
 #[derive(Debug)]
 pub(crate) struct Opened<'a> {
     place: &'a Place,
-    modes: BTreeMap<TreePath, FileMode>,
+    modes: BTreeMap<TreePath, ModeChange>,
+}
+
+/// A mode that was changed for a while. It is set back only as long as nothing else has changed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ModeChange {
+    /// The mode before.
+    pub(crate) had: FileMode,
+    /// The mode that was set.
+    pub(crate) set: FileMode,
+    /// The file or directory.
+    pub(crate) inode: u64,
+}
+
+impl ModeChange {
+    /// Returns whether an entry is as the change has left it.
+    pub(crate) fn is_as_set(&self, found: &Found) -> bool {
+        (found.mode, found.stamp.inode) == (self.set, self.inode)
+    }
 }
 
 impl<'a> Opened<'a> {
@@ -65,7 +84,7 @@ impl<'a> Opened<'a> {
         let own = fs::metadata(&self.place.store).map_or(0, |metadata| metadata.uid());
         let mut closed = Vec::new();
         for (path, needed) in directories.chain(files) {
-            let at = path.under(&self.place.directory);
+            let at = path.under(self.place.root());
             let Ok(found) = fs::symlink_metadata(&at) else { continue };
             let mode = found.mode() & MODE_BITS;
             let search = Permission::READ_OK | Permission::EXEC_OK;
@@ -76,19 +95,20 @@ impl<'a> Opened<'a> {
                 && !self.modes.contains_key(&path)
                 && access(&at, wanted).is_err();
             if is_closed {
-                closed.push((path, mode, mode | needed));
+                let set = mode | needed;
+                closed.push((path, ModeChange { had: mode, set, inode: found.ino() }));
             }
         }
         if closed.is_empty() {
             return Ok(false);
         }
-        self.modes.extend(closed.iter().map(|(path, mode, _)| (path.clone(), *mode)));
+        self.modes.extend(closed.iter().cloned());
         let text = serde_json::to_vec(&self.modes.iter().collect::<Vec<_>>());
         let path = noted(self.place);
         let text = text.map_err(|error| ChangesError::damaged(&path, error))?;
-        write_cache(&path, &text, self.place.failpoint())?;
-        for (path, _, mode) in closed {
-            set(self.place, &path, mode)?;
+        write_whole(&path, &text, self.place.failpoint())?;
+        for (path, change) in closed {
+            set(self.place, &path, change.set, |found| found.mode == change.had)?;
         }
         Ok(true)
     }
@@ -96,12 +116,12 @@ impl<'a> Opened<'a> {
     /// Gives everything its mode back, also in the state that was recorded meanwhile.
     pub(crate) fn close(mut self, state: &mut Manifest) -> Result<(), ChangesError> {
         // What a directory holds comes before it.
-        for (path, mode) in std::mem::take(&mut self.modes).into_iter().rev() {
-            set(self.place, &path, mode)?;
-            let Ok(found) = fs::symlink_metadata(path.under(&self.place.directory)) else {
+        for (path, change) in std::mem::take(&mut self.modes).into_iter().rev() {
+            set_back(self.place, &path, change)?;
+            let Ok(found) = fs::symlink_metadata(path.under(self.place.root())) else {
                 continue;
             };
-            let stamp = Stamp::from_metadata(&found);
+            let (mode, stamp) = (found.mode() & MODE_BITS, Stamp::from_metadata(&found));
             if let Some(directory) = state.directories.get_mut(&path) {
                 let directory = Arc::make_mut(directory);
                 (directory.mode, directory.stamp) = (mode, stamp);
@@ -118,9 +138,9 @@ impl<'a> Opened<'a> {
 impl Drop for Opened<'_> {
     fn drop(&mut self) {
         // The note stays for what cannot be closed now.
-        let closed =
-            self.modes.iter().rev().all(|(path, mode)| set(self.place, path, *mode).is_ok());
-        if closed && !self.modes.is_empty() {
+        let closed = self.modes.iter().rev().map(|(path, it)| set_back(self.place, path, *it));
+        let failed = closed.filter(Result::is_err).count();
+        if failed == 0 && !self.modes.is_empty() {
             let _ = fs::remove_file(noted(self.place));
         }
     }
@@ -135,10 +155,19 @@ impl Place {
             Err(error) if is_gone(&error) => return Ok(()),
             Err(error) => return Err(ChangesError::io(&path)(error)),
         };
-        let modes: Vec<(TreePath, FileMode)> = serde_json::from_slice(&text).unwrap_or_default();
-        for (path, mode) in modes.iter().rev() {
-            set(self, path, *mode)?;
-        }
+        let modes: Vec<(TreePath, ModeChange)> = match serde_json::from_slice(&text) {
+            Ok(modes) => modes,
+            Err(error) => {
+                // It is said once, and is not in the way of what comes then.
+                let aside = path.with_extension("damaged");
+                fs::rename(&path, &aside).map_err(ChangesError::io(&path))?;
+                return Err(ChangesError::damaged(&aside, error));
+            }
+        };
+        let closed = modes.iter().rev().map(|(path, change)| set_back(self, path, *change));
+        // One that fails does not keep the others open.
+        let closed: Vec<Result<(), ChangesError>> = closed.collect();
+        closed.into_iter().collect::<Result<(), ChangesError>>()?;
         fs::remove_file(&path).map_err(ChangesError::io(&path))
     }
 }
@@ -147,10 +176,23 @@ fn noted(place: &Place) -> PathBuf {
     place.store.join("opened")
 }
 
-/// Sets the mode of a file or a directory. One that is gone needs none.
-fn set(place: &Place, path: &TreePath, mode: FileMode) -> Result<(), ChangesError> {
-    let changed = Entry::open(&place.directory, path).and_then(|entry| {
-        if entry.found()?.is_directory {
+/// Sets a mode back, unless something else has changed it since.
+fn set_back(place: &Place, path: &TreePath, change: ModeChange) -> Result<(), ChangesError> {
+    set(place, path, change.had, |found| change.is_as_set(found))
+}
+
+/// Sets the mode of a file or a directory that is as it should be. One that is gone needs none.
+fn set(
+    place: &Place,
+    path: &TreePath,
+    mode: FileMode,
+    is_expected: impl FnOnce(&Found) -> bool,
+) -> Result<(), ChangesError> {
+    let changed = Entry::open(place.root(), path).and_then(|entry| {
+        let found = entry.found()?;
+        if !is_expected(&found) {
+            Ok(())
+        } else if found.is_directory {
             entry.set_directory_mode(mode)
         } else {
             entry.set_file_mode(mode)
@@ -161,5 +203,55 @@ fn set(place: &Place, path: &TreePath, mode: FileMode) -> Result<(), ChangesErro
             Err(ChangesError::io(&path.under(&place.directory))(error))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::git::Host;
+    use crate::store::Changes;
+
+    /// Returns the mode of a file once recovery has found a note of it.
+    fn closed(mode: FileMode, change: impl FnOnce(u64) -> ModeChange) -> FileMode {
+        let directory = tempfile::tempdir().unwrap();
+        let at = fs::canonicalize(directory.path()).unwrap();
+        let (project, home) = (at.join("project"), at.join("home"));
+        fs::create_dir(&project).unwrap();
+        let host = Host { path: "".into(), config: home.clone(), home };
+        let place = Changes::new(&at.join("data"), host).place(&project).unwrap();
+        let file = project.join("f");
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let note = vec![(TreePath::new("f"), change(fs::metadata(&file).unwrap().ino()))];
+        fs::write(noted(&place), serde_json::to_vec(&note).unwrap()).unwrap();
+        place.close_opened().unwrap();
+        assert!(!noted(&place).exists());
+        fs::metadata(&file).unwrap().mode() & MODE_BITS
+    }
+
+    #[test]
+    fn recovery_closes_only_what_nothing_else_has_changed() {
+        let (had, set) = (0, 0o400);
+        assert_eq!(closed(0o400, |inode| ModeChange { had, set, inode }), 0);
+        // A person has opened it since, or it is another file.
+        assert_eq!(closed(0o644, |inode| ModeChange { had, set, inode }), 0o644);
+        assert_eq!(closed(0o400, |inode| ModeChange { had, set, inode: inode + 1 }), 0o400);
+    }
+
+    #[test]
+    fn a_damaged_note_is_said_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = fs::canonicalize(directory.path()).unwrap();
+        fs::create_dir(at.join("project")).unwrap();
+        let home = at.join("home");
+        let host = Host { path: "".into(), config: home.clone(), home };
+        let place = Changes::new(&at.join("data"), host).place(&at.join("project")).unwrap();
+        fs::write(noted(&place), "[[\"f\"").unwrap();
+        let closed = place.close_opened();
+        assert!(matches!(closed, Err(ChangesError::Damaged { .. })), "{closed:?}");
+        place.close_opened().unwrap();
     }
 }

@@ -18,6 +18,7 @@ use crate::change::{Content, FileMode, Oid};
 use crate::entry::Entry;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git};
+use crate::held::HeldDirectory;
 use crate::limits::Limits;
 use crate::manifest::{FileEntry, FileKind, MODE_BITS, Manifest, Stamp};
 use crate::scan::file_kind;
@@ -83,7 +84,7 @@ pub(crate) struct CopiedFile {
 #[derive(Debug, Clone)]
 pub(crate) struct ContentWriter {
     pub(crate) git: Git,
-    pub(crate) root: PathBuf,
+    pub(crate) root: HeldDirectory,
     /// A private directory for copies of files.
     pub(crate) scratch: PathBuf,
     pub(crate) limits: Limits,
@@ -198,13 +199,13 @@ impl ContentWriter {
             let path = self.scratch.join(format!("clone-{}-{number}", std::process::id()));
             let Ok(to) = fs::File::create_new(&path) else { return };
             let clone = FileClone(path);
-            let from = Entry::open(&self.root, &job.path).and_then(|entry| entry.open_file());
+            let from = Entry::open(self.root.root(), &job.path).and_then(|entry| entry.open_file());
             // One that cannot be read says so when it is copied.
             let Ok(from) = from else { continue };
             if deadline.check().is_err() || !share_blocks(&from, &to) {
                 return;
             }
-            let found = fs::symlink_metadata(job.path.under(&self.root));
+            let found = fs::symlink_metadata(job.path.under(self.root.root()));
             if found.is_ok_and(|found| Stamp::from_metadata(&found) == job.stamp) {
                 job.clone = Some(Arc::new(clone));
             }
@@ -261,7 +262,7 @@ impl ContentWriter {
                     continue;
                 }
                 // A file is stored whole or not at all: it must not change while it is read.
-                let found = status(&job.path.under(&self.root));
+                let found = status(&job.path.under(self.root.root()));
                 let found = match found {
                     Ok(Some(found)) => found,
                     // It is gone.
@@ -318,7 +319,7 @@ impl ContentWriter {
     /// Returns whether a file has the content of an object, and did not change while it was read.
     pub(crate) fn has_object(&self, job: &Job, oid: Oid) -> bool {
         let is_stamp = || {
-            let found = fs::symlink_metadata(job.path.under(&self.root));
+            let found = fs::symlink_metadata(job.path.under(self.root.root()));
             found.is_ok_and(|metadata| Stamp::from_metadata(&metadata) == job.stamp)
         };
         self.hash_of(job).is_ok_and(|hash| hash == oid) && is_stamp()
@@ -326,7 +327,7 @@ impl ContentWriter {
 
     /// Returns the hash of a file, or of the target of a link.
     fn hash_of(&self, job: &Job) -> std::io::Result<Oid> {
-        let entry = Entry::open(&self.root, &job.path)?;
+        let entry = Entry::open(self.root.root(), &job.path)?;
         if job.kind == FileKind::Link {
             return Ok(blob(&entry.link_target()?));
         }
@@ -364,7 +365,7 @@ impl ContentWriter {
                 continue;
             }
             let (file, mut to) = staged.create(number)?;
-            let from = Entry::open(&self.root, &job.path).and_then(|entry| match job.kind {
+            let from = Entry::open(self.root.root(), &job.path).and_then(|entry| match job.kind {
                 FileKind::Link => Ok(Opened::Link(entry.link_target()?)),
                 FileKind::Regular => Ok(Opened::File(entry.open_file()?)),
             });

@@ -24,9 +24,8 @@ pub(crate) struct Wait {
 }
 
 /// A background copy. Its thread ends when the queue is empty, or with the process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Copier {
-    writer: ContentWriter,
     shared: Arc<Shared>,
 }
 
@@ -38,6 +37,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Copies what is in the queue.
+    writer: Option<ContentWriter>,
     queue: VecDeque<Job>,
     copied: Copied,
     /// The number of files until the last that is waited for is copied: those that are being copied, and the first of the
@@ -46,6 +47,8 @@ struct State {
     /// The number of files that are being copied.
     copying: usize,
     is_running: bool,
+    /// Why the last copy stopped before its end.
+    failure: Option<String>,
 }
 
 impl Shared {
@@ -53,9 +56,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a copy that failed. The files that wait stay without one; the records say so.
-    fn stop(&self) {
+    /// Ends a copy that failed. The files that wait stay without one; the records say so, with the reason.
+    fn stop(&self, why: &ChangesError) {
         let mut state = self.state();
+        state.failure = Some(why.to_string());
         state.queue.clear();
         (state.copying, state.is_running) = (0, false);
         self.changed.notify_all();
@@ -63,24 +67,28 @@ impl Shared {
 }
 
 impl Copier {
-    pub(crate) fn new(writer: ContentWriter) -> Self {
-        Self { writer, shared: Arc::default() }
-    }
-
     /// Replaces the queue; files that are being copied are not copied again. Waits for all of them, and longer for the first
     /// ones, which have no other copy. Returns whether all were copied.
-    pub(crate) fn copy(&self, jobs: Vec<Job>, lone: usize, wait: Wait) -> bool {
+    pub(crate) fn copy(
+        &self,
+        writer: &ContentWriter,
+        jobs: Vec<Job>,
+        lone: usize,
+        wait: Wait,
+    ) -> bool {
         let began = Instant::now();
         let mut state = self.shared.state();
+        state.writer = Some(writer.clone());
         state.queue = jobs.into();
         state.lone = if lone == 0 { 0 } else { state.copying + lone };
         if !state.is_running && !state.queue.is_empty() {
-            state.is_running = true;
-            let (writer, shared) = (self.writer.clone(), self.shared.clone());
+            (state.is_running, state.failure) = (true, None);
+            let shared = self.shared.clone();
             thread::spawn(move || {
-                let end = catch_unwind(AssertUnwindSafe(|| run(&writer, &shared)));
-                if !matches!(end, Ok(Ok(()))) {
-                    shared.stop();
+                let end = catch_unwind(AssertUnwindSafe(|| run(&shared)));
+                let end = end.unwrap_or_else(|panic| Err(ChangesError::panicked(&*panic)));
+                if let Err(error) = end {
+                    shared.stop(&error);
                 }
             });
         }
@@ -114,6 +122,11 @@ impl Copier {
         self.shared.state().copied.clear();
     }
 
+    /// Returns why the last copy stopped before its end.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.shared.state().failure.clone()
+    }
+
     /// Returns whether files wait to be copied.
     pub(crate) fn is_running(&self) -> bool {
         self.shared.state().is_running
@@ -121,20 +134,24 @@ impl Copier {
 }
 
 /// Copies what is in the queue until it is empty.
-fn run(writer: &ContentWriter, shared: &Shared) -> Result<(), ChangesError> {
-    let mut staged = writer.staged();
+fn run(shared: &Shared) -> Result<(), ChangesError> {
+    let mut staged = None;
     loop {
         let mut state = shared.state();
         let count = parts(state.queue.make_contiguous()).first().map_or(0, |part| part.len());
         let jobs: Vec<Job> = state.queue.drain(..count).collect();
         state.copying = jobs.len();
-        if jobs.is_empty() {
+        let writer = state.writer.clone();
+        let Some(writer) = writer.filter(|_| !jobs.is_empty()) else {
+            // The directory is not held any longer.
+            state.writer = None;
             state.is_running = false;
             shared.changed.notify_all();
             return Ok(());
-        }
+        };
         drop(state);
-        writer.copy(&jobs, &mut staged, Deadline::within(PART_TIME), |copied| {
+        let staged = staged.get_or_insert_with(|| writer.staged());
+        writer.copy(&jobs, staged, Deadline::within(PART_TIME), |copied| {
             shared.state().copied.extend(copied);
             true
         })?;

@@ -6,14 +6,14 @@ convoke_core::diagnostic_codes! {
         "The message names the reason: a limit, a full disk, or a missing `git` program.";
     CHANGES_INCOMPLETE = "changes.incomplete", Loss,
         "A turn changed files before their first copy was complete; undo cannot restore them.",
-        "Later turns are complete. The first copy of a directory continues while turns run.";
+        "Later turns are complete. The first copy of a directory continues while turns run. If it stopped, the message says why.";
     CHANGES_COPYING = "changes.copying", Note,
         "A turn began before all files of the directory without another copy were copied. Undo cannot restore one that the turn \
          changes before its copy.",
         "No action needed for later turns. Commit large files, or exclude them in `.gitignore`, and a first turn waits less.";
     CHANGES_UNVERIFIED = "changes.unverified", Note,
-        "A first turn changed files before they were copied. Their contents were taken from the repository's objects, by size \
-         and time of the files alone.",
+        "A first turn changed files before they were copied. Their contents were taken from the repository's objects, or from \
+         the files that they were moved to, by size and time of the files alone.",
         "No action needed, unless a program sets the times of files: then compare them after an undo.";
     CHANGES_UNRECORDED = "changes.unrecorded", Loss,
         "Files could not be read and were not recorded.",

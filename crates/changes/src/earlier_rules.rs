@@ -55,7 +55,7 @@ impl EarlierRules {
         let contents = read(scan.git, &scan.git.repository, &oids, RULES_BYTES, scan.deadline)?;
         let top = scan.scratch.join("rules");
         let _ = fs::remove_dir_all(&top);
-        let below = scan.root.strip_prefix(outer.top()).unwrap_or(Path::new(""));
+        let below = scan.directory.strip_prefix(outer.top()).unwrap_or(Path::new(""));
         let laid_out = Self { root: top.join(below), top, is_known };
         create_directory(&laid_out.root)?;
         let unrecorded = unrecorded.into_iter().map(|path| below.join(path));

@@ -82,7 +82,7 @@ pub(crate) struct Found {
 }
 
 impl Entry {
-    /// Opens the directory of a path below a root. Fails if a directory on the way is missing or a link.
+    /// Opens the directory of a path below a root. Fails if a directory on the way is missing, a link or `..`.
     pub(crate) fn open(root: &Path, path: &TreePath) -> io::Result<Self> {
         Self::walk(root, path, |_, _| Ok(()))
     }
@@ -104,6 +104,10 @@ impl Entry {
     ) -> io::Result<Self> {
         let mut parent = openat(CWD, root, NAMED, Mode::empty())?;
         let mut names = path.as_bytes().split(|&byte| byte == b'/').collect::<Vec<_>>();
+        if names.contains(&b"..".as_slice()) {
+            let why = "the path leads out of its directory";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         let name = OsString::from_vec(names.pop().unwrap_or_default().to_vec());
         for name in names.into_iter().map(std::ffi::OsStr::from_bytes) {
             prepare(&parent, name)?;
@@ -259,6 +263,9 @@ mod tests {
         symlink(&outside, root.join("d")).unwrap();
 
         assert!(Entry::open(&root, &path).is_err());
+        for out in ["..", "../outside/x", "away/../../outside/x"] {
+            assert!(Entry::open(&root, &TreePath::new(out)).is_err(), "{out}");
+        }
         assert!(Entry::create(&root, &path).is_err());
         let linked = Entry::open(&root, &TreePath::new("d")).unwrap();
         assert!(linked.set_directory_mode(0o777).is_err());

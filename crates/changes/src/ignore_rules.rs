@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use convoke_files::git::{GitKind, git_directories, git_kind};
 use convoke_files::limit::FileKind;
@@ -117,17 +117,14 @@ impl WorkTree {
         self.common.iter().map(|common| common.join("objects"))
     }
 
-    /// Returns the file of the repository's own attributes.
-    pub(crate) fn info_attributes(&self) -> Option<PathBuf> {
-        self.common.as_ref().map(|common| common.join("info/attributes"))
+    /// Reads the repository's own attributes.
+    pub(crate) fn info_attributes(&self) -> Option<io::Result<Vec<u8>>> {
+        self.common.as_ref().map(|common| read_below(common, Path::new("info/attributes")))
     }
 
-    /// Returns the user's `core.attributesFile`, which the project's configuration may name too.
-    pub(crate) fn user_attributes(&self, host: &Host) -> PathBuf {
-        let config = self.common.as_ref().map(|common| common.join("config"));
-        let of_project = config.and_then(|config| named_file(&config, "attributesfile", host));
-        let named = of_project.or_else(|| user_file("attributesfile", host));
-        named.unwrap_or_else(|| host.config.join("git/attributes"))
+    /// Reads `core.attributesFile`: the project's, if that lies in the project, else the user's.
+    pub(crate) fn user_attributes(&self, host: &Host) -> io::Result<Vec<u8>> {
+        read_named("attributes", host, &self.top, self.common.as_deref())
     }
 
     /// Adds the rules that are not recorded to a hash: those outside of the working tree, and above the recorded directory.
@@ -242,17 +239,25 @@ impl WorkTree {
 
 /// Returns the patterns of `core.excludesFile`: of the project's, if that lies in the project, else of the user's.
 fn user_patterns(host: &Host, top: &Path, common: Option<&Path>) -> Vec<u8> {
+    lines(read_named("ignore", host, top, common))
+}
+
+/// Reads the file that `core` names for a purpose, which is that of the file's default name: the project's, if it lies in the
+/// project, else the user's.
+fn read_named(name: &str, host: &Host, top: &Path, common: Option<&Path>) -> io::Result<Vec<u8>> {
+    let key = if name == "ignore" { "excludesfile" } else { "attributesfile" };
     let config = common.map(|common| common.join("config"));
-    let value = config.and_then(|config| setting(&config, "core", "excludesfile"));
+    let value = config.and_then(|config| setting(&config, "core", key));
     // git reads a relative path from the top of the working tree.
     let of_project = value.map(|value| top.join(expanded(&value, host)));
     let below = of_project.as_deref().and_then(|file| file.strip_prefix(top).ok());
-    if let Some(below) = below {
-        return lines(read_below(top, below));
+    let is_name = |part| matches!(part, Component::Normal(_));
+    if let Some(below) = below.filter(|below| below.components().all(is_name)) {
+        return read_below(top, below);
     }
-    let named = user_file("excludesfile", host);
-    let file = named.unwrap_or_else(|| host.config.join("git/ignore"));
-    lines(Disk.read(&file, FileKind::Gitignore))
+    let named = user_file(key, host);
+    let file = named.unwrap_or_else(|| host.config.join("git").join(name));
+    Disk.read(&file, FileKind::Gitignore)
 }
 
 /// Returns the file that a key of `core` names in the user's configuration.
@@ -287,4 +292,41 @@ fn lines(read: io::Result<Vec<u8>>) -> Vec<u8> {
         patterns.push(b'\n');
     }
     patterns
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn attributes_of_a_project_are_read_in_the_project_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let at = fs::canonicalize(place.path()).unwrap();
+        let top = at.join("project");
+        for directory in ["project/.git/objects", "project/.git/refs", "project/.git/info", "home"]
+        {
+            fs::create_dir_all(at.join(directory)).unwrap();
+        }
+        fs::write(top.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(at.join("home/key"), "secret").unwrap();
+        fs::write(top.join("own"), "own").unwrap();
+        symlink(at.join("home/key"), top.join("link")).unwrap();
+        symlink(at.join("home/key"), top.join(".git/info/attributes")).unwrap();
+        let home = at.join("home");
+        let host = Host { path: "".into(), config: home.join("none"), home };
+        let read = |file: &str| {
+            let config = format!("[core]\n\tattributesFile = {file}\n");
+            fs::write(top.join(".git/config"), config).unwrap();
+            let work_tree = WorkTree::at(&top, &host);
+            assert!(work_tree.info_attributes().unwrap().is_err());
+            work_tree.user_attributes(&host).ok()
+        };
+        assert_eq!(read("own"), Some(b"own".to_vec()));
+        for file in ["../home/key", "link", "~/key", at.join("home/key").to_str().unwrap()] {
+            assert_eq!(read(file), None, "{file}");
+        }
+    }
 }

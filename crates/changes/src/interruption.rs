@@ -62,7 +62,7 @@ impl Place {
     ) -> Vec<TreePath> {
         let evidence = fs::metadata(file).ok().filter(|touched| {
             // Another file system may have another clock.
-            fs::metadata(&self.directory).is_ok_and(|found| found.dev() == touched.dev())
+            fs::metadata(self.root()).is_ok_and(|found| found.dev() == touched.dev())
         });
         let last_known = evidence.map(|touched| Stamp::from_metadata(&touched).modified);
         let is_earlier = |change: &Change| {
@@ -75,7 +75,7 @@ impl Place {
     /// Returns whether a path is certain to be as it was at a time. Its status shows a change of its content, its mode or its
     /// name, but not that a directory above it was moved here.
     fn is_earlier(&self, change: &Change, before: &Manifest, time: i128) -> bool {
-        let status = |path: &TreePath| fs::symlink_metadata(path.under(&self.directory)).ok();
+        let status = |path: &TreePath| fs::symlink_metadata(path.under(self.root())).ok();
         let is_untouched = |found: &Metadata| Stamp::from_metadata(found).changed < time;
         let is_in_place = |(path, found): (TreePath, Metadata)| {
             let known = before.directories.get(&path);

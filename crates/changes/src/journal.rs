@@ -18,6 +18,7 @@ use convoke_files::{Disk, Files as _};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, FileMode, Node, Oid};
+use crate::closed::ModeChange;
 use crate::content::{batches, read};
 use crate::entry::{Entries, Entry, Found};
 use crate::error::ChangesError;
@@ -54,11 +55,14 @@ impl Journal {
             return Err(ChangesError::io(&path.under(&place.directory))(error));
         }
         let staging = staging(place, &record);
-        if fs::symlink_metadata(&staging).is_ok() && !staging.starts_with(&place.store) {
-            let exists = io::Error::from(io::ErrorKind::AlreadyExists);
-            return Err(ChangesError::io(&staging)(exists));
-        }
         let journal = Self { record, staging };
+        let staging = &journal.staging;
+        if !staging.starts_with(&place.store)
+            && fs::symlink_metadata(journal.staging_in(place)).is_ok()
+        {
+            let exists = io::Error::from(io::ErrorKind::AlreadyExists);
+            return Err(ChangesError::io(staging)(exists));
+        }
         let path = path(place);
         let text =
             serde_json::to_vec(&journal).map_err(|error| ChangesError::damaged(&path, error))?;
@@ -108,7 +112,7 @@ impl Journal {
     fn expected(&self, place: &Place, log: &DoneLog) -> Result<Stamps, ChangesError> {
         let changes = &self.record.changes;
         let stamp = |path: &TreePath| {
-            let metadata = fs::symlink_metadata(path.under(&place.directory)).ok()?;
+            let metadata = fs::symlink_metadata(path.under(place.root())).ok()?;
             let is_file = !metadata.is_dir();
             is_file.then(|| (path.clone(), Stamp::from_metadata(&metadata)))
         };
@@ -117,10 +121,10 @@ impl Journal {
         let is_changed = |change: &&Change| {
             let mut found = now.get(&change.path).cloned().flatten();
             // A directory that was opened had another mode.
-            if let (Some(Node::Directory { mode }), Some(had)) =
+            if let (Some(Node::Directory { mode }), Some(opened)) =
                 (&mut found, log.modes.get(&change.path))
             {
-                *mode = *had;
+                *mode = opened.had;
             }
             !matches(found.as_ref(), change.before.as_ref())
         };
@@ -142,7 +146,7 @@ impl Journal {
             records.add(&mut record)?;
         }
         // It may be in the directory, which is recorded without it.
-        let _ = fs::remove_dir_all(&self.staging);
+        let _ = fs::remove_dir_all(self.staging_in(place));
         place.failpoint().reach();
         let last = place.load()?;
         let state = place.record_written(&last, &self.record.changes)?;
@@ -153,12 +157,21 @@ impl Journal {
 
     /// Removes the journal; the staging directory goes first.
     fn clear(&self, place: &Place) {
-        let _ = fs::remove_dir_all(&self.staging);
+        let _ = fs::remove_dir_all(self.staging_in(place));
         place.failpoint().reach();
         let _ = fs::remove_file(path(place));
         place.failpoint().reach();
         let _ = fs::remove_file(committed(place));
         let _ = fs::remove_file(DoneLog::path(place));
+    }
+
+    /// Returns the path to the staging directory, through the descriptor of the recorded directory if it is in that.
+    fn staging_in(&self, place: &Place) -> PathBuf {
+        let below = self.staging.strip_prefix(&place.directory);
+        match below.ok().filter(|_| !self.staging.starts_with(&place.store)) {
+            Some(below) => place.root().join(below),
+            None => self.staging.clone(),
+        }
     }
 
     /// Reverts the changes that were made before one failed: those that the log names. What is somebody else's since is not
@@ -172,9 +185,9 @@ impl Journal {
         let now = nodes(place, made.iter().map(|it| &it.path), Deadline::of_command())?;
         let is_ours = |change: &&&Change| {
             let found = now.get(&change.path).and_then(Option::as_ref);
-            // The modes of directories are set in the end.
+            // The modes of directories are set in the end. What was removed may not have been replaced yet.
             let is_directory = matches!(found, Some(Node::Directory { .. }));
-            is_directory || matches(found, change.after.as_ref())
+            found.is_none() || is_directory || matches(found, change.after.as_ref())
         };
         let reversed: Vec<Change> = made.iter().filter(is_ours).map(|it| it.reversed()).collect();
         self.stage(place, &reversed)?;
@@ -186,10 +199,11 @@ impl Journal {
 
     /// Writes the files to restore into the staging directory, a new one.
     fn stage(&self, place: &Place, changes: &[Change]) -> Result<(), ChangesError> {
-        let _ = fs::remove_dir_all(&self.staging);
-        let parent = self.staging.parent().unwrap_or(&self.staging);
+        let staging = self.staging_in(place);
+        let _ = fs::remove_dir_all(&staging);
+        let parent = staging.parent().unwrap_or(&staging);
         let created = fs::create_dir_all(parent)
-            .and_then(|()| DirBuilder::new().mode(OWNER_ALL).create(&self.staging));
+            .and_then(|()| DirBuilder::new().mode(OWNER_ALL).create(&staging));
         created.map_err(ChangesError::io(&self.staging))?;
         place.failpoint().reach();
         let wanted: Vec<(usize, &Node, Oid)> = changes
@@ -209,7 +223,7 @@ impl Journal {
             // The directory itself may be gone.
             let contents = read(&place.git, &place.git.repository, &oids, limit, deadline)?;
             for (number, node, oid) in batch {
-                let path = self.staging.join(number.to_string());
+                let path = staging.join(number.to_string());
                 let content = contents.get(oid).map(Vec::as_slice).unwrap_or_default();
                 let staged = stage_node(&path, node, content, !is_flushed_at_once);
                 staged.map_err(ChangesError::io(&path))?;
@@ -219,7 +233,7 @@ impl Journal {
             place.changes.progress.report(done, 2 * wanted.len());
         }
         if is_flushed_at_once {
-            flush(&self.staging, wanted.iter().map(|(number, _, _)| number))?;
+            flush(&staging, wanted.iter().map(|(number, _, _)| number))?;
         }
         Ok(())
     }
@@ -233,10 +247,15 @@ impl Journal {
         expected: Option<&Stamps>,
         log: &mut DoneLog,
     ) -> Result<(), ChangesError> {
-        let root = &place.directory;
-        if changes.iter().any(|change| change.after.is_some()) {
-            fs::create_dir_all(root).map_err(ChangesError::io(root))?;
-        }
+        let restored;
+        let place = if changes.iter().any(|change| change.after.is_some()) {
+            restored = place.restored()?;
+            &restored
+        } else {
+            place
+        };
+        let (root, directory) = (place.root(), &place.directory);
+        let staging = self.staging_in(place);
         open_directories(place, changes, log)?;
         let is_expected = |path: &TreePath, found: &Found| {
             found.is_directory || expected.is_none_or(|it| it.get(path) == Some(&found.stamp))
@@ -247,7 +266,7 @@ impl Journal {
         numbered.sort_by_key(|change| std::cmp::Reverse(by_depth(&change)));
         let mut entries = Entries::below(root);
         for (number, change) in &numbered {
-            let at = change.path.under(root);
+            let at = change.path.under(directory);
             let found = entries.open(&change.path).and_then(|entry| Ok((entry.found()?, entry)));
             let (found, entry) = match found {
                 Ok(found) => found,
@@ -282,7 +301,7 @@ impl Journal {
                 log.note_made(*number)?;
                 let made = entries.create(&change.path);
                 let made = made.and_then(|entry| entry.create_directory());
-                made.map_err(ChangesError::io(&change.path.under(root)))?;
+                made.map_err(ChangesError::io(&change.path.under(directory)))?;
                 place.failpoint().reach();
             }
         }
@@ -290,22 +309,39 @@ impl Journal {
             if done % PROGRESS_FILES == 0 {
                 place.changes.progress.report(numbered.len() + done, 2 * numbered.len());
             }
-            let staged = self.staging.join(number.to_string());
+            let staged = staging.join(number.to_string());
             if fs::symlink_metadata(&staged).is_err() {
                 continue;
             }
-            let at = change.path.under(root);
+            let at = change.path.under(directory);
             let entry = entries.create(&change.path).map_err(ChangesError::io(&at))?;
             if entry.found().is_ok_and(|found| !is_expected(&change.path, &found)) {
                 return Err(changed(&change.path));
             }
             log.note_made(*number)?;
+            // A file that only has another mode stays the same file, with its group and its other names.
+            if is_of_mode_alone(change) && entry.found().is_ok_and(|found| !found.is_directory) {
+                let set =
+                    change.after.as_ref().and_then(Node::mode).map(|it| entry.set_file_mode(it));
+                if set.is_some_and(|set| set.is_ok()) {
+                    fs::remove_file(&staged).map_err(ChangesError::io(&staged))?;
+                    place.failpoint().reach();
+                    continue;
+                }
+            }
             let beside = format!("{}.{number}", hidden_name(&self.record));
             entry.replace_by(&staged, Path::new(&beside)).map_err(ChangesError::io(&at))?;
             place.failpoint().reach();
         }
         place.changes.progress.report(2 * numbered.len(), 2 * numbered.len());
-        let mut modes = log.modes.clone();
+        let mut modes = BTreeMap::new();
+        for (path, change) in &log.modes {
+            // What a person has set since the process was killed is theirs.
+            let found = directory_at(root, path)?;
+            if found.is_some_and(|(_, found)| change.is_as_set(&found)) {
+                modes.insert(path.clone(), change.had);
+            }
+        }
         modes.extend(changes.iter().filter_map(|change| match change.after {
             Some(Node::Directory { mode }) => Some((change.path.clone(), mode)),
             _ => None,
@@ -313,9 +349,9 @@ impl Journal {
         for (path, mode) in modes.into_iter().rev() {
             let Some((entry, found)) = directory_at(root, &path)? else { continue };
             if found.mode != mode {
-                log.note_mode(&path, found.mode)?;
+                log.note_mode(&path, &found, mode)?;
                 let set = entry.set_directory_mode(mode);
-                set.map_err(ChangesError::io(&path.under(root)))?;
+                set.map_err(ChangesError::io(&path.under(directory)))?;
                 place.failpoint().reach();
             }
         }
@@ -330,8 +366,8 @@ struct DoneLog {
     file: Option<(PathBuf, File)>,
     /// The numbers of the changes that were begun.
     made: BTreeSet<usize>,
-    /// The modes that directories had before they were changed.
-    modes: BTreeMap<TreePath, FileMode>,
+    /// The modes of directories that were changed: the first and the last one.
+    modes: BTreeMap<TreePath, ModeChange>,
 }
 
 /// A line of the log.
@@ -339,7 +375,7 @@ struct DoneLog {
 #[serde(rename_all = "kebab-case")]
 enum Done {
     Made(usize),
-    Mode(TreePath, FileMode),
+    Mode(TreePath, ModeChange),
 }
 
 impl DoneLog {
@@ -359,9 +395,7 @@ impl DoneLog {
                 Ok(Done::Made(number)) => {
                     log.made.insert(number);
                 }
-                Ok(Done::Mode(path, mode)) => {
-                    log.modes.entry(path).or_insert(mode);
-                }
+                Ok(Done::Mode(path, change)) => log.add_mode(path, change),
                 // A line that was not written whole was not acted upon.
                 Err(_) => {}
             }
@@ -373,29 +407,41 @@ impl DoneLog {
         if self.made.insert(number) { self.write(&Done::Made(number)) } else { Ok(()) }
     }
 
-    /// Notes the mode of a directory that is changed. The first one counts.
-    fn note_mode(&mut self, path: &TreePath, mode: FileMode) -> Result<(), ChangesError> {
-        if self.modes.contains_key(path) {
-            return Ok(());
-        }
-        self.modes.insert(path.clone(), mode);
-        self.write(&Done::Mode(path.clone(), mode))
+    /// Notes that the mode of a directory is changed.
+    fn note_mode(
+        &mut self,
+        path: &TreePath,
+        found: &Found,
+        set: FileMode,
+    ) -> Result<(), ChangesError> {
+        let change = ModeChange { had: found.mode, set, inode: found.stamp.inode };
+        self.add_mode(path.clone(), change);
+        self.write(&Done::Mode(path.clone(), change))
+    }
+
+    /// Adds a change to the earlier ones of a directory.
+    fn add_mode(&mut self, path: TreePath, change: ModeChange) {
+        let known = self.modes.get(&path).filter(|known| known.inode == change.inode);
+        let had = known.map_or(change.had, |known| known.had);
+        self.modes.insert(path, ModeChange { had, ..change });
     }
 
     fn write(&mut self, done: &Done) -> Result<(), ChangesError> {
         let Some((path, file)) = &mut self.file else { return Ok(()) };
         let line = serde_json::to_string(done).map_err(|it| ChangesError::damaged(path, it))?;
-        file.write_all(format!("\n{line}\n").as_bytes()).map_err(ChangesError::io(path))
+        // What is done may reach the disk before the note of it.
+        let written = file.write_all(format!("\n{line}\n").as_bytes());
+        written.and_then(|()| file.sync_data()).map_err(ChangesError::io(path))
     }
 
-    /// Gives directories the modes that they had.
+    /// Gives directories the modes that they had, unless something else has changed them since.
     fn restore_modes(&self, place: &Place) -> Result<(), ChangesError> {
-        let root = &place.directory;
-        for (path, mode) in self.modes.iter().rev() {
+        let root = place.root();
+        for (path, change) in self.modes.iter().rev() {
             let Some((entry, found)) = directory_at(root, path)? else { continue };
-            if found.mode != *mode {
-                let set = entry.set_directory_mode(*mode);
-                set.map_err(ChangesError::io(&path.under(root)))?;
+            if change.is_as_set(&found) {
+                let set = entry.set_directory_mode(change.had);
+                set.map_err(ChangesError::io(&path.under(&place.directory)))?;
                 place.failpoint().reach();
             }
         }
@@ -439,7 +485,7 @@ impl Place {
             changes.filter(|it| is_as_recorded(it)).map(|it| it.path.clone()).collect();
         // A directory that was replaced by a link or a file leads elsewhere.
         let is_elsewhere = |above: TreePath| {
-            let found = fs::symlink_metadata(above.under(&self.directory));
+            let found = fs::symlink_metadata(above.under(self.root()));
             found.is_ok_and(|found| !found.is_dir()) && !replaced.contains(&above)
         };
         let is_ours = |change: &Change| {
@@ -448,7 +494,7 @@ impl Place {
         };
         for (number, change) in journal.record.changes.iter().enumerate() {
             if !is_ours(change) {
-                let _ = fs::remove_file(journal.staging.join(number.to_string()));
+                let _ = fs::remove_file(journal.staging_in(self).join(number.to_string()));
             }
         }
         let ours: Vec<Change> = journal
@@ -466,6 +512,16 @@ impl Place {
         let records = self.changes.session(&journal.record.turn.session);
         records.add_notice(&journal.record, left_alone)?;
         journal.complete(self).map(drop)
+    }
+}
+
+/// Returns whether a change keeps the content of a file.
+fn is_of_mode_alone(change: &Change) -> bool {
+    match (&change.before, &change.after) {
+        (Some(Node::File { content: before, .. }), Some(Node::File { content: after, .. })) => {
+            before.oid().is_some() && before.oid() == after.oid()
+        }
+        _ => false,
     }
 }
 
@@ -489,7 +545,7 @@ pub(crate) fn unwritable_directories(
     let parents: BTreeSet<TreePath> =
         changes.iter().filter_map(|change| change.path.parent()).collect();
     let error = |path: TreePath| {
-        let at = path.under(&place.directory);
+        let at = path.under(place.root());
         let metadata = fs::symlink_metadata(&at).ok().filter(fs::Metadata::is_dir)?;
         let error = access(&at, Access::WRITE_OK | Access::EXEC_OK).err()?;
         let is_made_writable = error == rustix::io::Errno::ACCESS && Some(metadata.uid()) == own;
@@ -515,7 +571,7 @@ fn staging(place: &Place, record: &Record) -> PathBuf {
         let mut found = path.ancestors().filter_map(|at| fs::metadata(at).ok());
         found.next().map(|metadata| metadata.dev())
     };
-    if device(&place.store) == device(&place.directory) {
+    if place.is_gone() || device(&place.store) == device(place.root()) {
         place.store.join("journal/staging")
     } else {
         place.directory.join(hidden_name(record))
@@ -533,15 +589,15 @@ fn open_directories(
     changes: &[Change],
     log: &mut DoneLog,
 ) -> Result<(), ChangesError> {
-    let root = &place.directory;
+    let root = place.root();
     let parents: BTreeSet<TreePath> =
         changes.iter().flat_map(|change| change.path.ancestors()).collect();
     for path in parents {
         let Some((entry, found)) = directory_at(root, &path)? else { continue };
         if found.mode & OWNER_ALL != OWNER_ALL {
-            log.note_mode(&path, found.mode)?;
+            log.note_mode(&path, &found, found.mode | OWNER_ALL)?;
             let set = entry.set_directory_mode(found.mode | OWNER_ALL);
-            set.map_err(ChangesError::io(&path.under(root)))?;
+            set.map_err(ChangesError::io(&path.under(&place.directory)))?;
             place.failpoint().reach();
         }
     }

@@ -26,6 +26,7 @@ mod earlier_rules;
 mod entry;
 mod error;
 mod git;
+mod held;
 mod ignore_rules;
 mod interruption;
 mod journal;

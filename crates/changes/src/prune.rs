@@ -17,7 +17,7 @@ impl Changes {
     /// Removes the contents in a directory's store that neither a record nor the recorded state needs. A
     /// store that no session uses goes whole.
     pub(crate) fn prune(&self, directory: &Path) -> Result<(), ChangesError> {
-        let Ok(place) = self.place(directory) else { return Ok(()) };
+        let Some(place) = self.stored_place(directory) else { return Ok(()) };
         let lock = place.lock()?;
         if place.is_busy()? {
             return Ok(());

@@ -71,7 +71,8 @@ pub struct Record {
     /// The paths of an interrupted turn that may have changed after its end: a person may have changed them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncertain: Vec<TreePath>,
-    /// Files whose content before the turn is that of an object of the user's repository, by their size and time alone.
+    /// Files whose content before the turn is that of an object of the user's repository, or of a file that they were moved to,
+    /// by their size and time alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unverified: Vec<TreePath>,
     /// Turns that ran in the directory at the same time.
@@ -92,6 +93,9 @@ pub struct Record {
     /// The reason why the changes of the turn are not recorded; it has none then, whatever the agent did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_recorded: Option<String>,
+    /// The reason why the first copy of the directory stopped before its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_failed: Option<String>,
 }
 
 /// A merge of a member's workspace into its project.
@@ -139,6 +143,7 @@ impl Record {
             applied: None,
             repository: None,
             not_recorded: None,
+            copy_failed: None,
         }
     }
 

@@ -31,7 +31,10 @@ use crate::unchanged::changed_directories;
 
 /// A scan of one directory.
 pub(crate) struct Scan<'a> {
+    /// The path to what the directory holds.
     pub(crate) root: &'a Path,
+    /// The real path of the directory.
+    pub(crate) directory: &'a Path,
     pub(crate) git: &'a Git,
     pub(crate) host: &'a Host,
     pub(crate) limits: &'a Limits,
@@ -49,7 +52,7 @@ impl Scan<'_> {
     pub(crate) fn run(&self, old: &Manifest) -> Result<Manifest, ChangesError> {
         let now = now();
         let changed = changed_directories(self.root, old, self.deadline)?;
-        let work_tree = WorkTree::containing(self.root, self.host);
+        let work_tree = WorkTree::containing(self.directory, self.host);
         if changed.is_empty() && self.has_rules_of(old, &work_tree) {
             let limit = self.limits.files;
             let is_over = old.len() > limit;
@@ -84,7 +87,7 @@ impl Scan<'_> {
     /// Returns the path of the data directory, if it lies in the recorded one.
     fn recorded_data(&self) -> Option<TreePath> {
         let data = Disk.canonicalize(self.data).ok()?;
-        let below = data.strip_prefix(self.root).ok()?;
+        let below = data.strip_prefix(self.directory).ok()?;
         Some(TreePath::new(below.as_os_str().as_bytes()))
     }
 
@@ -92,7 +95,8 @@ impl Scan<'_> {
     fn has_rules_of(&self, old: &Manifest, work_tree: &WorkTree) -> bool {
         let directories = old.directories.iter();
         let nested = directories.filter(|(path, it)| it.is_repository && !path.is_root());
-        let nested = nested.filter_map(|(path, _)| WorkTree::nested(self.root, path, self.host));
+        let nested =
+            nested.filter_map(|(path, _)| WorkTree::nested(self.directory, path, self.host));
         let nested: Vec<WorkTree> = nested.collect();
         let work_trees = nested.iter().chain([work_tree]).collect();
         old.is_known() && self.hashes(work_trees) == (old.rules, old.indexes)
@@ -103,7 +107,7 @@ impl Scan<'_> {
         let (mut rules, mut indexes) = (Sha256::new(), Sha256::new());
         work_trees.sort_by_key(|work_tree| work_tree.top());
         for work_tree in work_trees {
-            work_tree.hash_rules(self.root, &mut rules);
+            work_tree.hash_rules(self.directory, &mut rules);
             work_tree.hash_index(&mut indexes);
         }
         (rules.finalize().into(), indexes.finalize().into())
@@ -468,7 +472,7 @@ impl Running<'_> {
         if !has_git || path.is_root() {
             return outer;
         }
-        match WorkTree::nested(self.scan.root, path, self.scan.host) {
+        match WorkTree::nested(self.scan.directory, path, self.scan.host) {
             Some(work_tree) => {
                 self.work_trees.push(work_tree);
                 self.work_trees.len() - 1
@@ -557,7 +561,9 @@ mod tests {
         let limits = &Limits::default();
         let (scratch, data, earlier_patterns) = (root, &root.join("data"), None);
         let (git, host) = (&git, &host);
-        let scan = Scan { root, git, host, limits, deadline, scratch, data, earlier_patterns };
+        let directory = root;
+        let scan =
+            Scan { root, directory, git, host, limits, deadline, scratch, data, earlier_patterns };
         scan.run(old).unwrap()
     }
 

@@ -15,6 +15,7 @@ use crate::content::{ContentWriter, Copied, CopiedFile, Job, fill, in_parts};
 use crate::copier::Copier;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git, Host};
+use crate::held::HeldDirectory;
 use crate::limits::Limits;
 use crate::manifest::{FileEntry, FileKind, LINK_MODE, Manifest, ManifestHash, manifest_hash};
 use crate::progress::Progress;
@@ -154,17 +155,18 @@ impl Changes {
         SessionRecords::new(&self.root, session, self.failpoint.clone())
     }
 
-    /// Opens the store of a directory.
+    /// Opens the store of a directory, by its real path. What has taken the place of the directory is refused.
     pub(crate) fn place(&self, directory: &Path) -> Result<Place, ChangesError> {
-        let named = directory;
-        let directory = match Disk.canonicalize(named) {
+        let held = match HeldDirectory::open(directory) {
             // A directory that was recorded and is gone can be restored.
-            Err(error) if error.kind() == NotFound && self.is_recorded(named) => named.to_owned(),
-            found => found.map_err(ChangesError::io(named))?,
+            Err(ChangesError::Io { source, .. })
+                if source.kind() == NotFound && self.is_recorded(directory) =>
+            {
+                None
+            }
+            held => Some(held?),
         };
-        if self.is_workspace(named) && directory != named {
-            return Err(ChangesError::Replaced { path: named.to_owned() });
-        }
+        let directory = directory.to_owned();
         if directory.parent().is_none() || self.host.home.starts_with(&directory) {
             return Err(ChangesError::NotAProject { path: directory });
         }
@@ -174,21 +176,33 @@ impl Changes {
             None => self.store_of(&store_name(&directory)),
         };
         let git = self.repository_of(&directory, &store);
-        let place = Place { changes: self.clone(), directory, store, git };
+        let held = held.unwrap_or_else(|| HeldDirectory::gone(&named_in(&store)));
+        let place = Place { changes: self.clone(), directory, held, store, git };
         place.create(workspace.is_some())?;
         Ok(place)
     }
 
     /// Returns whether there is a store of a directory, by the path that it had when it was recorded.
     fn is_recorded(&self, directory: &Path) -> bool {
-        self.store_of(&store_name(directory)).join("directory").exists()
+        named_in(&self.store_of(&store_name(directory))).exists()
+    }
+
+    /// Opens the store of a directory that was recorded, whatever is in its place. Only what is recorded may be read.
+    pub(crate) fn stored_place(&self, directory: &Path) -> Option<Place> {
+        let store = self.store_of(&store_name(directory));
+        let held = HeldDirectory::gone(&named_in(&store));
+        let git = self.repository_of(directory, &store);
+        let (changes, directory) = (self.clone(), directory.to_owned());
+        let is_recorded = self.is_recorded(&directory);
+        is_recorded.then_some(Place { changes, directory, held, store, git })
     }
 
     /// Opens the store of a workspace whose working tree may be gone. Only what is recorded may be read.
     pub(crate) fn recorded_place(&self, workspace: &WorkspacePath, tree: &Path) -> Place {
         let store = workspace.store();
         let git = self.repository_of(tree, &store);
-        Place { changes: self.clone(), directory: tree.to_owned(), store, git }
+        let held = HeldDirectory::gone(&named_in(&store));
+        Place { changes: self.clone(), directory: tree.to_owned(), held, store, git }
     }
 
     /// Returns the directory of a store.
@@ -226,12 +240,18 @@ pub(crate) fn store_name(directory: &Path) -> String {
     hex(&digest[..16])
 }
 
+/// Returns the file of a store that names its directory.
+fn named_in(store: &Path) -> PathBuf {
+    store.join("directory")
+}
+
 /// A recorded directory and its store.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) changes: Changes,
-    /// The recorded directory, without links.
+    /// The real path of the recorded directory: its name. What it holds is reached by [`Self::root`].
     pub(crate) directory: PathBuf,
+    held: HeldDirectory,
     pub(crate) store: PathBuf,
     pub(crate) git: Git,
 }
@@ -245,7 +265,7 @@ pub(crate) struct StoreLock {
 impl Place {
     /// Creates the store. A complete one has the file `directory`, which is written last.
     fn create(&self, is_workspace: bool) -> Result<(), ChangesError> {
-        let name = self.store.join("directory");
+        let name = named_in(&self.store);
         if name.exists() {
             return Ok(());
         }
@@ -274,6 +294,28 @@ impl Place {
 
     pub(crate) fn failpoint(&self) -> &Failpoint {
         &self.changes.failpoint
+    }
+
+    /// Returns the path to what the directory holds, through its descriptor.
+    pub(crate) fn root(&self) -> &Path {
+        self.held.root()
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.held.is_gone()
+    }
+
+    /// Opens the directory again: something may have removed it, and created another one.
+    pub(crate) fn opened_again(&self) -> Result<Self, ChangesError> {
+        Ok(Self { held: HeldDirectory::open(&self.directory)?, ..self.clone() })
+    }
+
+    /// Creates the directory if it was gone.
+    pub(crate) fn restored(&self) -> Result<Self, ChangesError> {
+        if !self.is_gone() {
+            return Ok(self.clone());
+        }
+        Ok(Self { held: HeldDirectory::create(&self.directory)?, ..self.clone() })
     }
 
     pub(crate) fn host(&self) -> &Host {
@@ -373,7 +415,8 @@ impl Place {
     ) -> Result<Manifest, ChangesError> {
         let scratch = &self.scratch();
         let scan = Scan {
-            root: &self.directory,
+            root: self.root(),
+            directory: &self.directory,
             git: &self.git,
             host: self.host(),
             limits: self.limits(),
@@ -397,7 +440,7 @@ impl Place {
     pub(crate) fn writer(&self) -> ContentWriter {
         ContentWriter {
             git: self.git.clone(),
-            root: self.directory.clone(),
+            root: self.held.clone(),
             scratch: self.scratch(),
             limits: self.limits().clone(),
         }
@@ -452,7 +495,7 @@ impl Place {
 
     /// Returns the background copy, started if it is not running.
     pub(crate) fn start_copier(&self) -> Arc<Copier> {
-        let new = || Arc::new(Copier::new(self.writer()));
+        let new = || Arc::new(Copier::default());
         match self.changes.copiers.lock() {
             Ok(mut copiers) => copiers.entry(self.directory.clone()).or_insert_with(new).clone(),
             Err(_) => new(),

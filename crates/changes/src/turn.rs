@@ -26,6 +26,7 @@ use crate::scan::IGNORE_FILE;
 use crate::scan::now;
 use crate::store::{Changes, Place};
 use crate::tracked_contents::TrackedContents;
+use crate::tree_path::TreePath;
 
 /// The files whose first copy may take longer than the start of a turn.
 const MANY_FILES: usize = 256;
@@ -200,7 +201,7 @@ impl Place {
         let all = limits.wait.saturating_sub(started.elapsed());
         let wait = Wait { all, lone: limits.wait_for(lone.len(), bytes) };
         let copier = self.start_copier();
-        let mut is_complete = copier.copy(jobs, lone.len(), wait);
+        let mut is_complete = copier.copy(&writer, jobs, lone.len(), wait);
         // A few files can take long, too.
         if !is_complete && !are_many && !is_workspace {
             tracked = self.tracked_contents(before, limits.wait);
@@ -225,10 +226,12 @@ impl Place {
     }
 }
 
-/// Completes changes of files that were moved before they were copied, by the files that they became.
-fn complete_moved(changes: &mut [Change], before: &Manifest, after: &Manifest) {
+/// Completes changes of files that were moved before they were copied, by the files that they became. Returns them: a turn can
+/// set the time of a file that it wrote to, and moving one changes its ctime, so that size and time are all that is known.
+fn complete_moved(changes: &mut [Change], before: &Manifest, after: &Manifest) -> Vec<TreePath> {
+    let mut completed = Vec::new();
     if !changes.iter().any(Change::is_incomplete) {
-        return;
+        return completed;
     }
     let data = |it: &FileEntry| (it.stamp.inode, it.stamp.modified, it.size);
     let new = changes.iter().filter(|change| change.before.is_none());
@@ -240,8 +243,10 @@ fn complete_moved(changes: &mut [Change], before: &Manifest, after: &Manifest) {
             (moved.filter(|moved| moved.oid().is_some()), &mut change.before)
         {
             *content = *moved;
+            completed.push(change.path.clone());
         }
     }
+    completed
 }
 
 impl RunningTurn {
@@ -284,9 +289,9 @@ impl RunningTurn {
             fill(&mut self.before, &copier.copied());
             changes = crate::change::changes(&self.before, &after);
         }
-        complete_moved(&mut changes, &self.before, &after);
+        let mut unverified = complete_moved(&mut changes, &self.before, &after);
         let place = &self.place;
-        let unverified = place.complete(&mut changes, &self.tracked)?;
+        unverified.extend(place.complete(&mut changes, &self.tracked)?);
         let repository = self.repository.take();
         let repository =
             repository.and_then(|repository| repository.change(&self.patterns, &place.patterns()));
@@ -297,6 +302,7 @@ impl RunningTurn {
             unread: after.unreadable(&place.directory),
             hidden: after.hidden.clone(),
             repository,
+            copy_failed: place.copier().and_then(|copier| copier.failure()),
             ..Record::new(self.key.clone(), Author::Agent, place.directory.clone(), changes)
         };
         self.place.changes.session(&self.key.session).add(&mut record)?;
@@ -372,37 +378,40 @@ impl Place {
         written: &[Change],
         deadline: Deadline,
     ) -> Result<Manifest, ChangesError> {
-        let found = fs::symlink_metadata(&self.directory);
-        let is_gone = found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-        // A workspace is restored by the next turn of its member.
-        if is_gone && !self.changes.is_workspace(&self.directory) {
-            return Ok(Manifest::default());
-        }
-        self.check_in_place()?;
+        let place = match self.opened_again() {
+            // A workspace is restored by the next turn of its member.
+            Err(ChangesError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound
+                    && !self.changes.is_workspace(&self.directory) =>
+            {
+                return Ok(Manifest::default());
+            }
+            opened => opened?,
+        };
         let is_left = |job: &Job| {
             let entry = earlier.entry(&job.path);
             entry.is_some_and(|entry| entry.content == Content::Pending && entry.stamp == job.stamp)
         };
         let may_open = earlier_patterns.is_some() || !written.is_empty();
-        let mut opened = Opened::new(self);
+        let mut opened = Opened::new(&place);
         let (mut state, jobs) = loop {
-            let state = self.scan(last, earlier_patterns, deadline)?;
+            let state = place.scan(last, earlier_patterns, deadline)?;
             let jobs: Vec<Job> = pending(&state).into_iter().filter(|job| !is_left(job)).collect();
             // One that is opened may hold others.
             if !may_open || !opened.open(earlier, &state, &jobs)? {
                 break (state, jobs);
             }
         };
-        let jobs = self.not_written(&mut state, jobs, written);
+        let jobs = place.not_written(&mut state, jobs, written);
         let is_new = |job: &Job| earlier.entry(&job.path).is_none();
         let (new, changed): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_new);
-        let new = self.writer().within_limits(new, &changed);
+        let new = place.writer().within_limits(new, &changed);
         let deadline = deadline.with_files(changed.len() + new.len());
         if !changed.is_empty() {
-            self.copy(&mut state, &changed, deadline)?;
+            place.copy(&mut state, &changed, deadline)?;
         }
         if !new.is_empty() {
-            match self.copy(&mut state, &new, deadline) {
+            match place.copy(&mut state, &new, deadline) {
                 // What there is no time for can be left alone: the rest of the turn can be undone.
                 Err(ChangesError::OverTime { .. }) if earlier_patterns.is_some() => {}
                 copied => copied?,
@@ -450,15 +459,6 @@ impl Place {
         let overlapping = ended.filter(|times| times.ended.is_some_and(|ended| ended > began));
         shared.extend(overlapping.map(|times| times.key));
         Ok(shared)
-    }
-
-    /// Fails if an agent has put a link in the place of the directory: what lies behind it is not the project.
-    fn check_in_place(&self) -> Result<(), ChangesError> {
-        let found = Disk.canonicalize(&self.directory);
-        if found.map_err(ChangesError::io(&self.directory))? == self.directory {
-            return Ok(());
-        }
-        Err(ChangesError::Replaced { path: self.directory.clone() })
     }
 
     /// Stores what changed between two states as a person's record.
@@ -516,11 +516,10 @@ impl Place {
             }
             let after = self.record_turn(&before, &self.load()?, &self.patterns())?;
             let mut changes = changes(&before, &after);
-            complete_moved(&mut changes, &before, &after);
-            let mut unverified = Vec::new();
+            let mut unverified = complete_moved(&mut changes, &before, &after);
             if changes.iter().any(Change::is_incomplete) {
                 let tracked = self.tracked_contents(&before, Duration::ZERO);
-                unverified = self.complete(&mut changes, &tracked)?;
+                unverified.extend(self.complete(&mut changes, &tracked)?);
             }
             let mut record = Record {
                 began: times.began,

@@ -374,7 +374,7 @@ impl Place {
             plan.left_alone.extend(copies.map(|path| LeftAlone { path, reason }));
         }
         leave_what_is_in_the_way(&mut plan);
-        for path in target.hidden.into_iter().filter(|path| path.under(&self.directory).exists()) {
+        for path in target.hidden.into_iter().filter(|path| path.under(self.root()).exists()) {
             let reason = "the turn created and ignored it, and it is too large to be recorded";
             plan.left_alone.push(LeftAlone { path, reason });
         }
@@ -424,7 +424,7 @@ impl Place {
                 && change.after.is_some()
                 && !is_directory(&change.after)
             {
-                let inside = entries_below(&self.directory, &change.path);
+                let inside = entries_below(self.root(), &change.path);
                 let strange = inside.into_iter().filter(|path| !removed.contains(path));
                 found.extend(strange.map(|path| (path, "it is in the way".to_owned())));
             }
@@ -439,7 +439,7 @@ impl Place {
                 if !seen.insert(above.clone()) {
                     break;
                 }
-                let is_in_the_way = fs::symlink_metadata(above.under(&self.directory))
+                let is_in_the_way = fs::symlink_metadata(above.under(self.root()))
                     .is_ok_and(|metadata| !metadata.is_dir());
                 if is_in_the_way {
                     found.insert(above, "it is in the way".to_owned());
@@ -452,7 +452,7 @@ impl Place {
     /// Returns the changed paths that are one and the same on the file system of the directory. One of them is not removed,
     /// since that would remove the other.
     pub(crate) fn collisions(&self, changes: &[Change]) -> Vec<Conflict> {
-        if changes.len() < 2 || !is_case_insensitive(&self.directory) {
+        if changes.len() < 2 || !is_case_insensitive(self.root()) {
             return Vec::new();
         }
         let reason =
@@ -562,7 +562,7 @@ pub(crate) fn nodes<'a>(
     };
     let mut nodes = BTreeMap::new();
     let mut jobs = Vec::new();
-    let mut looked = Looked::below(&place.directory);
+    let mut looked = Looked::below(place.root());
     for path in paths {
         let Ok(metadata) = looked.at(path) else {
             let node = if is_closed_as_known(place, &last, path) {
@@ -659,7 +659,7 @@ fn is_closed_as_known(place: &Place, last: &Manifest, path: &TreePath) -> bool {
         Some((above, known))
     });
     closed.last().is_some_and(|(above, known)| {
-        let found = fs::symlink_metadata(above.under(&place.directory));
+        let found = fs::symlink_metadata(above.under(place.root()));
         found.is_ok_and(|found| Stamp::from_metadata(&found) == known.stamp)
     })
 }

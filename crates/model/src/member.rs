@@ -155,14 +155,16 @@ impl ModelAgent {
         let toolbox = match api.tools {
             ApiTools::None => None,
             ApiTools::Read => {
-                let toolbox = Toolbox::open(&turn_input.cwd).map_err(|error| {
+                let toolbox = Toolbox::open(&turn_input.cwd)
+                    .and_then(|it| it.without(&secrets, &self.host.machine.cwd));
+                let toolbox = toolbox.map_err(|error| {
                     let cwd = turn_input.cwd.display();
                     Failure::new(
                         FailureReason::Start,
                         format!("cannot open the directory {cwd}: {error}"),
                     )
                 })?;
-                Some(toolbox.without(&secrets))
+                Some(toolbox)
             }
         };
         let codex_home = machine.codex_home.clone();

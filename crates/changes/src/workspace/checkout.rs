@@ -71,7 +71,7 @@ impl Changes {
         if let Some(copier) = project.copier().filter(|copier| copier.is_running()) {
             // It copies the same files, and leaves a processor to the turn that waits for them here.
             let wait = Wait { all: deadline.left(), lone: Duration::ZERO };
-            copier.copy(Vec::new(), 0, wait);
+            copier.copy(&project.writer(), Vec::new(), 0, wait);
             fill(&mut state, &copier.copied());
         }
         let jobs = pending(&state);
@@ -114,7 +114,7 @@ impl Changes {
         let message = format!("State of the working directory before turn {}", turn.turn);
         let commit = repository.commit(root, None, "convoke", &message, &tree, deadline)?;
         let name = |path: &TreePath| {
-            let is_directory = path.under(&project.directory).is_dir();
+            let is_directory = path.under(project.root()).is_dir();
             if is_directory { format!("{path}/") } else { path.to_string() }
         };
         let description = Description {
@@ -192,8 +192,8 @@ fn add_ignored(
     let mut budget = Budget::new(project.limits());
     for written in &settings.copy {
         let wanted = setting_path(written)?;
-        if let Some((from, to)) = addition(project, tree, &wanted)? {
-            copy_all(&from, &to, &mut budget)?;
+        if let Some((_, to)) = addition(project, tree, &wanted)? {
+            copy_all(&wanted.under(project.root()), &to, &mut budget)?;
             added.push(wanted);
         }
     }
@@ -259,11 +259,11 @@ fn copy_unstored(
         if entry.content.stored().is_some() {
             continue;
         }
-        let (from, to) = (path.under(&project.directory), path.under(tree));
+        let (from, to) = (path.under(project.root()), path.under(tree));
         let is_large = matches!(entry.content, Content::HashOnly(_));
         if is_large && entry.kind == FileKind::Regular {
             create_parent(&to)?;
-            let opened = Entry::open(&project.directory, &path).and_then(|it| it.open_file());
+            let opened = Entry::open(project.root(), &path).and_then(|it| it.open_file());
             let Ok(file) = opened else {
                 lacks.push(path);
                 continue;
@@ -287,7 +287,7 @@ fn ignored<'a>(project: &'a Place, state: &'a Manifest) -> impl Iterator<Item = 
         let ignored = directory.left_out.iter().filter(|(_, why)| why.is_ignored());
         ignored
             .map(|(name, _)| path.join(name))
-            .filter(|path| fs::symlink_metadata(path.under(&project.directory)).is_ok())
+            .filter(|path| fs::symlink_metadata(path.under(project.root())).is_ok())
     })
 }
 

@@ -96,7 +96,7 @@ impl Merge<'_> {
 
     fn path(&self, change: &Change, ours: Option<&Node>) -> Result<Side, ChangesError> {
         let Change { path, before, after } = change;
-        if ours.is_none() && fs::symlink_metadata(path.under(&self.project.directory)).is_ok() {
+        if ours.is_none() && fs::symlink_metadata(path.under(self.project.root())).is_ok() {
             return Ok(match after {
                 Some(_) => Side::conflict("a file that git ignores is in the way"),
                 None => Side::Node(None),

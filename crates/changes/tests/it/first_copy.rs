@@ -1,6 +1,7 @@
 //! Turns that change files before the first copy of their directory is complete.
 
 use std::fs;
+use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
@@ -223,6 +224,52 @@ fn a_file_that_is_moved_before_its_copy_is_moved_back() {
     assert_eq!(record.incomplete(), [""; 0]);
     tree.undo(1);
     assert!(tree.state() == before);
+}
+
+/// A turn can give a file that it wrote to the time that it had.
+#[test]
+fn a_content_that_a_turn_can_have_forged_is_marked() {
+    let mut tree = Tree::plain();
+    (tree.limits.wait, tree.limits.lone_wait) = (Duration::ZERO, Duration::ZERO);
+    let names: Vec<String> = (0..20).map(|number| format!("binary{number:02}")).collect();
+    for name in &names {
+        tree.write(name, vec![1; 1 << 20]);
+    }
+    let changes = tree.changes();
+    let begun = changes.begin(&tree.project(), key(1)).unwrap();
+    for name in names.iter().rev() {
+        let time = fs::metadata(tree.path(name)).unwrap().modified().unwrap();
+        let file = fs::File::options().write(true).open(tree.path(name)).unwrap();
+        (&file).write_all(&vec![2; 1 << 20]).unwrap();
+        file.set_modified(time).unwrap();
+        fs::rename(tree.path(name), tree.path(format!("moved-{name}"))).unwrap();
+    }
+    let record = begun.turn.finish().unwrap();
+    let unverified: Vec<String> = record.unverified.iter().map(ToString::to_string).collect();
+    changes.undo(&changes.plan_undo(SESSION, None).unwrap()).unwrap();
+    let is_forged = |name: &&String| fs::read(tree.path(name)).is_ok_and(|bytes| bytes[0] == 2);
+    let forged: Vec<&String> = names.iter().filter(is_forged).collect();
+    assert!(forged.iter().all(|name| unverified.contains(name)), "{forged:?}: {unverified:?}");
+}
+
+#[test]
+fn a_copy_that_stops_says_why() {
+    let tree = Tree::plain();
+    tree.turn(1, |tree| tree.write("a", "1"));
+    tree.write("b", "1");
+    let store = fs::read_dir(tree.temp.path().join("data/changes/stores")).unwrap().next();
+    let scratch = store.unwrap().unwrap().path().join("scratch");
+    fs::remove_dir_all(&scratch).unwrap();
+    fs::write(&scratch, "").unwrap();
+    let changes = tree.changes();
+    let begun = changes.begin(&tree.project(), key(2)).unwrap();
+    assert!(!begun.is_complete);
+    tree.write("b", "2");
+    fs::remove_file(&scratch).unwrap();
+    fs::create_dir(&scratch).unwrap();
+    let record = begun.turn.finish().unwrap();
+    assert_eq!(record.incomplete(), ["b"]);
+    assert!(record.copy_failed.is_some_and(|why| why.contains("scratch")));
 }
 
 /// Returns whether files can be cloned in the directory for temporary files. If they cannot, the test of this name runs once

@@ -1,5 +1,5 @@
 //! Random histories of edits over kinds of repositories, with undo, redo and undo again: bytes, modes and links of the
-//! directory come back, and no byte of a repository changes.
+//! directory come back, and no byte of a repository changes. An undo that a person disturbs changes nothing.
 //!
 //! A seed decides the kind and everything in its history. `CONVOKE_HISTORIES` sets how many there are, `CONVOKE_HISTORY_SEED`
 //! the first seed; with `CONVOKE_HISTORIES=1`, a failed one is repeated alone.
@@ -11,8 +11,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use convoke_changes::{Changes, Conflict, UndoPlan};
+use convoke_changes::{Changes, ChangesError, Conflict, Progress, UndoPlan};
 use fastrand::Rng;
 
 use crate::tree::{SESSION, Tree, key};
@@ -293,7 +295,7 @@ fn edit(root: &Path, random: &mut Rng) {
     }
     let (at, other) = (root.join(&first), root.join(&second));
     let parents = |path: &Path| fs::create_dir_all(path.parent().unwrap());
-    let _ = match random.u8(..16) {
+    let _ = match random.u8(..22) {
         0..=4 => parents(&at).and_then(|()| {
             if at.is_symlink() {
                 fs::remove_file(&at)?;
@@ -324,6 +326,20 @@ fn edit(root: &Path, random: &mut Rng) {
         14 if at.is_file() && !at.is_symlink() && !other.is_symlink() => {
             parents(&other).and_then(|()| fs::copy(&at, &other).map(drop))
         }
+        // One kind in the place of another.
+        16..=21 if !contains_repository(&at) => parents(&at).and_then(|()| {
+            if at.is_dir() && !at.is_symlink() {
+                fs::remove_dir_all(&at)?;
+            } else if fs::symlink_metadata(&at).is_ok() {
+                fs::remove_file(&at)?;
+            }
+            match random.u8(..3) {
+                0 => fs::write(&at, "a file\n"),
+                1 => symlink(second, &at),
+                _ => fs::create_dir_all(at.join("d"))
+                    .and_then(|()| fs::write(at.join("d/a"), "inside\n")),
+            }
+        }),
         // The same bytes at another time.
         15 if at.is_file() && !at.is_symlink() => fs::read(&at).and_then(|it| fs::write(&at, it)),
         _ => Ok(()),
@@ -435,6 +451,52 @@ impl History {
         plan.conflicts.clone()
     }
 
+    /// Undoes a turn while a person changes one of its files: the undo is refused, and what it has done is put back.
+    fn disturbed_undo(&mut self, number: u64, before: &State, after: &State) {
+        const MINE: &[u8] = b"what a person wrote meanwhile\n";
+        let kind = |state: &State, path: &Path| state.get(path).map(|(mode, _)| mode & 0o170_000);
+        let (file, directory) = (Some(0o100_000), Some(0o040_000));
+        let root = self.tree.project();
+        let is_wanted = |path: &&PathBuf| {
+            let parent = path.parent().unwrap();
+            // Writing clears other bits of the mode.
+            let is_plain = after.get(*path).is_none_or(|(mode, _)| mode & 0o7000 == 0);
+            before.get(*path) != after.get(*path)
+                && kind(before, path) == file
+                && [file, None].contains(&kind(after, path))
+                && is_plain
+                && (parent == root || kind(after, parent) == directory)
+        };
+        let wanted: Vec<&PathBuf> = before.keys().filter(is_wanted).collect();
+        let Some(&path) = self.random.choice(&wanted) else { return };
+        // It is disturbed while it is prepared, or when it has removed what goes.
+        let moment = self.random.usize(..2);
+        let (reports, is_disturbed) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
+        let (at, is_written) = (path.clone(), is_disturbed.clone());
+        let progress = Progress::new(move |done, all| {
+            let is_moment = done * 2 == all && reports.fetch_add(1, Ordering::Relaxed) == moment;
+            if is_moment && !at.is_symlink() && fs::write(&at, MINE).is_ok() {
+                is_written.store(true, Ordering::Relaxed);
+            }
+        });
+        let changes = self.tree.changes().with_progress(progress);
+        let plan = changes.plan_undo(SESSION, Some(number)).unwrap();
+        let what = format!("disturbed undo of turn {number} at {}", path.display());
+        let undone = self.without_touching(&what, |_| changes.undo(&plan));
+        if !is_disturbed.load(Ordering::Relaxed) {
+            undone.unwrap();
+            same(&recorded(&self.tree), before, &what);
+            return self.redo_exactly(number, "redo without a disturbance", after);
+        }
+        assert!(matches!(undone, Err(ChangesError::Conflicts { .. })), "{what}: {undone:?}");
+        assert_eq!(fs::read(path).unwrap(), MINE, "{what}");
+        match after.get(path) {
+            Some((_, bytes)) => fs::write(path, bytes.as_ref().unwrap()).unwrap(),
+            None => fs::remove_file(path).unwrap(),
+        }
+        same(&recorded(&self.tree), after, &what);
+    }
+
     fn run(&mut self) {
         let mut turns = Vec::new();
         let mut is_persons = false;
@@ -451,6 +513,7 @@ impl History {
                 continue;
             }
             assert!(before != after, "turn {number} changed something");
+            self.disturbed_undo(number, &before, &after);
             self.undo_exactly(number, "undo", &before);
             self.redo_exactly(number, "redo", &after);
             self.undo_exactly(number, "second undo", &before);

@@ -265,3 +265,21 @@ fn a_file_of_patterns_in_the_project_is_read() {
     });
     assert_eq!(shown(&record), ["added b"]);
 }
+
+/// `..` led from the project to a key, and the key into the store.
+#[test]
+fn a_file_of_patterns_outside_the_project_is_not_read() {
+    let tree = Tree::repository();
+    fs::create_dir_all(tree.home().join(".ssh")).unwrap();
+    fs::write(tree.home().join(".ssh/id"), "THE-KEY\n").unwrap();
+    tree.write("sub/file", "1");
+    for (turn, file) in (1..).zip(["../home/.ssh/id", "sub/../../home/.ssh/id"]) {
+        tree.git(&["config", "core.excludesFile", file]);
+        // New names are asked about.
+        tree.turn(turn, |tree| tree.write(format!("new{turn}"), ""));
+        for (path, (_, bytes)) in crate::tree::state_of(&tree.temp.path().join("data"), |_| true) {
+            let is_there = bytes.windows(7).any(|window| window == b"THE-KEY");
+            assert!(!is_there, "{file}: {}", path.display());
+        }
+    }
+}

@@ -11,6 +11,7 @@ mod isolation;
 mod properties;
 mod quick;
 mod redo;
+mod replaced;
 mod traps;
 mod tree;
 mod turns;

@@ -389,3 +389,22 @@ fn a_file_that_is_moved_is_renamed() {
     assert_eq!(diffs[0].text, "diff b2 (renamed from b: file 0644 -> file 0755)\n");
     assert_eq!(convoke_changes::listed_count(&record.changes), diffs.len());
 }
+
+/// A file that only had another mode was replaced by a copy: it lost its group and its other names.
+#[test]
+fn the_undo_of_a_mode_keeps_the_file() {
+    use std::os::unix::fs::MetadataExt as _;
+    let tree = Tree::plain();
+    tree.write("a", "1");
+    fs::hard_link(tree.path("a"), tree.temp.path().join("other")).unwrap();
+    let inode = fs::metadata(tree.path("a")).unwrap().ino();
+    let before = tree.state();
+    tree.turn(1, |tree| tree.chmod("a", 0o600));
+    let after = tree.state();
+    tree.undo(1);
+    assert!(tree.state() == before);
+    tree.redo(1);
+    assert!(tree.state() == after);
+    let found = fs::metadata(tree.path("a")).unwrap();
+    assert_eq!((found.ino(), found.nlink()), (inode, 2));
+}

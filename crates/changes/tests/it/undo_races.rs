@@ -108,6 +108,41 @@ fn a_file_that_appears_where_an_undo_restores_one_is_kept() {
     assert_eq!((names, tree.read("d/000")), (vec!["000".into()], "mine\n".to_owned()));
 }
 
+/// What an undo had removed and not yet replaced was taken for somebody else's, and stayed lost.
+#[test]
+fn what_a_refused_undo_has_removed_and_not_yet_replaced_is_put_back() {
+    let tree = Tree::plain();
+    // Deeper than the others, so that they are replaced last.
+    tree.write("x/y/file", "1\n");
+    symlink("file", tree.path("x/y/link")).unwrap();
+    tree.write("x/y/directory/inside", "1\n");
+    for number in 0..FILES {
+        tree.write(format!("d/{number:03}"), "1\n");
+    }
+    let before = tree.state();
+    tree.turn(1, |tree| {
+        for number in 0..FILES {
+            tree.write(format!("d/{number:03}"), "two\n");
+        }
+        for name in ["x/y/file", "x/y/link"] {
+            fs::remove_file(tree.path(name)).unwrap();
+            tree.write(format!("{name}/inside/deep"), "two\n");
+            tree.chmod(name, 0o750);
+        }
+        fs::remove_dir_all(tree.path("x/y/directory")).unwrap();
+        symlink("nowhere", tree.path("x/y/directory")).unwrap();
+    });
+    let mut after = tree.state();
+    let file = tree.path("d/000");
+    let undone = undo_while(&tree, 51, move || fs::write(&file, "mine\n").unwrap());
+    assert!(matches!(undone, Err(ChangesError::Conflicts { .. })), "{undone:?}");
+    after.get_mut(&tree.path("d/000")).unwrap().1 = b"mine\n".to_vec();
+    assert!(tree.state() == after);
+    tree.write("d/000", "two\n");
+    tree.undo(1);
+    assert!(tree.state() == before);
+}
+
 /// Convoke's data and the project are often on two file systems. The files to restore are prepared in the project then.
 #[test]
 fn an_undo_across_file_systems_leaves_nothing_behind() {

@@ -218,9 +218,13 @@ fn remarks(record: &Record) -> Vec<Diagnostic> {
             remarks.push(Diagnostic::new(code, message).with_count(count as u64));
         }
     };
-    let incomplete = "changed before their first copy was complete; undo leaves them as they are";
-    add(diagnostics::CHANGES_INCOMPLETE, incomplete, record.incomplete());
-    let unverified = "contents before this turn taken from the repository's objects, identified by size and time only";
+    let mut incomplete =
+        "changed before their first copy was complete; undo leaves them as they are".to_owned();
+    if let Some(why) = &record.copy_failed {
+        let _ = write!(incomplete, " (the copy stopped: {why})");
+    }
+    add(diagnostics::CHANGES_INCOMPLETE, &incomplete, record.incomplete());
+    let unverified = "contents before this turn identified by size and time only";
     let paths = record.unverified.iter().map(ToString::to_string).collect();
     add(diagnostics::CHANGES_UNVERIFIED, unverified, paths);
     let large = "recorded by hash alone, because of their size; undo leaves them as they are";

@@ -129,9 +129,7 @@ pub fn uncertain(paths: &[TreePath], most: usize) -> String {
 pub fn unverified(paths: &[TreePath], most: usize) -> String {
     let mut text = String::new();
     if !paths.is_empty() {
-        text.push_str(
-            "contents taken from the repository's objects, identified by size and time only:\n",
-        );
+        text.push_str("contents identified by size and time only:\n");
         list(&mut text, paths.iter(), paths.len(), most);
     }
     text

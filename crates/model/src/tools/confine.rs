@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_agent::sandbox::Secrets;
+use convoke_files::beneath::open_real;
 use convoke_files::limit::collect_entries;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 
 use super::ToolError;
 
@@ -39,15 +40,20 @@ pub(super) enum Target {
 }
 
 impl Root {
+    /// Opens a directory by its real path: a link that has taken its place, or that of a directory above it, is refused.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        let path = directory.canonicalize()?;
-        let directory = Arc::new(openat(CWD, &path, directory_flags(), Mode::empty())?);
-        Ok(Self { path, directory, hidden: Arc::default() })
+        let path = directory.to_owned();
+        let directory = openat(open_real(&path)?, ".", directory_flags(), Mode::empty())?;
+        Ok(Self { path, directory: Arc::new(directory), hidden: Arc::default() })
     }
 
-    /// Hides the user's secrets in the directory.
-    pub fn without(self, secrets: &Secrets) -> Self {
-        Self { hidden: secrets.below(&self.path).into(), ..self }
+    /// Hides the user's secrets in the directory. Fails if it is itself inside one, unless a person started Convoke there.
+    pub fn without(self, secrets: &Secrets, started_in: &Path) -> io::Result<Self> {
+        if secrets.contain(&self.path, started_in) {
+            let why = "it is inside a path that no agent can read";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        Ok(Self { hidden: secrets.below(&self.path).into(), ..self })
     }
 
     /// Returns the directory's real path.

@@ -79,10 +79,9 @@ impl Toolbox {
         Ok(Self { root: Root::open(directory)?, room: MAX_BYTES })
     }
 
-    /// Hides the user's secrets in the directory.
-    #[must_use]
-    pub fn without(self, secrets: &Secrets) -> Self {
-        Self { root: self.root.without(secrets), ..self }
+    /// Hides the user's secrets in the directory. Fails if it is itself inside one, unless a person started Convoke there.
+    pub fn without(self, secrets: &Secrets, started_in: &Path) -> io::Result<Self> {
+        Ok(Self { root: self.root.without(secrets, started_in)?, ..self })
     }
 
     /// Returns the tools with a limit on outputs, so that outputs need not be cut afterwards.

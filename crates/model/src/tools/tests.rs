@@ -72,7 +72,7 @@ fn secrets_in_the_working_directory_are_neither_listed_nor_read_nor_searched() {
     }
     symlink(".ssh/id", home.join("link")).unwrap();
     let secrets = Secrets::of_user(Some(&home), &home, |_| None, &[]);
-    let toolbox = Toolbox::open(&home).unwrap().without(&secrets);
+    let toolbox = Toolbox::open(&home).unwrap().without(&secrets, &home).unwrap();
     let (_, listed) = call(&toolbox, "list_files", json!({"path": "."}));
     assert_eq!(listed, ".config/\na.txt\nlink@");
     for path in [".ssh", ".ssh/id", "link", ".config/gh/hosts"] {
@@ -81,6 +81,30 @@ fn secrets_in_the_working_directory_are_neither_listed_nor_read_nor_searched() {
     }
     let (_, found) = call(&toolbox, "search_text", json!({"text": "needle"}));
     assert!(found.contains("a.txt") && !found.contains("gh") && !found.contains("id"), "{found}");
+}
+
+/// A member could put a link to the keys in the place of another one's directory.
+#[test]
+fn a_directory_is_opened_through_no_link_and_inside_no_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().canonicalize().unwrap();
+    let (project, keys) = (home.join("project"), home.join(".ssh"));
+    for directory in [project.join("real"), keys.join("deep")] {
+        fs::create_dir_all(directory).unwrap();
+    }
+    symlink(&keys, project.join("sub")).unwrap();
+    assert!(Toolbox::open(&project.join("sub")).is_err());
+    assert!(Toolbox::open(&project.join("sub/deep")).is_err());
+    let secrets = Secrets::of_user(Some(&home), &project, |_| None, &[]);
+    let open = |directory: &Path, started_in: &Path| {
+        Toolbox::open(directory).unwrap().without(&secrets, started_in).map(drop)
+    };
+    for directory in [keys.clone(), keys.join("deep")] {
+        assert!(open(&directory, &project).is_err(), "{}", directory.display());
+    }
+    open(&project.join("real"), &project).unwrap();
+    // A person who starts Convoke there has chosen it.
+    open(&keys.join("deep"), &keys).unwrap();
 }
 
 #[test]
