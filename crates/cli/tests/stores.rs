@@ -100,7 +100,7 @@ impl Reader<'_> {
         let path = expected.join(name);
         let said = fs::read_to_string(&path).unwrap();
         let says = self.says(arguments);
-        if name.ends_with(".txt") {
+        if path.extension().is_some_and(|extension| extension == "txt") {
             assert_eq!(says, said, "{}", path.display());
             return;
         }
