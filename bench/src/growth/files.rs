@@ -104,7 +104,7 @@ pub(super) const READERS: &[Reader] = &[
             assert!(
                 assemble_lines(text.as_bytes(), std::io::sink(), 1 << 30, UnknownFields::Ignored)
                     .is_ok()
-            )
+            );
         },
     },
     Reader {
@@ -116,7 +116,7 @@ pub(super) const READERS: &[Reader] = &[
             assert!(
                 assemble_lines(text.as_bytes(), std::io::sink(), 1 << 10, UnknownFields::Ignored)
                     .is_ok()
-            )
+            );
         },
     },
 ];
