@@ -63,12 +63,28 @@ impl Editor {
         let text = std::mem::take(&mut self.text);
         self.cursor = 0;
         self.recalled = None;
-        if !text.trim().is_empty() && self.history.last() != Some(&text) {
-            self.history.push(text.clone());
-            let over = self.history.len().saturating_sub(HISTORY);
-            self.history.drain(..over);
+        if !text.trim().is_empty() {
+            self.remember(text.clone());
         }
         text
+    }
+
+    /// Adds a line to the history.
+    pub(crate) fn remember(&mut self, line: String) {
+        if self.history.last() == Some(&line) {
+            return;
+        }
+        self.history.push(line);
+        let over = self.history.len().saturating_sub(HISTORY);
+        self.history.drain(..over);
+        if let Some((at, _)) = &mut self.recalled {
+            *at = at.saturating_sub(over);
+        }
+    }
+
+    /// Returns the line that was entered last.
+    pub(crate) fn last_entered(&self) -> Option<&str> {
+        self.history.last().map(String::as_str)
     }
 
     /// Clears the text.

@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::console::{ChatSignal, Console, next_key};
 use crate::history;
+use crate::interjections::{Interjection, Interjections, NotPut, Sender};
 use crate::model::{Chat, Effect, Input, QueuedTurn, Setup};
 use crate::sent_prompt;
 use crate::terminal::Screen;
@@ -142,6 +143,8 @@ pub async fn run<S: Store + Clone>(
         attachments: host.attachments,
         policy: coordinator.team_agents().team().context.text,
         requests: Some(requests),
+        interjections: Interjections::new(coordinator.controls()),
+        held_back: Vec::new(),
     };
     let conversation = answer_requests(coordinator, asked, queue);
     let shown = show(chat, console, receiver, effects, remote);
@@ -205,6 +208,10 @@ struct EffectRunner<S> {
     policy: TextPolicy,
     /// `None` once the person has quit; dropping it ends the conversation.
     requests: Option<mpsc::Sender<Request>>,
+    /// The messages that are being put into the inbox.
+    interjections: Interjections,
+    /// The requests that came after them, and wait for them.
+    held_back: Vec<Request>,
 }
 
 impl<S: Store> EffectRunner<S> {
@@ -214,9 +221,9 @@ impl<S: Store> EffectRunner<S> {
             Effect::Say(message) => {
                 self.request(Request::Act(SessionRequest::Say(Box::new(message))))
             }
-            Effect::Interject(message) => {
-                let put = self.controls.interject(message.clone()).await;
-                put.err().map(|error| Input::NotInterjected(Box::new(message), error.to_string()))
+            Effect::Interject(message, line) => {
+                self.interjections.push(Interjection { message, sender: Sender::Here(line) });
+                None
             }
             Effect::Continue => self.request(Request::Act(SessionRequest::Continue)),
             Effect::Retry(turn) => self.request(Request::Act(SessionRequest::Retry(turn))),
@@ -232,11 +239,7 @@ impl<S: Store> EffectRunner<S> {
                 self.controls.leave();
                 None
             }
-            Effect::Close => {
-                let refused = self.request(Request::Close);
-                self.requests = None;
-                refused
-            }
+            Effect::Close => self.request(Request::Close),
             Effect::Answer(question, answer) => {
                 self.controls.answer(&question, answer);
                 None
@@ -257,12 +260,31 @@ impl<S: Store> EffectRunner<S> {
         }
     }
 
-    fn request(&self, request: Request) -> Option<Input> {
-        match self.requests.as_ref()?.try_send(request) {
+    /// Sends a request to the conversation, once the messages before it are in the inbox.
+    fn request(&mut self, request: Request) -> Option<Input> {
+        if !self.interjections.is_empty() {
+            self.held_back.push(request);
+            return None;
+        }
+        let is_last = matches!(request, Request::Close);
+        let sent = self.requests.as_ref()?.try_send(request);
+        if is_last {
+            self.requests = None;
+        }
+        match sent {
             // A closed queue means that the conversation is over.
             Ok(()) | Err(TrySendError::Closed(_)) => None,
             Err(TrySendError::Full(_)) => Some(Input::Refused("the session is busy".to_owned())),
         }
+    }
+
+    /// Sends the requests that were held back, if no message is before them any longer.
+    fn send_held_back(&mut self) -> Vec<Input> {
+        if !self.interjections.is_empty() {
+            return Vec::new();
+        }
+        let held_back = std::mem::take(&mut self.held_back);
+        held_back.into_iter().filter_map(|request| self.request(request)).collect()
     }
 
     async fn undo(&self, request: UndoRequest) -> Input {
@@ -298,6 +320,8 @@ async fn show<S: Store>(
     let mut broken: Option<io::Error> = None;
     console.screen.draw(|frame| render(&chat, frame))?;
     let mut is_over = false;
+    // The messages that the store did not accept when no screen was left to show them.
+    let mut lost = Vec::new();
     while !is_over {
         let is_waiting = !batch.is_empty();
         let next_frame = if is_waiting { drawn + FRAME } else { drawn + TICK };
@@ -323,17 +347,26 @@ async fn show<S: Store>(
                 }
             },
             (request, reply) = next_remote(&mut remote) => {
-                let (admitted, input) = admit(&chat, &effects, request).await;
-                // The asker may have disconnected.
-                let _ = reply.send(admitted);
-                input
+                admit(&chat, &mut effects.interjections, request, reply)
             }
+            put = effects.interjections.next() => match put {
+                Ok(input) => Some(input.unwrap_or(Input::Tick(began.elapsed()))),
+                Err(not_put) if chat.is_leaving() => {
+                    lost.push(not_put);
+                    None
+                }
+                Err(NotPut { message, line, error }) => {
+                    let (message, why) = (Box::new(message), error.to_string());
+                    Some(Input::NotInterjected { message, line, why })
+                }
+            },
             count = updates.recv_many(&mut batch, BATCH), if batch.len() < BATCH => {
                 is_over = count == 0;
                 None
             }
             () = tokio::time::sleep_until(next_frame.into()), if is_waiting || chat.is_busy() => None,
         };
+        batch.extend(effects.send_held_back());
         if input.is_none() && drawn.elapsed() < FRAME && !is_over {
             continue;
         }
@@ -350,25 +383,42 @@ async fn show<S: Store>(
         }
         drawn = Instant::now();
     }
+    // The conversation may have failed while messages were on their way.
+    while !effects.interjections.is_empty() {
+        lost.extend(effects.interjections.next().await.err());
+    }
+    not_stored(lost)?;
     broken.map_or(Ok(ClosedChat { codes: chat.codes }), |error| Err(error.into()))
 }
 
+/// Returns the messages that were not stored as an error, so that they are printed.
+fn not_stored(lost: Vec<NotPut>) -> Result<(), CoordinatorError> {
+    let text = lost.iter().map(|it| &*it.line).collect::<Vec<_>>().join("\n\n");
+    match lost.into_iter().next() {
+        Some(NotPut { error, .. }) => Err(CoordinatorError::NotStored { text, error }),
+        None => Ok(()),
+    }
+}
+
 /// Admits a remote request. A message that waits for the running turn is in the inbox when its sender gets the reply.
-async fn admit<S: Store>(
+fn admit(
     chat: &Chat,
-    effects: &EffectRunner<S>,
+    interjections: &mut Interjections,
     request: SessionRequest,
-) -> (Result<bool, String>, Option<Input>) {
-    match (chat.admits(&request), request) {
+    reply: RemoteReply,
+) -> Option<Input> {
+    let (admitted, input) = match (chat.admits(&request), request) {
         (Ok(true), SessionRequest::Say(message)) => {
-            match effects.controls.interject((*message).clone()).await {
-                Ok(()) => (Ok(true), Some(Input::Interjected(message))),
-                Err(error) => (Err(error.to_string()), None),
-            }
+            let sender = Sender::Remote(reply);
+            interjections.push(Interjection { message: *message, sender });
+            return None;
         }
         (Ok(waits), request) => (Ok(waits), Some(Input::Remote(request))),
         (Err(why), _) => (Err(why), None),
-    }
+    };
+    // The asker may have disconnected.
+    let _ = reply.send(admitted);
+    input
 }
 
 /// Waits for a remote request; forever if there is no sender.

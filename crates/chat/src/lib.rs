@@ -14,6 +14,7 @@ mod editor;
 mod event_loop;
 mod figures;
 mod history;
+mod interjections;
 mod layout;
 mod model;
 mod overlay;

@@ -120,9 +120,9 @@ fn server_advice(failure: Option<ServerFailure>, host_environment: &HostEnvironm
         Some(ServerFailure::TooManyConnections) => {
             "the server has no free connection: end other programs, or raise its `max_connections`"
         }
-        Some(ServerFailure::NoSocket) => {
-            "no server has a socket there: `host=` in the URL must be the directory of its socket, such as \
-             /run/postgresql, and `port=` its port"
+        Some(ServerFailure::NotFound) => {
+            "a file of the connection does not exist: `host=` in the URL must be the directory of the server's socket, \
+             such as /run/postgresql, `port=` its port, and `sslrootcert=`, `sslcert=` and `sslkey=` must be files"
         }
         Some(ServerFailure::Refused) => "no server listens there: start it, or correct the URL",
         _ => return String::new(),

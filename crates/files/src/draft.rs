@@ -25,11 +25,16 @@ impl Draft {
     /// Creates an empty draft of a file, with the permissions of `mode` that the user's mask leaves.
     pub fn create(path: &Path, mode: u32) -> io::Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let beside = path.with_file_name(format!(".convoke-{}-{number}", std::process::id()));
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).mode(mode).open(&beside)?;
-        Ok(Self { file, beside, path: path.to_owned() })
+        loop {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let beside = path.with_file_name(beside(number));
+            let mut options = OpenOptions::new();
+            match options.write(true).create_new(true).mode(mode).open(&beside) {
+                // A killed process left it. Its id may be that of this process, in a container for example.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                file => return Ok(Self { file: file?, beside, path: path.to_owned() }),
+            }
+        }
     }
 
     /// Creates an empty draft of a file that must not exist yet.
@@ -74,6 +79,11 @@ impl Drop for Draft {
         // It has been renamed, unless something failed.
         let _ = fs::remove_file(&self.beside);
     }
+}
+
+/// Returns the name of this process's draft with a number.
+fn beside(number: u64) -> String {
+    format!(".convoke-{}-{number}", std::process::id())
 }
 
 /// Writes a new file whole. Fails if a file of that name exists.
@@ -124,5 +134,21 @@ mod tests {
         replace(&path, b"two", 0o600).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(names(directory.path()), ["a"]);
+    }
+
+    #[test]
+    fn a_draft_that_a_killed_process_of_the_same_id_left_hinders_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let left: Vec<_> = (0..64).map(|number| directory.path().join(beside(number))).collect();
+        for left in &left {
+            fs::write(left, b"half").unwrap();
+        }
+        let path = directory.path().join("a");
+        write_new(&path, b"whole", 0o600).unwrap();
+        replace(&path, b"whole again", 0o600).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole again");
+        // They may be drafts of a process in another container.
+        assert!(left.iter().all(|left| fs::read(left).unwrap() == b"half"));
+        assert_eq!(names(directory.path()).len(), left.len() + 1);
     }
 }

@@ -8,7 +8,7 @@ use maud::{DOCTYPE, PreEscaped, html};
 
 use crate::assets::STYLE;
 use crate::query::Grouping;
-use crate::stored::{messages_after, team_of};
+use crate::stored::{PendingMessage, messages_after, team_of};
 use crate::views::text::{exact, line};
 use crate::views::{conversation, ledger, number};
 
@@ -78,7 +78,27 @@ pub async fn write(
             out.write_all(item.0.as_bytes())?;
         }
     }
-    out.write_all(b"</ol><h2>Prompts</h2>")?;
+    out.write_all(b"</ol>")?;
+    let pending = PendingMessage::read(store, id).await?;
+    if !pending.is_empty() {
+        let waiting = html! {
+            h2 { "Pending" }
+            p { "Accepted, and not stored before this file was written." }
+            ol.messages {
+                @for message in &pending { li.message.person {
+                    header {
+                        strong { (line(&message.from)) }
+                        @if !message.to.is_empty() { " → " (line(&message.to.join(", "))) }
+                        " " span.faint { "waits" }
+                    }
+                    pre.text { (exact(&message.text, false)) }
+                    @for file in &message.files { p.faint { "+ " (line(&file.to_string())) } }
+                } }
+            }
+        };
+        out.write_all(waiting.0.as_bytes())?;
+    }
+    out.write_all(b"<h2>Prompts</h2>")?;
     let mut after = TurnId::default();
     loop {
         let turns = store.turns_after(id, after, PAGE).await?;

@@ -8,7 +8,8 @@ use convoke_core::Diagnostic;
 use convoke_core::marker::TextPolicy;
 use convoke_session::{
     AnyStore, MemberCost, MemberName, MessageNumber, NumberedMessage, Session, SessionEventKind,
-    SessionId, StopReason, Store as _, StoreError, Summary, Turn, TurnId, TurnState,
+    SessionId, ShownAttachment, StopReason, Store as _, StoreError, Summary, Turn, TurnId,
+    TurnState,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -113,6 +114,9 @@ pub struct PendingMessage {
     pub to: Vec<String>,
     /// The text, with markers.
     pub text: String,
+    /// The attached files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<ShownAttachment>,
 }
 
 impl PendingMessage {
@@ -121,6 +125,7 @@ impl PendingMessage {
         let pending = store.inbox(session).await?.into_iter().map(|(_, message)| Self {
             from: message.speaker.name().to_owned(),
             to: message.addressees().to_vec(),
+            files: ShownAttachment::from_message(&message),
             text: message.content,
         });
         Ok(pending.collect())

@@ -28,6 +28,9 @@ convoke_core::diagnostic_codes! {
     ANSWER_LATE = "answer.late", Note,
         "An answer to a question of an agent on another machine had no effect: the question was already answered, or the turn has ended.",
         "No action needed: the conversation shows the answer that was used.";
+    MESSAGES_PENDING = "messages.pending", Loss,
+        "Messages that were accepted for a session wait to be stored, so the export or the copy does not contain them.",
+        "Open the session, which stores them, then export or copy it again: the message names the command.";
     THREAD_FORGOTTEN = "thread.forgotten", Loss,
         "A model starts a new thread in the copy of a session, because the old thread cannot be divided at the copied message.",
         "Copy the whole session, without --after, to keep the thread.";

@@ -296,8 +296,8 @@ impl fmt::Display for ShownAttachment {
 }
 
 impl ShownAttachment {
-    /// Returns the files that a stored message attaches.
-    pub fn from_message(message: &convoke_core::ConversationMessage) -> Vec<Self> {
+    /// Returns the files that a message attaches.
+    pub fn from_message<Id>(message: &convoke_core::ConversationMessage<Id>) -> Vec<Self> {
         let files = Attachment::from_message(message).into_iter();
         files.map(|Attachment { path, text }| Self { path, bytes: text.len() as u64 }).collect()
     }

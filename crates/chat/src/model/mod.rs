@@ -90,8 +90,15 @@ pub enum Input {
     Refused(String),
     /// A message of another client is in the inbox of the session.
     Interjected(Box<NewMessage>),
-    /// A message could not be put into the inbox of the session, with the reason.
-    NotInterjected(Box<NewMessage>, String),
+    /// A message could not be put into the inbox of the session.
+    NotInterjected {
+        /// The message.
+        message: Box<NewMessage>,
+        /// The line that the person entered.
+        line: String,
+        /// The reason.
+        why: String,
+    },
     /// Another process continues the conversation.
     Woken,
     /// A short notice.
@@ -109,8 +116,8 @@ pub enum Input {
 pub enum Effect {
     /// Store a message and run turns until it is a person's turn.
     Say(NewMessage),
-    /// Store a message between two turns.
-    Interject(NewMessage),
+    /// Store a message between two turns; with the line that the person entered.
+    Interject(NewMessage, String),
     /// Run turns until it is a person's turn.
     Continue,
     /// Retry a turn, then run turns until it is a person's turn.
@@ -308,10 +315,16 @@ impl Chat {
                 // The conversation may have stopped meanwhile, without it.
                 (self.activity == Activity::Waiting).then(|| self.work(Effect::Continue))
             }
-            Input::NotInterjected(message, why) => {
-                self.pending.retain(|pending| *pending != *message);
+            Input::NotInterjected { message, line, why } => {
+                if let Some(place) = self.pending.iter().position(|pending| *pending == *message) {
+                    self.pending.remove(place);
+                }
+                // The line names recipients and files, which the text of the message does not.
                 if self.editor.text().is_empty() {
-                    self.editor.insert(&message.content);
+                    self.editor.insert(&line);
+                } else {
+                    self.transcript.note(Tone::Warning, &format!("not sent: {line}"));
+                    self.editor.remember(line);
                 }
                 self.remark(why)
             }
@@ -338,6 +351,11 @@ impl Chat {
     /// Returns whether the bell is to ring, once.
     pub(crate) fn takes_bell(&mut self) -> bool {
         std::mem::take(&mut self.rings) && self.setup.rings
+    }
+
+    /// Returns whether the person has quit.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.activity == Activity::Leaving
     }
 
     /// Returns whether the screen changes without input.
@@ -468,7 +486,8 @@ impl Chat {
         if self.activity == Activity::Waiting {
             return self.work(Effect::Say(message));
         }
-        Effect::Interject(message)
+        let line = self.editor.last_entered().unwrap_or(&message.content).to_owned();
+        Effect::Interject(message, line)
     }
 
     /// Returns whether a request from elsewhere waits for the running turn; the error is why it is refused.

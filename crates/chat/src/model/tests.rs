@@ -147,9 +147,40 @@ fn a_message_that_could_not_be_put_into_the_inbox_goes_back_to_the_line() {
     let mut chat = at_work();
     chat.enter_line("Look at the tests, too.");
     let saying = NewMessage::from_person("you", "Look at the tests, too.").to(["ada"]);
-    chat.update(Input::NotInterjected(Box::new(saying), "the disk is full".to_owned()));
+    chat.update(not_interjected(saying, "Look at the tests, too."));
     assert_eq!(chat.editor.text(), "Look at the tests, too.");
     assert!(chat.pending.is_empty() && chat.screen().contains("the disk is full"));
+}
+
+fn not_interjected(message: NewMessage, line: &str) -> Input {
+    let why = "the disk is full".to_owned();
+    Input::NotInterjected { message: Box::new(message), line: line.to_owned(), why }
+}
+
+#[test]
+fn a_message_that_could_not_be_put_into_the_inbox_is_kept_whatever_was_typed_since() {
+    let mut chat = at_work();
+    let line = "@ada Look at @src/lib.rs, too.";
+    let Some(Effect::Attach(mut message)) = chat.enter_line(line) else { panic!("it attaches") };
+    message.content = "Look at src/lib.rs, too.".to_owned();
+    let Some(Effect::Interject(message, entered)) =
+        chat.update(Input::Attached(Ok(Box::new(message))))
+    else {
+        panic!("a turn is running")
+    };
+    assert_eq!(entered, line, "it names the recipient and the file");
+    chat.enter_line("/to ada");
+    chat.type_in("Another thought");
+    chat.update(not_interjected(message, &entered));
+    assert!(chat.pending.is_empty());
+    assert_eq!(chat.editor.text(), "Another thought");
+    let screen = chat.screen();
+    assert!(screen.contains(&format!("not sent: {line}")), "{screen}");
+    assert!(screen.contains("the disk is full"), "{screen}");
+    chat.editor.up();
+    assert_eq!(chat.editor.text(), line);
+    chat.editor.down();
+    assert_eq!(chat.editor.text(), "Another thought");
 }
 
 #[test]
@@ -186,7 +217,7 @@ fn a_message_sent_during_a_turn_is_shown_as_pending_and_stored() {
     let mut chat = at_work();
     let said = chat.enter_line("Look at the tests, too.");
     let saying = NewMessage::from_person("you", "Look at the tests, too.").to(["ada"]);
-    assert_eq!(said, Some(Effect::Interject(saying)));
+    assert_eq!(said, Some(Effect::Interject(saying, "Look at the tests, too.".to_owned())));
     assert!(chat.screen().contains("… Look at the tests, too."));
     // It came after the inbox was last read, so the conversation has to continue.
     chat.happen(ended(1, "ada", Verdict::Done, None));

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::Args;
 use convoke_changes::{Changes, ChangesError, Completed, Direction, UndoPlan};
+use convoke_core::name::shell_word;
 use convoke_session::TurnId;
 use serde_json::json;
 
@@ -13,10 +14,12 @@ use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find_to_change, open_store};
 use crate::conversation::undo_progress::progress;
 use crate::conversation::undo_text::{
-    self, LISTED, Mood, describe, done, is_settled, not_done, nothing_done, participle, reversal,
+    self, LISTED, Mood, describe, is_settled, not_done, nothing_done, participle, reversal,
+    what_was_done,
 };
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
+use crate::program;
 use crate::terminal::{stderr, stdout};
 
 /// Restores the files to their state before a turn.
@@ -149,7 +152,7 @@ fn run(
     if output.yes {
         let report = describe(&changes, &plan, Mood::Report, most)?;
         carry_out(&changes, &plan)?;
-        writeln!(out, "{report}{}", reversal(plan.is_redo))?;
+        writeln!(out, "{report}{}", reversed_by(&plan, id))?;
         return Ok(outcome(&plan));
     }
     write!(out, "{preview}")?;
@@ -167,8 +170,19 @@ fn run(
         return Ok(Outcome::Failed);
     }
     carry_out(&changes, &plan)?;
-    writeln!(out, "{}", done(&plan))?;
+    writeln!(out, "{}; {}", what_was_done(&plan), reversed_by(&plan, id))?;
     Ok(outcome(&plan))
+}
+
+/// Names the command that reverses an undo, or a redo, of a session: with the session and the store, if they were named.
+fn reversed_by(plan: &UndoPlan, id: &str) -> String {
+    let session = if id == "last" { String::new() } else { format!(" {}", shell_word(id)) };
+    let arguments = format!("{session}{}", program::store_option());
+    if arguments.is_empty() {
+        return reversal(plan.is_redo).to_owned();
+    }
+    let command = if plan.is_redo { "undo" } else { "redo" };
+    format!("`{} {command}{arguments}` reverses it", program::name())
 }
 
 fn carry_out(changes: &Changes, plan: &UndoPlan) -> anyhow::Result<()> {

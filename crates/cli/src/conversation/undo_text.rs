@@ -87,12 +87,17 @@ pub fn describe(
 
 /// Returns the report of an undo or a redo.
 pub fn done(plan: &UndoPlan) -> String {
+    format!("{}; {}", what_was_done(plan), reversal(plan.is_redo))
+}
+
+/// Says what an undo or a redo did.
+pub fn what_was_done(plan: &UndoPlan) -> String {
     let what = if plan.left_alone.is_empty() {
         participle(plan).to_owned()
     } else {
         format!("{} in part: {} are restored", participle(plan), restored(plan))
     };
-    format!("{} is {what}; {}", subject(plan), reversal(plan.is_redo))
+    format!("{} is {what}", subject(plan))
 }
 
 /// Names the command that reverses an undo, or a redo.

@@ -4,6 +4,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
+use sqlx::ConnectOptions as _;
+use sqlx::sqlite::SqliteConnectOptions;
 
 use crate::context::TestContext;
 
@@ -305,6 +307,26 @@ fn ctrl_c_twice_quits_while_a_turn_runs() {
     terminal.wait_for("session saved");
     terminal.wait_for("code 0");
     terminal.assert_given_back();
+}
+
+/// Another program has the file of the sessions locked: the message waits for it, and the screen does not.
+#[tokio::test]
+async fn keys_are_drawn_while_a_message_waits_for_the_store() {
+    let Some(terminal) = Terminal::with_busy_agent() else { return };
+    terminal.enter("First");
+    terminal.wait_for("● ada");
+    let path = terminal.context.path().join("data/sessions.db");
+    let mut lock = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut lock).await.unwrap();
+    terminal.enter("Second");
+    terminal.tmux(&["send-keys", "-l", "typed meanwhile"]);
+    let screen = terminal.wait_for("typed meanwhile");
+    assert!(screen.contains("… Second"), "the store has not replied yet: {screen}");
+    sqlx::raw_sql("ROLLBACK").execute(&mut lock).await.unwrap();
+    terminal.release();
+    terminal.press("C-c");
+    let screen = terminal.wait_for("I am released.");
+    assert!(screen.contains("Second") && screen.contains("typed meanwhile"), "{screen}");
 }
 
 #[test]

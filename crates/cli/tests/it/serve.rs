@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Child, Stdio};
+use std::process::{Child, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -185,6 +185,31 @@ fn slow_team() -> TestContext {
     context
 }
 
+/// Returns a session whose server was killed while `Second` and `Third` were pending.
+fn with_pending_messages() -> TestContext {
+    let context = slow_team();
+    let page = Page::open(&context, &[]);
+    let session = page.post("/api/sessions", &json!({}))["session"].clone();
+    let base = format!("/api/sessions/{}", session.as_str().unwrap());
+    let say = |text: &str| {
+        let body = json!({"person": "kim", "text": text, "to": ["max"]});
+        page.post(&format!("{base}/say"), &body)
+    };
+    assert_eq!(say("First")["waits"], false);
+    while page.get(&base)["standing"]["open"][0]["state"] != "running" {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    for text in ["Second", "Third"] {
+        assert_eq!(say(text)["waits"], true);
+    }
+    while page.get(&base)["standing"]["pending"].as_array().unwrap().len() < 2 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(page.get(&base)["standing"]["pending"][0]["text"], "Second");
+    drop(page);
+    context
+}
+
 /// What was accepted is kept in the store: whoever opens the session next delivers it, in order and once.
 #[test]
 fn messages_accepted_while_a_turn_runs_survive_the_kill_of_the_server() {
@@ -194,27 +219,7 @@ fn messages_accepted_while_a_turn_runs_survive_the_kill_of_the_server() {
         (&["run", "--session", "last", "--to", "max", "Last"], b""),
     ];
     for (opening, input) in openings {
-        let context = slow_team();
-        let page = Page::open(&context, &[]);
-        let session = page.post("/api/sessions", &json!({}))["session"].clone();
-        let base = format!("/api/sessions/{}", session.as_str().unwrap());
-        let say = |text: &str| {
-            let body = json!({"person": "kim", "text": text, "to": ["max"]});
-            page.post(&format!("{base}/say"), &body)
-        };
-        assert_eq!(say("First")["waits"], false);
-        while page.get(&base)["standing"]["open"][0]["state"] != "running" {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        for text in ["Second", "Third"] {
-            assert_eq!(say(text)["waits"], true);
-        }
-        while page.get(&base)["standing"]["pending"].as_array().unwrap().len() < 2 {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        assert_eq!(page.get(&base)["standing"]["pending"][0]["text"], "Second");
-        drop(page);
-
+        let context = with_pending_messages();
         fs::write(context.path().join("go"), "").unwrap();
         let output = context.output(opening, input);
         assert!(output.status.success(), "{opening:?}: {output:?}");
@@ -230,6 +235,40 @@ fn messages_accepted_while_a_turn_runs_survive_the_kill_of_the_server() {
         assert!(said.len() == 3 || said[3..] == ["Last"], "{opening:?}: {said:?}");
         let turns = stored["messages"].as_array().unwrap().len() - said.len();
         assert_eq!(turns, said.len(), "each has its reply: {stored}");
+    }
+}
+
+/// What was accepted and is not stored yet is shown, and what leaves it out says so.
+#[test]
+fn messages_that_a_killed_server_left_are_shown_as_pending_and_are_in_no_copy_without_a_word() {
+    let context = with_pending_messages();
+    let shown = printed(&context, &["sessions", "show", "last", "--json"]);
+    let pending: Vec<_> = shown["pending"].as_array().unwrap().iter().collect();
+    assert_eq!(pending.len(), 2, "{shown}");
+    assert_eq!(*pending[0], json!({"from": "kim", "to": ["max"], "text": "Second"}));
+    let stdout = |output: Output| String::from_utf8(output.stdout).unwrap();
+    let text = stdout(context.output(&["sessions", "show", "last"], b""));
+    assert!(text.contains("kim → max  pending\n  Second\n"), "{text}");
+    assert!(text.contains("\n2 messages are not stored yet; `"), "{text}");
+    assert!(text.contains("convoke sessions resume "), "{text}");
+
+    for reader in ["--html", "--markdown"] {
+        let text = stdout(context.output(&["sessions", "export", "last", reader], b""));
+        assert!(text.contains("Second") && text.contains("Third"), "{reader}: {text}");
+    }
+    let copies: [&[&str]; 4] = [
+        &["sessions", "export", "last"],
+        &["sessions", "export", "last", "--all"],
+        &["sessions", "copy", "last", "--to", "sqlite:"],
+        &["sessions", "fork", "last"],
+    ];
+    for copy in copies {
+        let output = context.output(copy, b"");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{copy:?}: {errors}");
+        let told = "messages.pending: not included: 2 messages are pending; `";
+        assert!(errors.contains(told), "{copy:?}: {errors}");
+        assert!(errors.contains("convoke sessions resume "), "{copy:?}: {errors}");
     }
 }
 

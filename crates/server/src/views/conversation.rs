@@ -237,7 +237,7 @@ pub fn status(id: SessionId, status: &SessionStatus) -> Markup {
 }
 
 fn pending(message: &PendingMessage) -> Markup {
-    let PendingMessage { from, to, text } = message;
+    let PendingMessage { from, to, text, files } = message;
     let (shown, rest) = beginning(text, SHOWN);
     html! {
         li { div.message.person.(hue(from)) {
@@ -246,6 +246,7 @@ fn pending(message: &PendingMessage) -> Markup {
                 span.badge { "waits" }
             }
             pre.text { (exact(shown, false)) @if rest > 0 { "…" } }
+            @for file in files { p.faint { "+ " (line(&file.to_string())) } }
         } }
     }
 }

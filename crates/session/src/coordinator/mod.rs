@@ -233,10 +233,11 @@ impl<S: Store> Coordinator<S> {
             hold,
             sharing,
         };
+        let mut noted = Vec::new();
         let interrupted = if coordinator.hold.is_some() {
             let interrupted = coordinator.refresh().await?;
             if coordinator.sharing.is_none() {
-                Box::pin(coordinator.take_left_messages()).await?;
+                noted = Box::pin(coordinator.take_left_messages()).await?;
             }
             interrupted
         } else {
@@ -247,6 +248,9 @@ impl<S: Store> Coordinator<S> {
         let waiting = coordinator.waiting().len() as u64;
         let at = coordinator.team_agents.now();
         coordinator.emit(at, SessionEventKind::Opened { messages, waiting, interrupted });
+        for event in noted {
+            coordinator.observer.observe(event);
+        }
         Ok(coordinator)
     }
 

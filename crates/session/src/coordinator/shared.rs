@@ -4,6 +4,7 @@
 //! it does not run, it offers the turn, releases the session and follows it until the conversation stops or the
 //! next turn is its own.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_core::{Diagnostic, NewMessage};
@@ -239,13 +240,23 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Stores the messages that a process which ended left in the inbox. Whoever opens the session reads them with the other
-    /// stored messages, so that they are no events.
-    pub(super) async fn take_left_messages(&mut self) -> Result<(), CoordinatorError> {
-        let observer = std::mem::replace(&mut self.observer, Box::new(|_: SessionEvent| {}));
+    /// Stores the messages that a process which ended left in the inbox, and returns the events of diagnostics about them.
+    /// Whoever opens the session reads the messages with the other stored ones, so that they are no events.
+    pub(super) async fn take_left_messages(
+        &mut self,
+    ) -> Result<Vec<SessionEvent>, CoordinatorError> {
+        let noted = Arc::new(Mutex::new(Vec::new()));
+        let notes = noted.clone();
+        let only_diagnostics = move |event: SessionEvent| {
+            if matches!(event.kind, SessionEventKind::Diagnostic { .. }) {
+                notes.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+            }
+        };
+        let observer = std::mem::replace(&mut self.observer, Box::new(only_diagnostics));
         let taken = self.take_inbox().await;
         self.observer = observer;
-        taken
+        let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.map(|()| std::mem::take(&mut *noted))
     }
 
     /// Stores the messages of the inbox before this process leaves the session, unless another process holds it.

@@ -499,8 +499,8 @@ pub enum ServerFailure {
     ReadOnly,
     /// The server has no free connection.
     TooManyConnections,
-    /// There is no socket in the directory of the URL.
-    NoSocket,
+    /// A file that the connection needs does not exist: the socket in the directory of the URL, or one that the URL names.
+    NotFound,
     /// Nothing listens at the address.
     Refused,
 }
@@ -525,7 +525,7 @@ impl StoreError {
         let Self::Database(error) = self else { return None };
         match error.downcast_ref::<sqlx::Error>()? {
             sqlx::Error::Io(error) => match error.kind() {
-                std::io::ErrorKind::NotFound => Some(ServerFailure::NoSocket),
+                std::io::ErrorKind::NotFound => Some(ServerFailure::NotFound),
                 std::io::ErrorKind::ConnectionRefused => Some(ServerFailure::Refused),
                 _ => None,
             },

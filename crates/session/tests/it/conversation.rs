@@ -310,6 +310,33 @@ async fn a_message_accepted_while_a_turn_runs_outlives_the_process() {
 }
 
 #[tokio::test]
+async fn diagnostics_about_messages_that_a_process_left_are_shown_to_whoever_opens_the_session() {
+    let test = TestSession::new("", &[("max", says(&["a"]))]).await;
+    let coordinator = test.begin().await;
+    let controls = coordinator.controls();
+    controls.interject(NewMessage::from_person("stranger", "hello")).await.unwrap();
+    controls.interject(NewMessage::from_person("lee", "and you [NEXT: nobody]")).await.unwrap();
+    // The process is killed.
+    drop(coordinator);
+    let (sender, shown) = std::sync::mpsc::sync_channel(64);
+    let observer = Box::new(move |event: SessionEvent| sender.send(event.kind).unwrap());
+    let team_agents = test.team_agents.clone();
+    Coordinator::open(test.store.clone(), test.session, team_agents, observer).await.unwrap();
+    let noted: Vec<String> = shown
+        .try_iter()
+        .map(|event| match event {
+            SessionEventKind::Opened { messages, .. } => format!("opened with {messages}"),
+            SessionEventKind::Diagnostic { diagnostic, .. } => diagnostic.message,
+            other => panic!("the messages are no events: {other:?}"),
+        })
+        .collect();
+    assert_eq!(noted.len(), 3, "{noted:?}");
+    assert_eq!(noted[0], "opened with 2", "{noted:?}");
+    assert!(noted[1].starts_with("no person named `stranger`; stored as"), "{noted:?}");
+    assert!(noted[2].contains("nobody"), "{noted:?}");
+}
+
+#[tokio::test]
 async fn messages_of_the_inbox_come_before_a_later_one() {
     let test = TestSession::new("", &[("max", says(&["a"]))]).await;
     let mut coordinator = test.begin().await;

@@ -18,8 +18,8 @@ const MAX_WAITING_BYTES: usize = 16 << 10;
 /// Translates the events of one prompt. The pieces of a text that come in quick succession are one update.
 #[derive(Debug, Default)]
 pub(super) struct Updates {
-    /// The text that has not been returned yet.
-    waiting: Option<WaitingText>,
+    /// The texts that have not been returned yet. Members that write at the same time have one each.
+    waiting: Vec<WaitingText>,
     /// The time of the last text that was returned.
     sent_at: Option<Instant>,
     /// The turn that wrote last.
@@ -37,25 +37,26 @@ struct WaitingText {
 }
 
 impl Updates {
-    /// Returns the updates of an event, after the text that waits, if the event does not continue it.
+    /// Returns the updates of an event, after the texts that wait. A text waits itself.
     pub(super) fn for_event(&mut self, event: &SessionEventKind) -> Vec<Value> {
         let mut sent = Vec::new();
         for update in self.updates(event) {
             match update {
                 Update::Text(text) => {
-                    if let Some(waiting) = &mut self.waiting
-                        && (waiting.kind, waiting.turn) == (text.kind, text.turn)
-                    {
-                        waiting.text.push_str(&text.text);
-                    } else {
-                        sent.extend(self.flush());
-                        self.waiting = Some(text);
+                    let last = self.waiting.iter_mut().rfind(|it| it.turn == text.turn);
+                    match last.filter(|it| it.kind == text.kind) {
+                        Some(waiting) => waiting.text.push_str(&text.text),
+                        None => self.waiting.push(text),
                     }
-                    let is_long =
-                        self.waiting.as_ref().is_some_and(|it| it.text.len() >= MAX_WAITING_BYTES);
-                    if is_long {
+                    let bytes: usize = self.waiting.iter().map(|it| it.text.len()).sum();
+                    if bytes >= MAX_WAITING_BYTES {
                         sent.extend(self.flush());
                     }
+                }
+                Update::ToolStarted(update) => {
+                    sent.extend(self.flush());
+                    sent.push(update);
+                    self.last_writer = None;
                 }
                 Update::Other(update) => {
                     sent.extend(self.flush());
@@ -66,16 +67,24 @@ impl Updates {
         sent
     }
 
-    /// Returns the text that waits.
-    pub(super) fn flush(&mut self) -> Option<Value> {
-        let WaitingText { kind, turn, member, text } = self.waiting.take()?;
-        self.sent_at = Some(Instant::now());
-        Some(chunk(kind, &text, Some((turn, &member))))
+    /// Returns the texts that wait, each with the name of its member if another one wrote before.
+    pub(super) fn flush(&mut self) -> Vec<Value> {
+        if !self.waiting.is_empty() {
+            self.sent_at = Some(Instant::now());
+        }
+        let mut sent = Vec::with_capacity(self.waiting.len());
+        for WaitingText { kind, turn, member, mut text } in std::mem::take(&mut self.waiting) {
+            if kind == "agent_message_chunk" && self.last_writer.replace(turn) != Some(turn) {
+                text.insert_str(0, &format!("\n\n**{member}:** "));
+            }
+            sent.push(chunk(kind, &text, Some((turn, &member))));
+        }
+        sent
     }
 
-    /// Waits until the waiting text is to be sent; forever without one.
+    /// Waits until the waiting texts are to be sent; forever without any.
     pub(super) fn due(&self) -> impl Future<Output = ()> + use<> {
-        let at = self.waiting.as_ref().map(|_| self.sent_at.map(|sent| sent + INTERVAL));
+        let at = self.waiting.first().map(|_| self.sent_at.map(|sent| sent + INTERVAL));
         async move {
             match at {
                 Some(Some(at)) => tokio::time::sleep_until(at).await,
@@ -94,12 +103,12 @@ impl Updates {
                 let verdict = result.verdict.to_string();
                 match verdict.as_str() {
                     "done" => Vec::new(),
-                    _ => self.words(*turn, member, "agent_message_chunk", &format!("*{verdict}*")),
+                    _ => words(*turn, member, "agent_message_chunk", &format!("*{verdict}*")),
                 }
             }
             SessionEventKind::TurnOffered { turn, member, node, problem } => {
                 let waits = waits_for(node.as_deref(), problem.as_deref());
-                self.words(*turn, member, "agent_thought_chunk", &format!("{member} {waits}\n"))
+                words(*turn, member, "agent_thought_chunk", &format!("{member} {waits}\n"))
             }
             _ => Vec::new(),
         }
@@ -114,8 +123,7 @@ impl Updates {
                 self.text(turn, member, "agent_thought_chunk", text, *part)
             }
             EventKind::ToolStarted { id, name, input } => {
-                self.last_writer = None;
-                vec![Update::Other(tool_started(turn, member, id, name, input))]
+                vec![Update::ToolStarted(tool_started(turn, member, id, name, input))]
             }
             EventKind::ToolFinished { id, ok, output } => {
                 let status = if *ok { "completed" } else { "failed" };
@@ -178,29 +186,19 @@ impl Updates {
             }
             TextPart::Whole => !std::mem::take(has_pieces),
         };
-        if is_new && !text.is_empty() { self.words(turn, member, kind, text) } else { Vec::new() }
+        if is_new && !text.is_empty() { words(turn, member, kind, text) } else { Vec::new() }
     }
+}
 
-    /// Returns a text, with the name of the member if another one wrote before.
-    fn words(
-        &mut self,
-        turn: TurnId,
-        member: &MemberName,
-        kind: &'static str,
-        text: &str,
-    ) -> Vec<Update> {
-        let mut words = safe(text);
-        if self.last_writer != Some(turn) && kind == "agent_message_chunk" {
-            self.last_writer = Some(turn);
-            words.insert_str(0, &format!("\n\n**{member}:** "));
-        }
-        vec![Update::Text(WaitingText { kind, turn, member: member.clone(), text: words })]
-    }
+fn words(turn: TurnId, member: &MemberName, kind: &'static str, text: &str) -> Vec<Update> {
+    vec![Update::Text(WaitingText { kind, turn, member: member.clone(), text: safe(text) })]
 }
 
 /// What an event becomes.
 enum Update {
     Text(WaitingText),
+    /// The text after it begins with the name of its member.
+    ToolStarted(Value),
     Other(Value),
 }
 
@@ -283,4 +281,32 @@ fn plan(items: &[TodoItem<'_>]) -> Value {
         Some(json!({ "content": safe(&item.text), "priority": "medium", "status": status }))
     });
     json!({ "sessionUpdate": "plan", "entries": entries.collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use convoke_agent::event::Event;
+
+    use super::*;
+
+    fn writes(turn: u64, member: &str, text: &str) -> SessionEventKind {
+        let kind = EventKind::Text { text: text.to_owned().into(), part: TextPart::Delta };
+        let event = Event { sub_agent: None, kind };
+        SessionEventKind::Agent { turn: TurnId(turn), member: member.into(), event }
+    }
+
+    #[test]
+    fn the_pieces_of_members_that_write_alternately_are_one_update_each() {
+        let mut updates = Updates::default();
+        for _ in 0..1_000 {
+            assert!(updates.for_event(&writes(1, "max", "a")).is_empty());
+            assert!(updates.for_event(&writes(2, "sarah", "b")).is_empty());
+        }
+        let text = |update: &Value| update["content"]["text"].as_str().unwrap().to_owned();
+        let sent: Vec<String> = updates.flush().iter().map(text).collect();
+        let expected = [("max", "a"), ("sarah", "b")]
+            .map(|(member, piece)| format!("\n\n**{member}:** {}", piece.repeat(1_000)));
+        assert_eq!(sent, expected);
+        assert!(updates.flush().is_empty());
+    }
 }

@@ -173,7 +173,12 @@ fn ending(stop: &StopReason) -> (String, bool) {
         ),
         StopReason::QueueFull { person, limit, left_out } => (
             format!(
-                "Stopped: the queue is full ({limit} turns), and {left_out} turns were not added. Waiting for {person}."
+                "Stopped: the queue is full ({limit} turns), and {} added. Waiting for {person}.",
+                if *left_out == 1 {
+                    "1 turn was not".to_owned()
+                } else {
+                    format!("{left_out} turns were not")
+                }
             ),
             false,
         ),

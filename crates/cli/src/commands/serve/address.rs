@@ -4,11 +4,12 @@
 //! whoever reads it, and a link in its place is never followed.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use anyhow::Context as _;
+use convoke_files::draft;
 use convoke_files::limit::{FileKind, read_stream};
 use convoke_server::Token;
 use rustix::fs::OFlags;
@@ -62,18 +63,18 @@ impl Address {
 
     /// Writes the address in place of another. Of two servers that start at the same time, the last one is remembered.
     pub(super) fn write(&self, data: &Path) -> anyhow::Result<()> {
-        self.put(data, |draft, path| fs::rename(draft, path))
+        self.put(data, draft::replace)
     }
 
     /// Writes the address if there is none. Returns whether there was none.
     pub(super) fn create(&self, data: &Path) -> anyhow::Result<bool> {
         let mut is_new = true;
-        self.put(data, |draft, path| match fs::hard_link(draft, path) {
+        self.put(data, |path, text, mode| match draft::write_new(path, text, mode) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 is_new = false;
                 Ok(())
             }
-            linked => linked,
+            written => written,
         })?;
         Ok(is_new)
     }
@@ -81,23 +82,12 @@ impl Address {
     fn put(
         &self,
         data: &Path,
-        place: impl FnOnce(&Path, &Path) -> io::Result<()>,
+        write: impl FnOnce(&Path, &[u8], u32) -> io::Result<()>,
     ) -> anyhow::Result<()> {
         let path = data.join(FILE);
-        let draft = data.join(format!("{FILE}.draft-{}", std::process::id()));
-        let written = || {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(data)?;
-            // It may be left from a process that was killed.
-            let _ = fs::remove_file(&draft);
-            let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-            file.write_all(serde_json::to_string(self)?.as_bytes())?;
-            file.sync_data()?;
-            place(&draft, &path)
-        };
-        let written: io::Result<()> = written();
-        // It is gone if it was renamed.
-        let _ = fs::remove_file(&draft);
+        let text = serde_json::to_vec(self)?;
+        let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(data);
+        let written = created.and_then(|()| write(&path, &text, 0o600));
         written.with_context(|| format!("{} cannot be written", path.display()))
     }
 }

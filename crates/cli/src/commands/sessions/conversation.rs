@@ -2,11 +2,13 @@
 
 use std::io::{self, BufWriter, Write};
 
-use convoke_core::ConversationMessage;
+use convoke_core::{ConversationMessage, Diagnostic};
+use convoke_server::stored::PendingMessage;
+use convoke_session::diagnostics::MESSAGES_PENDING;
 use convoke_session::rows::{each_message, each_turn};
 use convoke_session::{
     AnyStore, MessageNumber, NumberedMessage, Session, SessionId, ShownAttachment, Store as _,
-    TurnId, TurnState,
+    StoreError, TurnId, TurnState,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -25,7 +27,7 @@ pub(super) async fn write_json(store: &AnyStore, id: SessionId) -> anyhow::Resul
         "session": id, "name": began.name, "directory": began.directory,
         "rehearsal": began.rehearsal, "held": store.is_held(id).await?,
         "createdAt": began.created_at, "updatedAt": updated_at, "task": state.task,
-        "costs": store.costs(id).await?,
+        "costs": store.costs(id).await?, "pending": PendingMessage::read(store, id).await?,
     });
     let mut out = BufWriter::new(stdout());
     let head = head.to_string();
@@ -97,6 +99,22 @@ pub(super) async fn write_text(store: &AnyStore, id: SessionId) -> anyhow::Resul
         },
     )
     .await?;
+    let pending = PendingMessage::read(store, id).await?;
+    for message in &pending {
+        let to = arrow(&message.to);
+        let name = paint.strong(&printable(&message.from));
+        writeln!(out, "\n{name}{}  {}", printable(&to), paint.faint("pending"))?;
+        for line in message.text.lines() {
+            writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
+        }
+        for file in &message.files {
+            writeln!(out, "{}", paint.faint(&format!("  + {}", printable(&file.to_string()))))?;
+        }
+    }
+    // The process that holds the session stores them.
+    if !pending.is_empty() && !store.is_held(id).await? {
+        writeln!(out, "\n{} not stored yet; {}", counted(pending.len()), how_to_store(id))?;
+    }
     write_unanswered(&mut out, store, id).await?;
     write_costs(&mut out, store, id).await?;
     Ok(out.flush()?)
@@ -104,8 +122,34 @@ pub(super) async fn write_text(store: &AnyStore, id: SessionId) -> anyhow::Resul
 
 /// Returns the recipients of a message after an arrow; empty if it is to everyone.
 pub(super) fn recipients(message: &ConversationMessage) -> String {
-    let to = message.addressees();
+    arrow(message.addressees())
+}
+
+/// Returns recipients after an arrow; empty if there are none.
+pub(super) fn arrow(to: &[String]) -> String {
     if to.is_empty() { String::new() } else { format!(" → {}", to.join(", ")) }
+}
+
+/// Returns the diagnostic that an export or a copy of a session does not contain the messages of its inbox, if it has any.
+pub(super) async fn pending_diagnostic(
+    store: &AnyStore,
+    id: SessionId,
+) -> Result<Option<Diagnostic>, StoreError> {
+    let pending = store.inbox(id).await?.len();
+    let message = format!("not included: {} pending; {}", counted(pending), how_to_store(id));
+    let diagnostic = Diagnostic::new(MESSAGES_PENDING, message).with_count(pending as u64);
+    Ok((pending > 0).then_some(diagnostic))
+}
+
+/// Returns a number of messages with its verb.
+fn counted(messages: usize) -> String {
+    if messages == 1 { "1 message is".to_owned() } else { format!("{messages} messages are") }
+}
+
+/// Names the command that stores the messages of an inbox.
+fn how_to_store(id: SessionId) -> String {
+    let (program, session, store) = (program::name(), short(id), program::store_option());
+    format!("`{program} sessions resume {session}{store}` stores and answers what is pending")
 }
 
 /// Writes the reported cost of the session, by member.

@@ -11,11 +11,13 @@ use convoke_session::transfer::{self, CopiedSession};
 use convoke_session::{AnyStore, SessionId, Store as _};
 use serde_json::json;
 
+use super::conversation::pending_diagnostic;
 use super::write_json;
 use crate::commands::completions;
 use crate::conversation::origin::of_directory;
 use crate::conversation::sessions::find;
 use crate::conversation::store::open_url;
+use crate::diagnostics;
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::terminal::{stderr, stdout};
@@ -45,12 +47,15 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     for session in wanted(arguments, store).await? {
         let outcome = copy(store, &to, session, &host_environment).await;
         failed += usize::from(outcome.is_err());
+        let pending = pending_diagnostic(store, session).await?;
         if !arguments.json {
             show(session, &outcome)?;
+            diagnostics::show(pending.as_slice())?;
         }
         copied.push(match outcome {
             Ok(copy) => json!({
                 "session": session, "sha256": hexadecimal(&copy.hash), "wasThere": copy.was_there,
+                "diagnostics": pending.as_slice(),
             }),
             Err(error) => json!({"session": session, "error": format!("{error:#}")}),
         });

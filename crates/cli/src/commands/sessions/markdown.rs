@@ -1,7 +1,8 @@
 //! A conversation as Markdown, to be pasted or mailed.
 
-use std::io::Write;
+use std::io::{self, Write};
 
+use convoke_server::stored::PendingMessage;
 use convoke_session::rows::each_message;
 use convoke_session::time_format::utc;
 use convoke_session::{
@@ -9,7 +10,7 @@ use convoke_session::{
 };
 use convoke_team::Team;
 
-use super::conversation::recipients;
+use super::conversation::{arrow, recipients};
 use crate::figures::dollars;
 use crate::terminal::printable;
 
@@ -43,16 +44,26 @@ pub(super) async fn write(
             let who = format!("{}{}", message.speaker.name(), recipients(&message));
             writeln!(out, "\n## {} ({number})\n", escape(&who))?;
             writeln!(out, "{}", close_fence(&message.text(policy)))?;
-            let files = ShownAttachment::from_message(&message);
-            if !files.is_empty() {
-                let files: Vec<String> =
-                    files.iter().map(|file| escape(&file.to_string())).collect();
-                writeln!(out, "\nAttached: {}", files.join("; "))?;
-            }
+            write_files(out, &ShownAttachment::from_message(&message))?;
             anyhow::Ok(())
         },
     )
-    .await
+    .await?;
+    for PendingMessage { from, to, text, files } in PendingMessage::read(store, id).await? {
+        let who = format!("{from}{}", arrow(&to));
+        writeln!(out, "\n## {} (pending)\n", escape(&who))?;
+        writeln!(out, "{}", close_fence(&text))?;
+        write_files(out, &files)?;
+    }
+    Ok(())
+}
+
+fn write_files(out: &mut impl Write, files: &[ShownAttachment]) -> io::Result<()> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let files: Vec<String> = files.iter().map(|file| escape(&file.to_string())).collect();
+    writeln!(out, "\nAttached: {}", files.join("; "))
 }
 
 /// Returns a text as one line with Markdown characters escaped.

@@ -15,6 +15,7 @@ use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError
 use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId, Store as _, StoreError};
 use serde_json::json;
 
+use super::conversation::pending_diagnostic;
 use super::{SessionArgument, markdown, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::home::Home;
@@ -47,6 +48,10 @@ pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<O
     let mut diagnostics =
         transfer::fork(store, session, after, copy, store.now()).await.map_err(explain)?;
     diagnostics.extend(fork_changes(store, session, copy).await?);
+    // A copy as of a message has nothing that came later.
+    if after.is_none() {
+        diagnostics.extend(pending_diagnostic(store, session).await?);
+    }
     if arguments.json {
         write_json(&json!({"session": copy, "from": session, "diagnostics": diagnostics}))?;
     } else {
@@ -126,6 +131,12 @@ pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Resu
         let message = "the recorded changes of files are not part of the archive";
         let code = convoke_changes::diagnostics::CHANGES_NOT_EXPORTED;
         diagnostics::show(&[Diagnostic::new(code, message)])?;
+    }
+    // The forms for readers show them.
+    if matches!(form, ExportForm::Snapshot | ExportForm::Archive)
+        && let Some(pending) = pending_diagnostic(store, session).await?
+    {
+        diagnostics::show(&[pending])?;
     }
     Ok(Outcome::Done)
 }
