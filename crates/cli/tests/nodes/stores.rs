@@ -53,7 +53,7 @@ async fn a_store_that_cannot_be_opened_says_why_and_what_to_do() {
     assert!(fixed.contains("the database is read-only"), "{fixed}");
     let elsewhere = error("postgres://convoke@localhost/postgres?host=/nowhere", &[]);
     assert!(
-        elsewhere.contains("`host=` in the URL must be the directory of its socket"),
+        elsewhere.contains("`host=` in the URL must be the directory of the server's socket"),
         "{elsewhere}"
     );
 }
