@@ -259,7 +259,14 @@ pub(crate) struct Place {
 /// Exclusive access to the store of a directory, across processes.
 #[derive(Debug)]
 pub(crate) struct StoreLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for StoreLock {
+    fn drop(&mut self) {
+        // A process that is being started has a copy of the file for a moment, and would keep the lock.
+        let _ = self.file.unlock();
+    }
 }
 
 impl Place {
@@ -333,7 +340,7 @@ impl Place {
     /// Locks the store, if it is not locked.
     pub(crate) fn try_lock(&self) -> Option<StoreLock> {
         let file = File::create(self.store.join("lock")).ok()?;
-        file.try_lock().ok().map(|()| StoreLock { _file: file })
+        file.try_lock().ok().map(|()| StoreLock { file })
     }
 
     /// Waits for exclusive access to the store.
@@ -341,7 +348,7 @@ impl Place {
         let path = self.store.join("lock");
         let file = File::create(&path).map_err(ChangesError::io(&path))?;
         match file.try_lock() {
-            Ok(()) => return Ok(StoreLock { _file: file }),
+            Ok(()) => return Ok(StoreLock { file }),
             Err(fs::TryLockError::WouldBlock) => {}
             Err(fs::TryLockError::Error(error)) => return Err(ChangesError::io(&path)(error)),
         }
@@ -350,9 +357,7 @@ impl Place {
         let (sender, locked) = sync_channel(1);
         std::thread::spawn(move || sender.send(file.lock().map(|()| file)));
         match locked.recv_timeout(deadline.left()) {
-            Ok(locked) => {
-                locked.map(|file| StoreLock { _file: file }).map_err(ChangesError::io(&path))
-            }
+            Ok(locked) => locked.map(|file| StoreLock { file }).map_err(ChangesError::io(&path)),
             Err(_) => Err(deadline.over()),
         }
     }

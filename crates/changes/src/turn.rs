@@ -560,6 +560,13 @@ impl Place {
     }
 }
 
+impl Drop for Marker {
+    fn drop(&mut self) {
+        // A process that is being started has a copy of the file for a moment, and would keep the lock.
+        let _ = self.lock.unlock();
+    }
+}
+
 impl Marker {
     fn create(place: &Place, key: &TurnKey, began: i64) -> Result<Self, ChangesError> {
         let name =

