@@ -1,7 +1,7 @@
 //! The one way to start an agent's program.
 //!
 //! Turns, captures, measurements, trials and questions all start a program *confined*: in an environment without the project's
-//! commands unless the user trusts the project ([`ConfinedEnvironment`]), and under a [`Sandbox`]. Only this module creates
+//! commands unless the user trusts the project ([`ConfinedEnvironment`]), and under a `Sandbox`. Only this module creates
 //! a [`Launch`], so that a program cannot be started without either. A program that its user starts as their own,
 //! without a sandbox, would be a second function here; there is none.
 
