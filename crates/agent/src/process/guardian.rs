@@ -125,8 +125,9 @@ struct TurnFiles {
 
 impl TurnFiles {
     fn new(socket: PathBuf, home: PathBuf) -> Self {
-        let home_lock = private_dir::open_lock(&home);
-        Self { socket, home, home_lock }
+        let mut files = Self { socket, home, home_lock: None };
+        files.home_lock = files.home().and_then(private_dir::open_lock);
+        files
     }
 
     fn from_args(args: &mut impl Iterator<Item = OsString>) -> Option<Self> {
@@ -483,7 +484,8 @@ fn sweep(agent: Option<Pid>, keeper: Option<Pid>, exit: &mut Option<ExitStatus>)
     }
 }
 
-/// Kills all descendants of this process but the keeper and what it may hide: a list of processes can miss one.
+/// Kills all descendants of this process but the keeper. [`sweep`] finds one that is missed because it changes its parent
+/// meanwhile.
 fn sweep_beside(keeper: Pid, agent: Pid) {
     let begin = Instant::now();
     // The keeper does not reap the agent.
@@ -575,6 +577,15 @@ mod tests {
         let _others = locked(&directory("convoke-home00"));
         files.remove();
         assert!(!turn.exists() && home.exists());
+    }
+
+    #[test]
+    fn a_guardian_that_finds_convoke_gone_removes_the_turns_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let turn = private_directory(&root.path().join("convoke-turn00"));
+        let files = TurnFiles::new(turn.join("guardian"), PathBuf::new());
+        drop(UnixListener::bind(&files.socket).unwrap());
+        assert!(connect(&files).is_none() && !turn.exists());
     }
 
     fn locked(dir: &Path) -> File {

@@ -4,7 +4,7 @@
 //! is removed when the next one is created. The name and the mode of a directory prove nothing: the user's own may have
 //! the same.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -152,12 +152,7 @@ enum Proof {
 impl Abandoned {
     /// Claims a directory; `None` if it is in use.
     pub(super) fn claim(dir: PathBuf) -> Option<Self> {
-        let metadata = dir.symlink_metadata().ok()?;
-        // A private directory is for its user alone from the beginning; one that others can read is somebody's own.
-        let is_private = metadata.mode() & 0o777 == 0o700 && is_private_dir(&dir);
-        if !metadata.is_dir() || !is_private || metadata.uid() != nix::unistd::geteuid().as_raw() {
-            return None;
-        }
+        let metadata = own_private_dir(&dir)?;
         if let Some(file) = open_lock(&dir) {
             file.try_lock().ok()?;
             return Self::locked(dir, file);
@@ -172,6 +167,7 @@ impl Abandoned {
     pub(super) fn claim_when_released(dir: PathBuf, lock: &File) -> Option<Self> {
         let lock = lock.try_clone().ok()?;
         lock.lock().ok()?;
+        own_private_dir(&dir)?;
         Self::locked(dir, lock)
     }
 
@@ -198,6 +194,15 @@ impl Abandoned {
         }
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// Returns the metadata of a directory that may be a private one of this user.
+fn own_private_dir(dir: &Path) -> Option<Metadata> {
+    let metadata = dir.symlink_metadata().ok()?;
+    // A private directory is for its user alone from the beginning; one that others can read is somebody's own.
+    let is_private = metadata.mode() & 0o777 == 0o700 && is_private_dir(dir);
+    let is_own = metadata.uid() == nix::unistd::geteuid().as_raw();
+    (metadata.is_dir() && is_private && is_own).then_some(metadata)
 }
 
 /// Opens the lock file of a directory, which an agent may have replaced by anything.
