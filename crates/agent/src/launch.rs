@@ -100,7 +100,7 @@ pub enum UntrustedFile {
         path: PathBuf,
     },
     /// The program may find commands in it that Convoke does not find.
-    #[error("{program} may run commands that `{}` names, and Convoke cannot read it as {program} does: {reason}; correct or remove it, or review it and trust the directory with `convoke trust`", path.display())]
+    #[error("{program} may run commands of `{}`, and Convoke cannot read it as {program} does: {reason}; correct or remove it, or review it and trust the directory with `convoke trust`", path.display())]
     Unclear {
         /// The program.
         program: &'static str,

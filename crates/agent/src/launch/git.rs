@@ -12,8 +12,8 @@ use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files, GitSetting, GitSettings, git_settings};
 
 use super::UntrustedFile;
-use crate::diagnostics;
 use crate::command_files::{GitConfigurations, GitDirectory, Location, locate};
+use crate::diagnostics;
 
 /// Settings that run a command, each with a harmless value.
 const FIXED: &[(&str, &str)] = &[
