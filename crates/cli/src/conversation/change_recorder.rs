@@ -184,7 +184,7 @@ fn uncommitted(changes: &Changes, record: &Record) -> Option<Diagnostic> {
 }
 
 fn completion(completed: &Completed) -> Diagnostic {
-    Diagnostic::new(diagnostics::CHANGES_COMPLETED, undo_text::completed(completed))
+    Diagnostic::new(diagnostics::CHANGES_COMPLETED, undo_text::completed(completed, None))
 }
 
 /// Says how far the first copy of a directory is when its first turn begins.
@@ -362,7 +362,8 @@ fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, String> {
     let session = request.session.to_string();
     let completed = changes.take_completed(&session).map_err(failed)?;
     if !completed.is_empty() {
-        return Ok(completed.iter().map(undo_text::completed).collect::<Vec<_>>().join("\n"));
+        let reports = completed.iter().map(|it| undo_text::completed(it, None));
+        return Ok(reports.collect::<Vec<_>>().join("\n"));
     }
     let plan = plan(changes, request).map_err(failed)?;
     if plan.is_refused() || request.consent == UndoConsent::Preview {

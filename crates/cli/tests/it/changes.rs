@@ -694,6 +694,14 @@ fn an_interrupted_undo_is_completed_and_not_reversed_by_the_same_command() {
     assert!(again.contains(completed) && again.contains("exit code: 0"), "{again}");
     assert!(!project.path().join("new").exists(), "{again}");
 
+    // A session that was named is named by the command that reverses it.
+    interrupt_the_undo(&project);
+    let sessions = fs::read_dir(project.home().join("data/changes/sessions")).unwrap();
+    let id = sessions.flatten().next().unwrap().file_name().into_string().unwrap();
+    let named = project.run(&["undo", &id, "--yes"]);
+    assert!(named.contains(completed), "{named}");
+    assert!(named.contains(" redo ") && named.contains("` reverses it"), "{named}");
+
     // Whatever command completes it, the next undo says so first.
     interrupt_the_undo(&project);
     project.run(&["sessions", "show", "last", "--turn", "1", "--changes"]);

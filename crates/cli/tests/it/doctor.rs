@@ -214,6 +214,23 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"Hello.","s
 "#;
 
 #[test]
+fn a_program_that_could_not_be_asked_is_named_with_the_reason() {
+    let context = machine()
+        .own_program("claude", UNKNOWN_CLAUDE)
+        .env("ANTHROPIC_API_KEY", "hunter2")
+        .file(".git/HEAD", "ref: refs/heads/main\n")
+        .file(".git/config", "[include]\n path = /proc/self/cwd/more\n");
+    let output = context.output(&["doctor", "--agent", "claude", "--ask", "--json"], b"");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["agents"][0]["findings"].as_array().unwrap();
+    for code in ["doctor.version-unknown", "doctor.sign-in-unasked"] {
+        let finding = findings.iter().find(|it| it["code"] == code);
+        let message = finding.unwrap_or(&Value::Null)["message"].as_str().unwrap_or_default();
+        assert!(message.contains("/proc/self/cwd/more"), "{code}: {report:#}");
+    }
+}
+
+#[test]
 fn an_unknown_version_is_tried_and_its_changes_are_named() {
     let context =
         machine().own_program("claude", UNKNOWN_CLAUDE).env("ANTHROPIC_API_KEY", "hunter2");

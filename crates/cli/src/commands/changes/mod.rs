@@ -76,7 +76,7 @@ fn show(arguments: &Arguments) -> anyhow::Result<Outcome> {
         .block_on(async { find(&open_store(&host_environment).await?, &arguments.id).await })?;
     let changes = changes_of(&host_environment).with_progress(progress());
     for completed in changes.take_completed(&session.to_string())? {
-        writeln!(stderr(), "convoke: {}", undo_text::completed(&completed))?;
+        writeln!(stderr(), "convoke: {}", undo_text::completed(&completed, Some(&arguments.id)))?;
     }
     let mut records = changes.records(&session.to_string())?;
     if let Some(turn) = arguments.turn {

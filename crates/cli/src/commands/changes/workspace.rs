@@ -113,7 +113,11 @@ impl Apply {
         let (changes, session) = self.owner.open()?;
         let changes = changes.with_progress(progress());
         for completed in changes.take_completed(&session)? {
-            writeln!(stderr(), "convoke: {}", undo_text::completed(&completed))?;
+            writeln!(
+                stderr(),
+                "convoke: {}",
+                undo_text::completed(&completed, Some(&self.owner.session))
+            )?;
         }
         let plan = usage(changes.plan_apply(&session, &self.owner.member))?;
         let is_refused = !plan.conflicts.is_empty();
