@@ -194,7 +194,7 @@ impl Place {
         writer.clone_files(lone, Deadline::within(limits.wait));
         let is_lone =
             |job: &Job| job.path.name() == IGNORE_FILE || !is_tracked(job) && !job.is_cloned();
-        sort_for_copy(&mut jobs, &is_lone);
+        sort_for_copy(&mut jobs, is_lone);
         let lone: Vec<Job> = jobs.iter().filter(|job| is_lone(job)).cloned().collect();
         let bytes = lone.iter().map(|job| job.size).sum();
         let all = limits.wait.saturating_sub(started.elapsed());
