@@ -87,7 +87,7 @@ impl ConfinedEnvironment {
     }
 }
 
-/// A file of a project that is not trusted, which the program would apply whatever it is told.
+/// A file of a project that is not trusted, which the program would apply and no option turns off.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{program} would apply `{}`; review it, then trust the directory with `convoke trust`", path.display())]
 pub struct WouldApply {
@@ -115,7 +115,7 @@ pub struct Confined {
     pub launch: Launch,
     /// The paths that it may read and change.
     pub(crate) reach: Reach,
-    /// What is not enforced.
+    /// The restrictions that are not enforced.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -188,12 +188,12 @@ pub enum ObservedState<'a> {
     UsersOwn {
         /// The CLI's own directory: the user's, or one that links to it.
         directory: &'a Path,
-        /// What it connects to.
+        /// The network that it may use.
         network: OwnNetwork<'a>,
     },
 }
 
-/// What an observed program with its user's own state connects to.
+/// The network of an observed program with its user's own state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnNetwork<'a> {
     /// Nothing.
