@@ -91,7 +91,7 @@ impl ConfinedEnvironment {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UntrustedFile {
-    /// The program would apply it whatever it is told.
+    /// The program would apply it, and no option turns that off.
     #[error("{program} would apply `{}`; review it, then trust the directory with `convoke trust`", path.display())]
     Applied {
         /// The program.
@@ -129,7 +129,7 @@ pub struct Confined {
     pub launch: Launch,
     /// The paths that it may read and change.
     pub(crate) reach: Reach,
-    /// What is not enforced.
+    /// The restrictions that are not enforced.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -202,12 +202,12 @@ pub enum ObservedState<'a> {
     UsersOwn {
         /// The CLI's own directory: the user's, or one that links to it.
         directory: &'a Path,
-        /// What it connects to.
+        /// The network that it may use.
         network: OwnNetwork<'a>,
     },
 }
 
-/// What an observed program with its user's own state connects to.
+/// The network of an observed program with its user's own state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnNetwork<'a> {
     /// Nothing.

@@ -11,6 +11,7 @@ use convoke_changes::{
 };
 use convoke_core::figures::size;
 use convoke_core::{Code, Diagnostic};
+use convoke_files::failpoint;
 use convoke_inspect::HostEnvironment;
 use convoke_session::file_changes::{
     ChangeCounts, ChangeRecorder, RecorderFuture, Recording, RecordingBegun, RecordingEnded,
@@ -160,6 +161,7 @@ fn begin(
     turn: &TurnDirectory,
     has_reported_no_git: &AtomicBool,
 ) -> RecordingBegun {
+    failpoint::reach_task("recording");
     match changes.begin(&turn.directory, key_of(turn)) {
         Ok(Begun { turn, person, completed, uncopied, .. }) => RecordingBegun {
             by_person: person.map(|record| counts(changes, &record)),
@@ -403,6 +405,8 @@ fn command(plan: &UndoPlan, consent: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use convoke_session::{MemberName, SessionId};
+
     use super::*;
 
     /// Work that panics is an error, never an empty result.
@@ -413,6 +417,27 @@ mod tests {
             off(&error).message,
             "the changes of this turn are not recorded and cannot be undone: the recording stopped at a bug: no luck"
         );
+    }
+
+    /// A member that is told of no changes would believe that there are none.
+    #[tokio::test]
+    async fn changes_of_teammates_that_cannot_be_read_are_not_left_out_in_silence() {
+        let place = tempfile::tempdir().unwrap();
+        let host = Host {
+            path: std::env::var_os("PATH").unwrap(),
+            config: place.path().join("home/.config"),
+            home: place.path().join("home"),
+        };
+        let recorder = Recorder::new(Changes::new(&place.path().join("data"), host));
+        let (session, member) = (SessionId::generate(), MemberName::from("max"));
+        let record = place.path().join(format!("data/changes/sessions/{session}/00000001.json"));
+        std::fs::create_dir_all(record.parent().unwrap()).unwrap();
+        std::fs::write(&record, "half a rec").unwrap();
+        let form = ChangesInContext::Stat;
+        let request = TeammateChanges { session, member, form };
+        let told = recorder.teammate_changes(request).await.unwrap_err();
+        assert_eq!(told.code, diagnostics::CHANGES_UNSHOWN);
+        assert!(told.message.contains("00000001.json"), "{}", told.message);
     }
 
     /// What cannot be counted is not nothing.

@@ -107,6 +107,15 @@ fn a_turn_among_many_files_with_a_submodule_is_recorded_and_undone() {
 }
 
 #[test]
+fn a_turn_whose_recording_panics_is_said_to_be_beyond_undo() {
+    let project = project(EDITS).env("CONVOKE_PANIC_IN", "recording");
+    let run = project.run(&["run", "Go"]);
+    assert!(run.contains("are not recorded and cannot be undone: the recording stopped"), "{run}");
+    let undone = project.run(&["undo", "--yes"]);
+    assert!(undone.contains("was not recorded and cannot be undone: "), "{undone}");
+}
+
+#[test]
 fn files_of_another_directory_are_changed_only_by_the_id_of_its_session() {
     let project = project(EDITS);
     project.run(&["run", "Go"]);
