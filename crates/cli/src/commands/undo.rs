@@ -18,7 +18,7 @@ use crate::conversation::undo_text::{
     what_was_done,
 };
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::program;
 use crate::terminal::{stderr, stdout};
 
@@ -152,7 +152,7 @@ fn run(
     if output.yes {
         let report = describe(&changes, &plan, Mood::Report, most)?;
         carry_out(&changes, &plan)?;
-        writeln!(out, "{report}{}", reversed_by(&plan, id))?;
+        writeln!(out, "{report}{}", reversed_by(&plan, id)).after(what_was_done(&plan))?;
         return Ok(outcome(&plan));
     }
     write!(out, "{preview}")?;
@@ -170,7 +170,8 @@ fn run(
         return Ok(Outcome::Failed);
     }
     carry_out(&changes, &plan)?;
-    writeln!(out, "{}; {}", what_was_done(&plan), reversed_by(&plan, id))?;
+    let done = what_was_done(&plan);
+    writeln!(out, "{done}; {}", reversed_by(&plan, id)).after(done)?;
     Ok(outcome(&plan))
 }
 
@@ -258,7 +259,7 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
     if is_done {
         carry_out(changes, plan)?;
     }
-    write_json(&json!({
+    let written = write_json(&json!({
         "version": 1,
         "turn": plan.turn.turn,
         "member": plan.turn.member,
@@ -276,6 +277,11 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
         "uncertain": paths_json(&plan.uncertain),
         "unverified": paths_json(&plan.unverified),
         "notRecorded": not_recorded,
-    }))?;
+    }));
+    if is_done {
+        written.after(what_was_done(plan))?;
+    } else {
+        written?;
+    }
     Ok(if plan.is_refused() { Outcome::Failed } else { outcome(plan) })
 }
