@@ -61,6 +61,19 @@ pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<An
     open_url(host_environment, named.as_deref().unwrap_or(OWN_FILE)).await
 }
 
+/// Opens the store of sessions for a command that only reads: this machine's file may lie where nothing can be written.
+pub async fn open_store_for_reading(
+    host_environment: &HostEnvironment,
+) -> anyhow::Result<AnyStore> {
+    match url(host_environment)?.as_deref() {
+        None | Some(OWN_FILE) => {
+            let store = SqliteStore::open_for_reading(&Home::new(host_environment).data).await;
+            Ok(store.context("cannot open the session store")?.into())
+        }
+        Some(url) => open_url(host_environment, url).await,
+    }
+}
+
 /// Returns the URL of the store that the user chose.
 fn url(host_environment: &HostEnvironment) -> Result<Option<String>, UsageError> {
     let home = Home::new(host_environment);

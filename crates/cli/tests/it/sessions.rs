@@ -1,5 +1,7 @@
 //! `convoke sessions`.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::context::TestContext;
@@ -456,6 +458,29 @@ fn bad_input_is_named_and_explained() {
     ];
     let cases = cases.map(|(name, said)| format!("## {name}\n{said}"));
     insta::assert_snapshot!(cases.join("\n\n"));
+}
+
+#[test]
+fn sessions_are_read_where_nothing_can_be_written() {
+    let project = talked();
+    let run = |arguments: &[&str]| {
+        // No file may grow, as on a full disk.
+        let full = "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\"";
+        let command = project.command(arguments);
+        let output = Command::new("/bin/sh")
+            .args(["-c", full, env!("CARGO_BIN_EXE_convoke")])
+            .args(command.get_args())
+            .current_dir(project.path())
+            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, listed) = run(&["sessions", "list"]);
+    assert!(code == Some(0) && listed.contains("max"), "{listed}");
+    let (code, shown) = run(&["sessions", "show", "last"]);
+    assert!(code == Some(0) && shown.contains("And the tests?"), "{shown}");
+    assert_eq!(run(&["sessions", "rename", "last", "new"]).0, Some(1));
 }
 
 #[test]
