@@ -198,7 +198,8 @@ impl Place {
         let lone: Vec<Job> = jobs.iter().filter(|job| is_lone(job)).cloned().collect();
         let bytes = lone.iter().map(|job| job.size).sum();
         let all = limits.wait.saturating_sub(started.elapsed());
-        let wait = Wait { all, lone: limits.wait_for(lone.len(), bytes) };
+        let lone_wait = limits.wait_for(lone.len(), bytes);
+        let wait = Wait { all, lone: lone_wait, lone_most: limits.lone_wait };
         let copier = self.start_copier();
         let mut is_complete = copier.copy(&writer, jobs, lone.len(), wait);
         // A few files can take long, too.

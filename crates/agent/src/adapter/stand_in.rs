@@ -4,13 +4,11 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use convoke_core::ledger::estimate_tokens;
 use convoke_redact::Redactor;
 
 use crate::event::{Event, EventKind, TextPart};
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{ResumeHandle, TurnInput};
-use crate::usage::Usage;
 use crate::verdict::{Failure, Verdict};
 
 /// The script of a stand-in. After its last turn, the stand-in replies with the size of its prompt.
@@ -146,14 +144,7 @@ async fn perform(
         () = tokio::time::sleep(turn_input.limits.turn) => Verdict::TimedOut,
         verdict = act => verdict,
     };
-    let tokens = |bytes: usize| estimate_tokens(bytes as u64);
-    let system = turn_input.system.as_ref().map_or(0, String::len);
     TurnResult {
-        usage: Some(Usage {
-            input: tokens(turn_input.prompt.len() + system),
-            output: tokens(reply.len()),
-            ..Usage::default()
-        }),
         reply,
         resume: Some(ResumeHandle {
             session: session.to_owned(),

@@ -17,7 +17,7 @@ use crate::conversation::undo_text::{
     what_was_done,
 };
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::terminal::{stderr, stdout};
 
 /// Restores the files to their state before a turn.
@@ -150,7 +150,7 @@ fn run(
     if output.yes {
         let report = describe(&changes, &plan, Mood::Report, most)?;
         carry_out(&changes, &plan)?;
-        writeln!(out, "{report}{}", reversed_by(plan.is_redo, id))?;
+        writeln!(out, "{report}{}", reversed_by(plan.is_redo, id)).after(what_was_done(&plan))?;
         return Ok(outcome(&plan));
     }
     write!(out, "{preview}")?;
@@ -168,7 +168,8 @@ fn run(
         return Ok(Outcome::Failed);
     }
     carry_out(&changes, &plan)?;
-    writeln!(out, "{}; {}", what_was_done(&plan), reversed_by(plan.is_redo, id))?;
+    let done = what_was_done(&plan);
+    writeln!(out, "{done}; {}", reversed_by(plan.is_redo, id)).after(done)?;
     Ok(outcome(&plan))
 }
 
@@ -246,7 +247,7 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
     if is_done {
         carry_out(changes, plan)?;
     }
-    write_json(&json!({
+    let written = write_json(&json!({
         "version": 1,
         "turn": plan.turn.turn,
         "member": plan.turn.member,
@@ -264,6 +265,11 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
         "uncertain": paths_json(&plan.uncertain),
         "unverified": paths_json(&plan.unverified),
         "notRecorded": not_recorded,
-    }))?;
+    }));
+    if is_done {
+        written.after(what_was_done(plan))?;
+    } else {
+        written?;
+    }
     Ok(if plan.is_refused() { Outcome::Failed } else { outcome(plan) })
 }

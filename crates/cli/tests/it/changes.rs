@@ -45,6 +45,21 @@ fn json(project: &TestContext, arguments: &[&str]) -> Value {
 }
 
 #[test]
+fn an_undo_that_cannot_be_reported_is_said_to_be_done() {
+    for form in [&["--yes"][..], &["--yes", "--json"]] {
+        let project = project(EDITS);
+        project.run(&["run", "Go"]);
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = project.command(&[&["undo"], form].concat()).stdout(full).output().unwrap();
+        assert!(!project.path().join("new").exists());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let why = "is undone, but not reported: cannot write to standard output: No space left";
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
 fn what_a_turn_changed_is_shown_listed_and_undone() {
     let project = project(EDITS);
     let run = project.run(&["run", "Go"]);

@@ -534,6 +534,9 @@ pub enum CaptureError {
         /// Its output.
         output: String,
     },
+    /// The program was interrupted before it called a model.
+    #[error("interrupted before the program called a model")]
+    Interrupted,
     /// A request is not JSON.
     #[error("request {number} is not JSON")]
     NotJson {

@@ -12,7 +12,7 @@ use crate::diagnostics;
 use crate::id::{AttemptRef, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::prompt::PromptRecord;
 use crate::request::{self, RequestDelta, TextDelta};
-use crate::session::{NewSession, NumberedMessage, State};
+use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
 use crate::store::{Page, SessionImport, Store, StoreError};
 use crate::turn::{Attempt, Turn, TurnState};
 
@@ -20,21 +20,24 @@ use crate::turn::{Attempt, Turn, TurnState};
 ///
 /// A copy of the current session includes queued turns; a copy as of an earlier message does not. Models
 /// continue with a copy of their threads as of that message, and of the requests of the copied turns. Threads
-/// for which this is unknown start empty, and diagnostics name them. Memory: one page, and eight bytes per
-/// turn.
+/// for which this is unknown start empty, and diagnostics name them. The copy is a rehearsal if the session is one, or if
+/// `rehearsal` is given. Memory: one page, and eight bytes per turn.
 pub async fn fork(
     store: &impl Store,
     session: SessionId,
     after: Option<MessageNumber>,
     id: SessionId,
     at: Millis,
+    rehearsal: Option<Rehearsal>,
 ) -> Result<Vec<Diagnostic>, TransferError> {
     let mut pages = Pages::open(store, session).await?;
     let last = pages.session.state.last_message;
     if let Some(after) = after.filter(|after| after.0 == 0 || *after > last) {
         return Err(TransferError::NoMessage(after));
     }
-    let new = NewSession { id, created_at: at, ..pages.session.began.clone() };
+    let began = pages.session.began.clone();
+    let rehearsal = rehearsal.or(began.rehearsal);
+    let new = NewSession { id, created_at: at, rehearsal, ..began };
     let mut cut = match after.filter(|after| *after < last) {
         Some(after) => {
             pages.stop_messages_at(after);

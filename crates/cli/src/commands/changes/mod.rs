@@ -21,7 +21,7 @@ use crate::conversation::sessions::{find, open_store};
 use crate::conversation::undo_progress::progress;
 use crate::conversation::undo_text::{self, LISTED, change_lines, uncertain, unverified};
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{Outcome, UsageError, WorkDone};
 use crate::program;
 use crate::terminal::{Paint, stderr, stdout};
 
@@ -63,7 +63,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 /// Writes an error as JSON too, if JSON was asked for.
 pub(super) fn reported(is_json: bool, result: anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
-    if is_json && let Err(error) = &result {
+    // The output of one that has done its work cannot be written.
+    if is_json
+        && let Err(error) = &result
+        && !error.is::<WorkDone>()
+    {
         write_json(&json!({"error": format!("{error:#}")}))?;
     }
     result
