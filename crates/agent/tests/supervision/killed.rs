@@ -13,7 +13,7 @@ use crate::test_host::{HOST, TestHost, WITH_TOOLS, reason, runs, until};
 async fn when_convoke_is_killed_its_agents_and_their_tools_end() {
     for _ in 0..20 {
         let test = TestHost::new();
-        let mut convoke = Command::new(HOST)
+        let mut convoke = host()
             .args(["plain", ""])
             .arg(test.path())
             .args(["/bin/sh", "-c", WITH_TOOLS])
@@ -36,7 +36,7 @@ async fn when_convoke_and_a_guardian_are_killed_together_nothing_is_left() {
                   while :; do sleep 1; done";
     for round in 0..30 {
         let test = TestHost::new();
-        let mut convoke = Command::new(HOST)
+        let mut convoke = host()
             .args(["plain", ""])
             .arg(test.path())
             .args(["/bin/sh", "-c", script])
@@ -121,7 +121,7 @@ async fn when_a_keeper_is_killed_the_turn_ends() {
 #[tokio::test]
 async fn when_a_keeper_ends_before_it_has_reported_its_agent_nothing_is_left() {
     let test = TestHost::new();
-    let mut convoke = Command::new(HOST)
+    let mut convoke = host()
         .args(["plain", ""])
         .arg(test.path())
         .args(["/bin/sh", "-c", "true"])
@@ -134,9 +134,16 @@ async fn when_a_keeper_ends_before_it_has_reported_its_agent_nothing_is_left() {
     assert_eq!(private_dirs(&test), Vec::<PathBuf>::new());
 }
 
+/// Returns a Convoke whose temporary root is the directory of its turn.
+fn host() -> Command {
+    let mut host = Command::new(HOST);
+    host.env_remove("TMPDIR");
+    host
+}
+
 /// Starts Convoke with an agent and its tools, and returns the ids of those.
 async fn convoke_with_tools(test: &TestHost) -> (Child, Vec<i32>) {
-    let convoke = Command::new(HOST)
+    let convoke = host()
         .args(["plain", ""])
         .arg(test.path())
         .args(["/bin/sh", "-c", WITH_TOOLS])
