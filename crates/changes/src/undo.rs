@@ -599,9 +599,12 @@ pub(crate) fn nodes<'a>(
     }
     let oids = place.writer().hashes(&jobs, deadline)?;
     for (job, oid) in jobs.into_iter().zip(oids) {
-        // Of one that cannot be read, the status alone decides.
+        // Of one that cannot be read, the status alone decides. A change of the mode, such as that of an undo which was put back,
+        // leaves its size and the time of its last write.
+        let status = |kind, size, stamp: Stamp| (kind, size, stamp.inode, stamp.modified);
+        let found = status(job.kind, job.size, job.stamp);
         let entry =
-            || last.entry(&job.path).filter(|it| (it.kind, it.stamp) == (job.kind, job.stamp));
+            || last.entry(&job.path).filter(|it| status(it.kind, it.size, it.stamp) == found);
         let oid = oid.or_else(|| entry()?.content.oid());
         let found = oid.map_or(Content::Unreadable, Content::HashOnly);
         if let Some(Some(Node::File { content, .. } | Node::Link { content })) =

@@ -139,3 +139,20 @@ fn a_turn_that_only_closes_a_directory_loses_nothing() {
     assert_eq!(shown(&record), ["mode src"]);
     undone.unwrap().unwrap();
 }
+
+/// An undo that was refused in its middle changes the mode and puts it back, which alters the status of the file.
+#[test]
+fn a_file_whose_mode_was_changed_and_put_back_is_made_readable_again() {
+    let name = "closed::a_file_whose_mode_was_changed_and_put_back_is_made_readable_again";
+    if !is_unprivileged(name) {
+        return;
+    }
+    let tree = Tree::plain();
+    tree.write("file", "text\n");
+    let before = tree.state();
+    tree.turn(1, |tree| tree.chmod("file", 0o200));
+    tree.chmod("file", 0o644);
+    tree.chmod("file", 0o200);
+    tree.undo(1);
+    assert!(tree.state() == before);
+}

@@ -4,7 +4,7 @@
 //! A seed decides the kind and everything in its history. `CONVOKE_HISTORIES` sets how many there are, `CONVOKE_HISTORY_SEED`
 //! the first seed; with `CONVOKE_HISTORIES=1`, a failed one is repeated alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -205,7 +205,10 @@ fn diverged(tree: &Tree) {
 }
 
 /// What is at a path: its mode and bytes. The bytes of what cannot be read are not known.
-type State = BTreeMap<PathBuf, (u32, Option<Vec<u8>>)>;
+type State = BTreeMap<PathBuf, Entry>;
+
+/// The mode of an entry, and its content as far as it can be read.
+type Entry = (u32, Option<Vec<u8>>);
 
 /// What is at a path, with the time of its last change.
 type Timed = (u32, Option<Vec<u8>>, i64, i64);
@@ -271,6 +274,14 @@ fn untouched(tree: &Tree) -> BTreeMap<PathBuf, Timed> {
         (path, (mode, bytes, seconds, nanoseconds))
     });
     timed.collect()
+}
+
+/// Returns the directories whose entries their owner cannot see.
+fn closed(tree: &Tree) -> BTreeSet<PathBuf> {
+    let mut state = State::new();
+    look(&tree.project(), &|_| true, &mut state);
+    let is_closed = |mode: u32| mode & 0o170_500 != 0o040_500 && mode & 0o170_000 == 0o040_000;
+    state.into_iter().filter(|(_, (mode, _))| is_closed(*mode)).map(|(path, _)| path).collect()
 }
 
 /// Makes a random edit below a directory; one that cannot be made does nothing.
@@ -398,9 +409,16 @@ impl History {
 
     /// Does something, and checks that it touches nothing that it may not.
     fn without_touching<T>(&self, what: &str, act: impl FnOnce(&Self) -> T) -> T {
-        let before = untouched(&self.tree);
+        let mut closed = closed(&self.tree);
+        let mut before = untouched(&self.tree);
         let done = act(self);
-        same(&untouched(&self.tree), &before, what);
+        closed.extend(self::closed(&self.tree));
+        let mut after = untouched(&self.tree);
+        // Nobody sees what lies in a directory that is closed to its owner. It is compared where it is open again.
+        let is_seen = |path: &Path| !path.ancestors().skip(1).any(|above| closed.contains(above));
+        before.retain(|path, _| is_seen(path));
+        after.retain(|path, _| is_seen(path));
+        same(&after, &before, what);
         done
     }
 
@@ -459,8 +477,9 @@ impl History {
         let root = self.tree.project();
         let is_wanted = |path: &&PathBuf| {
             let parent = path.parent().unwrap();
-            // Writing clears other bits of the mode.
-            let is_plain = after.get(*path).is_none_or(|(mode, _)| mode & 0o7000 == 0);
+            // Writing clears other bits of the mode, and what was written is read afterwards.
+            let is_plain = |(mode, _): &Entry| mode & 0o7000 == 0 && mode & 0o600 == 0o600;
+            let is_plain = after.get(*path).is_none_or(is_plain);
             before.get(*path) != after.get(*path)
                 && kind(before, path) == file
                 && [file, None].contains(&kind(after, path))
