@@ -2,13 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on ends")]
 
-use convoke_agent::thread::{RequestTexts, ThreadStore as _};
+use convoke_agent::thread::ThreadStore as _;
 use convoke_conformance_store::{message, new_session, request};
+use convoke_protocol::id::{AttemptRef, MessageNumber, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::request::RequestTexts;
+use convoke_protocol::session::State;
 use convoke_session::store::{Page, SessionImport as _};
 use convoke_session::transfer::{export, fork, import};
-use convoke_session::{
-    AttemptRef, MessageNumber, Millis, SessionId, SqliteStore, State, Store as _, ThreadId, TurnId,
-};
+use convoke_session::{SqliteStore, Store as _};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};

@@ -9,6 +9,10 @@ use std::sync::Arc;
 use convoke_agent::adapter::{Script, StandIn};
 use convoke_conformance_store::{attempt, message, new_session, turn};
 use convoke_explain::DirectoryReport;
+use convoke_protocol::content::Content;
+use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
+use convoke_protocol::session::{NewSession, State};
+use convoke_protocol::turn::TurnState;
 use convoke_server::{
     CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges, Token,
     UndoReply,
@@ -16,10 +20,7 @@ use convoke_server::{
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
 use convoke_session::store::{Page, SessionImport as _};
-use convoke_session::{
-    AnyStore, Content, Coordinator, MemberAgent, MessageNumber, NewSession, SessionId, SqliteStore,
-    State, Store as _, TeamAgents, TurnId, TurnState,
-};
+use convoke_session::{AnyStore, Coordinator, MemberAgent, SqliteStore, Store as _, TeamAgents};
 use convoke_team::Team;
 use tempfile::TempDir;
 
@@ -91,7 +92,7 @@ async fn fill(store: &AnyStore, number: u64, count: u64) -> SessionId {
             if is_reply {
                 let done = turn(number / 2, number - 1, TurnState::Done);
                 let reply = Some(MessageNumber(number));
-                page.turns.push(convoke_session::Turn {
+                page.turns.push(convoke_protocol::turn::Turn {
                     reply,
                     attempts: 1,
                     problem: None,

@@ -10,12 +10,12 @@ mod threads;
 mod windows;
 
 use convoke_core::NewMessage;
-use convoke_session::content::{Content, ContentHash};
+use convoke_protocol::content::{Content, ContentHash};
+use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::turn::TurnState;
 use convoke_session::coordinator::INBOX_LIMIT;
-use convoke_session::id::{Head, MessageNumber, Millis, SessionId, TurnId};
 use convoke_session::progress::Progress;
 use convoke_session::store::{Holder, Store, StoreError};
-use convoke_session::turn::TurnState;
 
 pub use self::requests::request;
 pub use self::rows::{attempt, commit, message, new_session, turn};

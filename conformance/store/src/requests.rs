@@ -1,12 +1,13 @@
 //! Requests: stored before they are sent, and removed with their session.
 
-use convoke_agent::event::RequestPurpose;
-use convoke_agent::thread::{
-    RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStoreError,
+use convoke_agent::thread::ThreadStoreError;
+use convoke_protocol::agent_event::RequestPurpose;
+use convoke_protocol::request::{
+    RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts,
 };
 
 use super::rows::{commit, new_session};
-use convoke_session::id::{AttemptRef, Head, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::id::{AttemptRef, Head, Millis, SessionId, ThreadId, TurnId};
 use convoke_session::request::{self, TextDelta};
 use convoke_session::store::{Page, SessionImport, Store, StoreError};
 
@@ -40,9 +41,13 @@ pub fn request(
     texts: RequestTexts,
 ) -> RequestRecord {
     let meta = RequestMeta {
-        at: Millis(1_700_000_000_002),
         unchanged_bytes: 1,
-        ..RequestMeta::new("/\"path\"", RequestPurpose::Answer, texts.body.len() as u64)
+        ..RequestMeta::new(
+            Millis(1_700_000_000_002),
+            "/\"path\"",
+            RequestPurpose::Answer,
+            texts.body.len() as u64,
+        )
     };
     let outcome = RequestOutcome::default();
     RequestRecord { thread: thread.clone(), number, attempt, meta, outcome, texts }

@@ -1,15 +1,15 @@
 //! Rows for the checks.
 
-use convoke_agent::Verdict;
 use convoke_core::marker::Intent;
 use convoke_core::{MessageId, NewMessage, Speaker, SpeakerType};
+use convoke_protocol::verdict::Verdict;
 use serde_json::json;
 
-use convoke_session::content::Content;
-use convoke_session::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
-use convoke_session::session::{NewSession, NumberedMessage, Rehearsal, State};
+use convoke_protocol::content::Content;
+use convoke_protocol::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::session::{NewSession, NumberedMessage, Rehearsal, State};
+use convoke_protocol::turn::{Attempt, AttemptResult, Turn, TurnState};
 use convoke_session::store::Commit;
-use convoke_session::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// Creates a session with a new id.
 pub fn new_session() -> NewSession {

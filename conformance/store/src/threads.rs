@@ -1,9 +1,10 @@
 //! Threads: lines are stored with the turn that they belong to, or not at all.
 
-use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStoreError};
+use convoke_agent::thread::ThreadStoreError;
+use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 
 use super::rows::{commit, message, new_session};
-use convoke_session::id::{Head, MessageNumber, SessionId, ThreadId};
+use convoke_protocol::id::{Head, MessageNumber, SessionId, ThreadId};
 use convoke_session::store::{Commit, Page, SessionImport, Store, StoreError};
 use convoke_session::thread::ThreadOwner;
 

@@ -8,8 +8,8 @@ use convoke_core::{
 };
 
 use super::rows::{commit, message, new_session};
-use convoke_session::id::{Head, MessageNumber};
-use convoke_session::session::NumberedMessage;
+use convoke_protocol::id::{Head, MessageNumber};
+use convoke_protocol::session::NumberedMessage;
 use convoke_session::store::{ContextReader, Store, StoreError, Window};
 
 const MEMBERS: [&str; 4] = ["kailai", "max", "Code-Reviewer", "tom"];

@@ -8,7 +8,6 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use convoke_agent::event::Event;
 use convoke_agent::stream::EventReader;
 use convoke_agent::stream::claude::Claude;
 use convoke_agent::stream::codex_app::CodexApp;
@@ -16,6 +15,7 @@ use convoke_agent::stream::codex_exec::CodexExec;
 use convoke_agent::stream::gemini::Gemini;
 use convoke_agent::stream::lines::LineSplitter;
 use convoke_agent::stream::plain::Plain;
+use convoke_protocol::agent_event::AgentEvent;
 use serde_json::{Value, json};
 
 /// The size of each stream, large enough not to fit into the caches.
@@ -40,7 +40,7 @@ fn measure(name: &str, bytes: &[u8], reader: impl Fn() -> Box<dyn EventReader>) 
         let begin = Instant::now();
         let mut reader = reader();
         let mut lines = LineSplitter::json(64 << 20);
-        let mut sink = |event: Event<'_>| {
+        let mut sink = |event: AgentEvent<'_>| {
             black_box(&event);
             events += 1;
         };

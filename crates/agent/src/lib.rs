@@ -33,18 +33,17 @@
 //! The `main` of such a program must begin with [`process::guardian::run_if_asked`].
 
 pub mod adapter;
+pub mod approvals;
 pub mod claude_settings;
+pub mod clock;
 pub mod command_files;
 pub mod config;
 pub mod diagnostics;
+pub mod ending;
 pub mod endpoint;
 pub mod env_file;
-pub mod event;
-pub mod id;
 pub mod launch;
 pub mod loading;
-pub mod milliseconds;
-pub mod permission;
 pub mod process;
 pub mod redaction;
 pub mod relayed;
@@ -56,11 +55,8 @@ pub mod thread;
 pub mod turn;
 pub mod turn_input;
 pub mod vendor;
-pub mod verdict;
 pub mod working_directory;
 
-pub use convoke_wire::usage;
 pub use turn::{Agent, AgentTurn, TurnResult};
 pub use turn_input::TurnInput;
 pub use vendor::Vendor;
-pub use verdict::Verdict;

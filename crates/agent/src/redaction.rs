@@ -8,10 +8,10 @@ use convoke_files::failpoint;
 use convoke_redact::{Redactor, StreamRedactor};
 
 use crate::diagnostics;
-use crate::event::{Event, EventKind, TextPart};
-use crate::permission::PermissionQuestion;
 use crate::turn::TurnResult;
-use crate::verdict::{Failure, FailureReason, Verdict};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::permission::PermissionQuestion;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// The size above which texts are redacted on a blocking thread, so that they do not delay the runtime.
 const LARGE: usize = 256 << 10;
@@ -33,25 +33,25 @@ struct TextOrigin {
 }
 
 impl TextOrigin {
-    fn from_event(event: &Event<'static>) -> Option<(Self, TextPart)> {
+    fn from_event(event: &AgentEvent<'static>) -> Option<(Self, TextPart)> {
         let (is_thought, part) = match &event.kind {
-            EventKind::Text { part, .. } => (false, *part),
-            EventKind::Thinking { part, .. } => (true, *part),
+            AgentEventKind::Text { part, .. } => (false, *part),
+            AgentEventKind::Thinking { part, .. } => (true, *part),
             _ => return None,
         };
         Some((Self { sub_agent: event.sub_agent.clone(), is_thought }, part))
     }
 
     /// Creates an event from the held-back end of a text.
-    fn rest(self, mut stream: StreamRedactor) -> Option<Event<'static>> {
+    fn rest(self, mut stream: StreamRedactor) -> Option<AgentEvent<'static>> {
         let text = Some(stream.finish()).filter(|text| !text.is_empty())?;
         let (text, part) = (Cow::Owned(text), TextPart::Delta);
         let kind = if self.is_thought {
-            EventKind::Thinking { text, part }
+            AgentEventKind::Thinking { text, part }
         } else {
-            EventKind::Text { text, part }
+            AgentEventKind::Text { text, part }
         };
-        Some(Event { sub_agent: self.sub_agent, kind })
+        Some(AgentEvent { sub_agent: self.sub_agent, kind })
     }
 }
 
@@ -62,7 +62,7 @@ impl EventRedactor {
     }
 
     /// Redacts an event, and returns the events that can now be shown and stored.
-    pub async fn take(&mut self, mut event: Event<'static>) -> Vec<Event<'static>> {
+    pub async fn take(&mut self, mut event: AgentEvent<'static>) -> Vec<AgentEvent<'static>> {
         match TextOrigin::from_event(&event) {
             Some((origin, TextPart::Delta)) => {
                 let stream = self.texts.entry(origin).or_insert_with(|| self.redactor.stream());
@@ -81,13 +81,13 @@ impl EventRedactor {
     }
 
     /// Replaces the redactor, and returns the held-back ends of incomplete texts.
-    pub fn replace(&mut self, redactor: Redactor) -> Vec<Event<'static>> {
+    pub fn replace(&mut self, redactor: Redactor) -> Vec<AgentEvent<'static>> {
         self.redactor = redactor;
         self.finish()
     }
 
     /// Returns the held-back ends of incomplete texts.
-    pub fn finish(&mut self) -> Vec<Event<'static>> {
+    pub fn finish(&mut self) -> Vec<AgentEvent<'static>> {
         let texts = std::mem::take(&mut self.texts).into_iter();
         texts.filter_map(|(origin, stream)| origin.rest(stream)).collect()
     }
@@ -95,8 +95,10 @@ impl EventRedactor {
 
 /// Redacts the piece of text in an event, and returns whether any of it can be shown now. Yields to the runtime
 /// between large parts.
-async fn push(stream: &mut StreamRedactor, event: &mut Event<'static>) -> bool {
-    let (EventKind::Text { text, .. } | EventKind::Thinking { text, .. }) = &mut event.kind else {
+async fn push(stream: &mut StreamRedactor, event: &mut AgentEvent<'static>) -> bool {
+    let (AgentEventKind::Text { text, .. } | AgentEventKind::Thinking { text, .. }) =
+        &mut event.kind
+    else {
         return false;
     };
     if text.len() <= LARGE {
@@ -119,7 +121,7 @@ async fn push(stream: &mut StreamRedactor, event: &mut Event<'static>) -> bool {
 }
 
 /// Returns an event without secrets. An event whose redaction failed is replaced by a warning: it may contain some.
-async fn redacted(mut event: Event<'static>, redactor: &Redactor) -> Event<'static> {
+async fn redacted(mut event: AgentEvent<'static>, redactor: &Redactor) -> AgentEvent<'static> {
     let mut bytes = 0;
     each_text(&mut event, &mut |text| bytes += text.len());
     if bytes <= LARGE {
@@ -135,20 +137,23 @@ async fn redacted(mut event: Event<'static>, redactor: &Redactor) -> Event<'stat
     tokio::task::spawn_blocking(redact).await.unwrap_or_else(|error| {
         let message = format!("an event of {bytes} bytes was left out: {error}");
         let failed = Diagnostic::new(diagnostics::AGENT_REDACTION_FAILED, message);
-        Event::own(EventKind::Warning(failed))
+        AgentEvent::own(AgentEventKind::Warning(failed))
     })
 }
 
 /// Removes the secrets from every text of an event.
-pub fn redact_event(event: &mut Event<'static>, redactor: &Redactor) {
+pub fn redact_event(event: &mut AgentEvent<'static>, redactor: &Redactor) {
     each_text(event, &mut |text| {
         redactor.redact_in_place(text);
     });
 }
 
 /// Removes the secrets from a warning or a retry. Other events are unchanged.
-pub(crate) fn redact_notice(mut event: Event<'static>, redactor: &Redactor) -> Event<'static> {
-    if matches!(event.kind, EventKind::Warning(_) | EventKind::Retry { .. }) {
+pub(crate) fn redact_notice(
+    mut event: AgentEvent<'static>,
+    redactor: &Redactor,
+) -> AgentEvent<'static> {
+    if matches!(event.kind, AgentEventKind::Warning(_) | AgentEventKind::Retry { .. }) {
         redact_event(&mut event, redactor);
     }
     event
@@ -206,20 +211,22 @@ pub(crate) fn redact_verdict(verdict: &mut Verdict, redactor: &Redactor) {
 }
 
 /// Visits every text of an event that came from an agent or a server.
-fn each_text(event: &mut Event<'static>, visit: &mut dyn FnMut(&mut String)) {
+fn each_text(event: &mut AgentEvent<'static>, visit: &mut dyn FnMut(&mut String)) {
     let mut show = |text: &mut Cow<'static, str>| visit(text.to_mut());
     event.sub_agent.iter_mut().for_each(&mut show);
     match &mut event.kind {
-        EventKind::Started { session, model } => {
+        AgentEventKind::Started { session, model } => {
             [session, model].into_iter().flatten().for_each(show);
         }
-        EventKind::Text { text, .. }
-        | EventKind::Thinking { text, .. }
-        | EventKind::Retry { reason: text, .. } => show(text),
-        EventKind::ToolStarted { id, name, input } => [id, name, input].into_iter().for_each(show),
-        EventKind::ToolFinished { id, output, .. } => [id, output].into_iter().for_each(show),
-        EventKind::Unknown { name, json } => [name, json].into_iter().for_each(show),
-        EventKind::FileChange { changes } => {
+        AgentEventKind::Text { text, .. }
+        | AgentEventKind::Thinking { text, .. }
+        | AgentEventKind::Retry { reason: text, .. } => show(text),
+        AgentEventKind::ToolStarted { id, name, input } => {
+            [id, name, input].into_iter().for_each(show)
+        }
+        AgentEventKind::ToolFinished { id, output, .. } => [id, output].into_iter().for_each(show),
+        AgentEventKind::Unknown { name, json } => [name, json].into_iter().for_each(show),
+        AgentEventKind::FileChange { changes } => {
             for change in changes {
                 [&mut change.path, &mut change.change].into_iter().for_each(&mut show);
                 if let Some(diff) = &mut change.diff {
@@ -227,25 +234,29 @@ fn each_text(event: &mut Event<'static>, visit: &mut dyn FnMut(&mut String)) {
                 }
             }
         }
-        EventKind::Todo { items } => items.iter_mut().map(|item| &mut item.text).for_each(show),
-        EventKind::PermissionAsked { question, .. } => {
+        AgentEventKind::Todo { items } => {
+            items.iter_mut().map(|item| &mut item.text).for_each(show)
+        }
+        AgentEventKind::PermissionAsked { question, .. } => {
             let PermissionQuestion { tool, summary, input, diff, .. } = question;
             [tool, summary, input].into_iter().chain(diff).for_each(visit);
         }
-        EventKind::Warning(diagnostic) => visit(&mut diagnostic.message),
-        EventKind::Finished { verdict: Verdict::Failed(failure) } => visit(&mut failure.message),
-        EventKind::Finished { .. }
-        | EventKind::Request { .. }
-        | EventKind::PermissionAnswered { .. }
-        | EventKind::Received(_)
-        | EventKind::Usage(_) => {}
+        AgentEventKind::Warning(diagnostic) => visit(&mut diagnostic.message),
+        AgentEventKind::Finished { verdict: Verdict::Failed(failure) } => {
+            visit(&mut failure.message)
+        }
+        AgentEventKind::Finished { .. }
+        | AgentEventKind::Request { .. }
+        | AgentEventKind::PermissionAnswered { .. }
+        | AgentEventKind::Received(_)
+        | AgentEventKind::Usage(_) => {}
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{FileChange, FileDiff, TodoItem, TodoState};
+    use convoke_protocol::agent_event::{FileChange, FileDiff, TodoItem, TodoState};
 
     fn redactor() -> Redactor {
         Redactor::default().and_key("correct-horse")
@@ -259,25 +270,25 @@ mod tests {
         let notice = Diagnostic::new(diagnostics::AGENT_NOTICE, "a correct-horse");
         let reason = secret();
         for kind in [
-            EventKind::Started { session: Some(secret()), model: Some(secret()) },
-            EventKind::Text { text: secret(), part: TextPart::Whole },
-            EventKind::Thinking { text: secret(), part: TextPart::Delta },
-            EventKind::ToolStarted { id: secret(), name: secret(), input: secret() },
-            EventKind::ToolFinished { id: secret(), ok: true, output: secret() },
-            EventKind::FileChange {
+            AgentEventKind::Started { session: Some(secret()), model: Some(secret()) },
+            AgentEventKind::Text { text: secret(), part: TextPart::Whole },
+            AgentEventKind::Thinking { text: secret(), part: TextPart::Delta },
+            AgentEventKind::ToolStarted { id: secret(), name: secret(), input: secret() },
+            AgentEventKind::ToolFinished { id: secret(), ok: true, output: secret() },
+            AgentEventKind::FileChange {
                 changes: vec![FileChange {
                     path: secret(),
                     change: secret(),
                     diff: Some(FileDiff { before: Some(secret()), after: secret() }),
                 }],
             },
-            EventKind::Todo { items: vec![item] },
-            EventKind::Unknown { name: secret(), json: secret() },
-            EventKind::Retry { attempt: 1, max: None, status: None, wait: None, reason },
-            EventKind::Warning(notice),
-            EventKind::Finished { verdict: Verdict::Failed(failure) },
+            AgentEventKind::Todo { items: vec![item] },
+            AgentEventKind::Unknown { name: secret(), json: secret() },
+            AgentEventKind::Retry { attempt: 1, max: None, status: None, wait: None, reason },
+            AgentEventKind::Warning(notice),
+            AgentEventKind::Finished { verdict: Verdict::Failed(failure) },
         ] {
-            let event = Event::new(Some(secret()), kind);
+            let event = AgentEvent::new(Some(secret()), kind);
             let text = format!("{:?}", EventRedactor::new(redactor()).take(event).await);
             assert!(text.contains("a [redacted]") && !text.contains("horse"), "{text}");
         }
@@ -287,8 +298,8 @@ mod tests {
     async fn a_reply_whose_redaction_panics_is_a_failure_and_not_an_empty_reply() {
         // The choice holds for the whole process: no other test uses this name.
         failpoint::panic_in("panicking redaction");
-        let append = crate::thread::ThreadAppend {
-            thread: crate::id::ThreadId::parse("t").unwrap(),
+        let append = convoke_protocol::thread::ThreadAppend {
+            thread: convoke_protocol::id::ThreadId::parse("t").unwrap(),
             known: 0,
             lines: vec!["hello".to_owned()],
         };
@@ -311,11 +322,11 @@ mod tests {
         let clean = redactor().redact(&text).into_owned();
         for part in [TextPart::Whole, TextPart::Delta] {
             let mut events = EventRedactor::new(redactor());
-            let event = Event::own(EventKind::Text { text: text.clone().into(), part });
+            let event = AgentEvent::own(AgentEventKind::Text { text: text.clone().into(), part });
             let mut shown = events.take(event).await;
             shown.extend(events.finish());
             let shown = shown.into_iter().map(|event| match event.kind {
-                EventKind::Text { text, .. } => text,
+                AgentEventKind::Text { text, .. } => text,
                 other => panic!("{other:?}"),
             });
             assert!(shown.collect::<String>() == clean, "{part:?}");

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::tool::{MAX_READ, TeamTool};
-use crate::id::AttemptRef;
+use convoke_protocol::id::AttemptRef;
 
 /// The name of the MCP server, as agents see it.
 pub const SERVER: &str = "team";

@@ -1,4 +1,4 @@
-//! One turn of one agent: takes a [`TurnInput`], streams [`Event`]s, ends with a [`TurnResult`].
+//! One turn of one agent: takes a [`TurnInput`], streams [`AgentEvent`]s, ends with a [`TurnResult`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,14 +8,16 @@ use convoke_redact::Redactor;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
+use crate::approvals::Answerer;
 use crate::diagnostics;
-use crate::event::{Event, EventKind};
-use crate::permission::{Answerer, PermissionAnswer};
 use crate::redaction::redact_verdict;
-use crate::thread::ThreadAppend;
-use crate::turn_input::{ResumeHandle, TurnInput};
-use crate::usage::Usage;
-use crate::verdict::{Failure, FailureReason, Verdict};
+use crate::turn_input::TurnInput;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::resume::ResumeHandle;
+use convoke_protocol::thread::ThreadAppend;
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// The maximum number of queued events. Beyond it, the agent waits for the reader.
 const EVENT_QUEUE: usize = 256;
@@ -32,7 +34,7 @@ pub trait Agent: Send + Sync {
 /// A running turn. Dropping it cancels it.
 #[derive(Debug)]
 pub struct AgentTurn {
-    events: mpsc::Receiver<Event<'static>>,
+    events: mpsc::Receiver<AgentEvent<'static>>,
     result: oneshot::Receiver<TurnResult>,
     canceller: Canceller,
     answerer: Answerer,
@@ -93,7 +95,7 @@ impl Canceller {
 
 impl AgentTurn {
     /// Returns the next event; `None` after the last one.
-    pub async fn next(&mut self) -> Option<Event<'static>> {
+    pub async fn next(&mut self) -> Option<AgentEvent<'static>> {
         self.events.recv().await
     }
 
@@ -135,7 +137,7 @@ impl AgentTurn {
 /// The side of a turn that runs it.
 #[derive(Debug)]
 pub struct TurnSide {
-    events: mpsc::Sender<Event<'static>>,
+    events: mpsc::Sender<AgentEvent<'static>>,
     result: oneshot::Sender<TurnResult>,
     cancelled: watch::Receiver<bool>,
     answers: Mutex<mpsc::Receiver<(String, PermissionAnswer)>>,
@@ -172,7 +174,7 @@ impl TurnSide {
     }
 
     /// Sends as many events as the queue has room for. Discards them if the turn was dropped.
-    pub(crate) fn send_waiting(&self, waiting: &mut VecDeque<Event<'static>>) {
+    pub(crate) fn send_waiting(&self, waiting: &mut VecDeque<AgentEvent<'static>>) {
         while !waiting.is_empty() {
             match self.events.try_reserve() {
                 Ok(permit) => {
@@ -187,13 +189,13 @@ impl TurnSide {
     }
 
     /// Sends an event, waiting for room in the queue.
-    pub async fn send(&self, event: Event<'static>) {
+    pub async fn send(&self, event: AgentEvent<'static>) {
         let _ = self.events.send(event).await;
     }
 
     /// Sends a warning.
     pub async fn warn(&self, diagnostic: Diagnostic) {
-        self.send(Event::own(EventKind::Warning(diagnostic))).await;
+        self.send(AgentEvent::own(AgentEventKind::Warning(diagnostic))).await;
     }
 
     /// Sets the redactor, before the first event is sent.
@@ -217,7 +219,7 @@ impl TurnSide {
         }
         redact_verdict(&mut result.verdict, &self.redactor);
         let verdict = result.verdict.clone();
-        self.send(Event::own(EventKind::Finished { verdict })).await;
+        self.send(AgentEvent::own(AgentEventKind::Finished { verdict })).await;
         // Fails only if the turn was dropped, in which case the result is not read.
         let _ = self.result.send(result);
     }

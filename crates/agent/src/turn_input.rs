@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use convoke_core::ledger::Ledger;
 pub use convoke_team::{Permissions, Trust};
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::id::{AttemptRef, ThreadId};
-use crate::permission::Approvals;
+use crate::approvals::Approvals;
 use crate::team_tools::TeamTools;
-use crate::usage::Usage;
+use convoke_protocol::id::{AttemptRef, ThreadId};
+use convoke_protocol::resume::ResumeHandle;
 
 /// The input of one turn of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,20 +138,6 @@ pub enum ThreadWriter {
         /// The name of the turn in its thread, the same for all of its attempts.
         turn: String,
     },
-}
-
-/// A handle that resumes an agent's session. Contains no secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResumeHandle {
-    /// The agent's own id of the session.
-    pub session: String,
-    /// The working directory of the session. Some agents do not find the session without it.
-    pub cwd: PathBuf,
-    /// The model of the session. Some agents lose the history when it changes.
-    pub model: Option<String>,
-    /// The token count of the whole session, for agents that report only that.
-    pub used: Option<Usage>,
 }
 
 /// The limits of a turn.

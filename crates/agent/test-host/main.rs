@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use convoke_agent::TurnResult;
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
 use convoke_agent::process::temp_root;
 use convoke_agent::sandbox::{Route, SandboxAdditions, SandboxSettings};
 use convoke_agent::turn_input::{Permissions, TurnInput};
-use convoke_agent::{TurnResult, Verdict};
+use convoke_protocol::verdict::Verdict;
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     apply_filter,

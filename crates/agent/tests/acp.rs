@@ -13,13 +13,13 @@ use std::process::ExitCode;
 
 use convoke_agent::TurnResult;
 use convoke_agent::adapter::acp::{PRESETS, Session, SessionSettings};
-use convoke_agent::event::{EventKind, TextPart};
+use convoke_agent::ending::{Ending, Exit, TerminationCause};
 use convoke_agent::process::{Decision, Dialogue, Input};
 use convoke_agent::stream::TurnPhase;
 use convoke_agent::stream::acp::Acp;
-use convoke_agent::verdict::{Ending, Exit, TerminationCause};
 use convoke_conformance_acp as acp;
 use convoke_core::figures::hexadecimal;
+use convoke_protocol::agent_event::{AgentEventKind, TextPart};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -294,7 +294,7 @@ fn replay(name: &str, lines: &[Value], at: usize) -> Replay {
     }
     let ending = Ending { exit: Exit::Unknown, stop: stopped, stderr: "" };
     let result = session.finish(&ending, &mut |event| {
-        if let EventKind::Text { part: TextPart::Whole, .. } = event.kind {
+        if let AgentEventKind::Text { part: TextPart::Whole, .. } = event.kind {
             events.push(serde_json::to_value(&event).unwrap());
         }
     });

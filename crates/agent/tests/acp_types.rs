@@ -5,10 +5,10 @@
 
 use convoke_agent::TurnResult;
 use convoke_agent::adapter::acp::{Permit, Session, SessionSettings};
+use convoke_agent::ending::{Ending, Exit};
 use convoke_agent::process::{Dialogue as _, Input};
 use convoke_agent::stream::acp::Acp;
 use convoke_agent::turn_input::Permissions;
-use convoke_agent::verdict::{Ending, Exit};
 use convoke_conformance_acp as acp;
 use convoke_conformance_acp::official::*;
 use serde::Serialize;

@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use convoke_agent::TurnResult;
+use convoke_agent::ending::{Ending, Exit, TerminationCause};
 use convoke_agent::stream::claude::Claude;
 use convoke_agent::stream::{EventReader, TurnPhase};
-use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Ending, Exit, Failure, FailureReason, TerminationCause, Verdict};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde_json::{Value, json};
 
 fn init() -> Value {

@@ -5,7 +5,7 @@
 
 mod recorded;
 
-use convoke_agent::verdict::Verdict;
+use convoke_protocol::verdict::Verdict;
 
 use self::recorded::{Format, ReadTurn, Recording, recordings, streams_directories};
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use convoke_agent::TurnResult;
-use convoke_agent::event::{Event, EventKind, TextPart};
+use convoke_agent::ending::{Ending, Exit};
 use convoke_agent::stream::EventReader;
 use convoke_agent::stream::claude::Claude;
 use convoke_agent::stream::codex_app::{CodexApp, Message};
@@ -11,13 +11,14 @@ use convoke_agent::stream::codex_exec::CodexExec;
 use convoke_agent::stream::gemini::Gemini;
 use convoke_agent::stream::lines::LineSplitter;
 use convoke_agent::stream::plain::Plain;
-use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Ending, Exit, Failure, FailureReason, Verdict};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use proptest::strategy::Strategy;
 
-fn read(mut reader: impl EventReader, lines: &[&[u8]]) -> (Vec<Event<'static>>, TurnResult) {
+fn read(mut reader: impl EventReader, lines: &[&[u8]]) -> (Vec<AgentEvent<'static>>, TurnResult) {
     let mut events = Vec::new();
-    let mut sink = |event: Event<'_>| events.push(event.into_owned());
+    let mut sink = |event: AgentEvent<'_>| events.push(event.into_owned());
     for line in lines {
         reader.line(line, &mut sink);
     }
@@ -36,7 +37,7 @@ fn session(mut reader: impl EventReader, lines: &[&[u8]]) -> Option<String> {
     reader.session().map(str::to_owned)
 }
 
-fn codes(account: &TurnResult) -> Vec<&'static str> {
+fn codes(account: &TurnResult) -> Vec<&str> {
     let codes = account.diagnostics.iter();
     codes.map(|diagnostic| diagnostic.code.name()).collect()
 }
@@ -61,7 +62,7 @@ fn an_unknown_kind_is_kept_each_time_and_reported_once() {
     let new = br#"{"type":"telepathy","thought":1}"#;
     let (events, account) = read(Claude::new(100), &[new, new, CLAUDE_RESULT]);
     let kept = events.iter().filter(
-        |event| matches!(&event.kind, EventKind::Unknown { name, .. } if name == "telepathy"),
+        |event| matches!(&event.kind, AgentEventKind::Unknown { name, .. } if name == "telepathy"),
     );
     assert_eq!(kept.count(), 2);
     assert_eq!(codes(&account), ["agent.event-unknown"]);
@@ -131,8 +132,8 @@ fn the_reply_of_gemini_is_what_follows_its_last_tool() {
     );
     assert_eq!(account.reply, "Four.");
     let wholes = events.iter().filter_map(|event| match &event.kind {
-        EventKind::Text { text, part: TextPart::Whole } => Some(text.as_ref()),
-        EventKind::FileChange { changes } => Some(changes[0].path.as_ref()),
+        AgentEventKind::Text { text, part: TextPart::Whole } => Some(text.as_ref()),
+        AgentEventKind::FileChange { changes } => Some(changes[0].path.as_ref()),
         _ => None,
     });
     assert_eq!(wholes.collect::<Vec<_>>(), ["I will look.", "a.rs", "Four."]);
@@ -167,12 +168,12 @@ fn an_app_server_turn_is_read_with_its_deltas_tools_and_tokens() {
     // The count covers the whole thread, and this is the last one.
     assert_eq!(account.usage.map(|u| (u.input, u.output)), Some((41, 9)));
     let told = events.iter().filter_map(|event| match &event.kind {
-        EventKind::Usage(usage) => Some((usage.input, usage.output)),
+        AgentEventKind::Usage(usage) => Some((usage.input, usage.output)),
         _ => None,
     });
     assert_eq!(told.collect::<Vec<_>>(), [(10, 2), (21, 6)]);
     let finished = events.iter().find_map(|event| match &event.kind {
-        EventKind::ToolFinished { ok, output, .. } => Some((*ok, output.as_ref())),
+        AgentEventKind::ToolFinished { ok, output, .. } => Some((*ok, output.as_ref())),
         _ => None,
     });
     assert_eq!(finished, Some((false, "a")));
@@ -213,16 +214,16 @@ fn a_turn_that_ends_early_replies_with_what_was_streamed() {
 
 #[test]
 fn events_have_one_json_form() {
-    let event = Event {
+    let event = AgentEvent {
         sub_agent: Some("call_1".into()),
-        kind: EventKind::ToolFinished { id: "t".into(), ok: false, output: "no".into() },
+        kind: AgentEventKind::ToolFinished { id: "t".into(), ok: false, output: "no".into() },
     };
     assert_eq!(
         serde_json::to_value(&event).unwrap(),
         serde_json::json!({"subAgent": "call_1", "event": {"kind": "toolFinished", "id": "t", "ok": false, "output": "no"}})
     );
     let verdict = Verdict::Failed(Failure::new(FailureReason::RateLimit, "slow down"));
-    let event = Event::own(EventKind::Finished { verdict });
+    let event = AgentEvent::own(AgentEventKind::Finished { verdict });
     assert_eq!(
         serde_json::to_value(&event).unwrap(),
         serde_json::json!({"event": {"kind": "finished",
@@ -246,7 +247,7 @@ fn half_a_character_in_an_event_does_not_cost_the_event() {
     ];
     let (events, account) = read(Claude::new(100), lines);
     assert!(
-        matches!(&events[0].kind, EventKind::ToolFinished { output, .. } if output == "cut \u{fffd}")
+        matches!(&events[0].kind, AgentEventKind::ToolFinished { output, .. } if output == "cut \u{fffd}")
     );
     assert_eq!((account.verdict.as_str(), account.reply.as_str()), ("done", "a\u{fffd} \u{1f44b}"));
     assert_eq!(codes(&account), ["agent.output-damaged"]);
@@ -255,9 +256,9 @@ fn half_a_character_in_an_event_does_not_cost_the_event() {
 
 #[test]
 fn retries_that_are_not_counted_are_counted_here() {
-    let attempts = |events: &[Event<'static>]| {
+    let attempts = |events: &[AgentEvent<'static>]| {
         let retries = events.iter().filter_map(|event| match event.kind {
-            EventKind::Retry { attempt, .. } => Some(attempt),
+            AgentEventKind::Retry { attempt, .. } => Some(attempt),
             _ => None,
         });
         retries.collect::<Vec<_>>()
@@ -285,14 +286,14 @@ fn a_change_of_files_that_was_not_made_is_a_tool_that_failed() {
         let (events, _) = read(CodexExec::new(100), &[line.as_bytes()]);
         let expected = format!("the change of a.rs is {status}");
         assert!(
-            matches!(&events[0].kind, EventKind::ToolFinished { ok: false, output, .. } if *output == expected),
+            matches!(&events[0].kind, AgentEventKind::ToolFinished { ok: false, output, .. } if *output == expected),
             "{events:?}"
         );
     }
     let made = br#"{"type":"item.completed","item":{"id":"1","type":"file_change","changes":[{"path":"a.rs","kind":"add"}],"status":"completed"}}"#;
     let (events, _) = read(CodexExec::new(100), &[made]);
-    assert!(matches!(&events[0].kind, EventKind::FileChange { .. }));
-    assert!(matches!(&events[1].kind, EventKind::ToolFinished { ok: true, .. }));
+    assert!(matches!(&events[0].kind, AgentEventKind::FileChange { .. }));
+    assert!(matches!(&events[1].kind, AgentEventKind::ToolFinished { ok: true, .. }));
 }
 
 #[test]

@@ -13,11 +13,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
+use convoke_agent::ending::Exit;
 use convoke_agent::stream::TurnPhase;
 use convoke_agent::stream::lines::{Line, LineSplitter};
-use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Exit, Verdict};
 use convoke_core::figures::hexadecimal;
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::Verdict;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

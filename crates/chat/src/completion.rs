@@ -1,7 +1,7 @@
 //! Completion of the word at the cursor.
 
 use convoke_core::name::NameKey;
-use convoke_session::MemberName;
+use convoke_protocol::id::MemberName;
 use convoke_team::Team;
 
 use crate::command::{ArgumentKind, COMMANDS};

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use convoke_core::Code;
 use convoke_core::marker::TextPolicy;
+use convoke_protocol::event::Event;
+use convoke_protocol::id::{SessionId, TurnId};
 use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
 use convoke_session::file_changes::{ChangeRecorder, UndoRequest};
 use convoke_session::{
-    Controls, Coordinator, CoordinatorError, NewMessage, SessionEvent, SessionId, SessionRequest,
-    Store, StoreError, TurnId,
+    Controls, Coordinator, CoordinatorError, NewMessage, SessionRequest, Store, StoreError,
 };
 use crossterm::event::Event as TerminalEvent;
 use tokio::sync::mpsc::error::TrySendError;
@@ -78,7 +79,7 @@ pub struct ClosedChat {
 struct ScreenObserver(EventQueue<Input>);
 
 impl Observer for ScreenObserver {
-    fn observe(&mut self, event: SessionEvent) {
+    fn observe(&mut self, event: Event) {
         self.0.push(Input::Event(event.kind));
     }
 

@@ -1,10 +1,10 @@
 //! The stored state of a session when a chat opens it.
 
 use convoke_core::marker::TextPolicy;
-use convoke_session::{
-    Coordinator, MemberName, MessageNumber, SessionId, ShownMessage, Store, StoreError, TurnId,
-    TurnState,
-};
+use convoke_protocol::event::ShownMessage;
+use convoke_protocol::id::{MemberName, MessageNumber, SessionId, TurnId};
+use convoke_protocol::turn::TurnState;
+use convoke_session::{Coordinator, Store, StoreError};
 
 use crate::model::QueuedTurn;
 use crate::transcript::EarlierPage;

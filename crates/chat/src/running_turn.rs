@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use convoke_agent::event::{Event, EventKind, Received, RequestPurpose, TextPart};
-use convoke_agent::usage::Usage;
 use convoke_core::ledger::estimate_tokens;
-use convoke_session::{MemberName, TurnId};
+use convoke_protocol::agent_event::{
+    AgentEvent, AgentEventKind, Received, RequestPurpose, TextPart,
+};
+use convoke_protocol::id::{MemberName, TurnId};
+use convoke_protocol::usage::Usage;
 
 use crate::text::{Flow, printable, printable_line};
 
@@ -81,11 +83,11 @@ impl RunningTurn {
     }
 
     /// Applies an event of the agent.
-    pub(crate) fn observe(&mut self, event: &Event<'_>) {
+    pub(crate) fn observe(&mut self, event: &AgentEvent<'_>) {
         self.events += 1;
         let is_own = event.sub_agent.is_none();
         match &event.kind {
-            EventKind::Text { text, part: TextPart::Delta } if is_own => {
+            AgentEventKind::Text { text, part: TextPart::Delta } if is_own => {
                 "writing".clone_into(&mut self.activity);
                 self.written += text.len() as u64;
                 if self.certain > 0 && self.reply.text().len() == self.certain {
@@ -93,28 +95,28 @@ impl RunningTurn {
                 }
                 self.reply.push(&printable(text));
             }
-            EventKind::Text { text, part: TextPart::Whole } if is_own => {
+            AgentEventKind::Text { text, part: TextPart::Whole } if is_own => {
                 self.settle(&printable(text));
             }
-            EventKind::Text { .. } => "sub-agent writing".clone_into(&mut self.activity),
-            EventKind::Thinking { .. } => "thinking".clone_into(&mut self.activity),
-            EventKind::ToolStarted { name, input, .. } => {
+            AgentEventKind::Text { .. } => "sub-agent writing".clone_into(&mut self.activity),
+            AgentEventKind::Thinking { .. } => "thinking".clone_into(&mut self.activity),
+            AgentEventKind::ToolStarted { name, input, .. } => {
                 let name = if name.is_empty() { "a tool" } else { name };
                 self.activity = format!("using {} {}", printable_line(name), brief(input));
             }
-            EventKind::ToolFinished { ok: false, output, .. } => {
+            AgentEventKind::ToolFinished { ok: false, output, .. } => {
                 self.activity = format!("tool failed: {}", brief(output));
             }
-            EventKind::FileChange { changes } => {
+            AgentEventKind::FileChange { changes } => {
                 let paths: Vec<&str> = changes.iter().map(|change| &*change.path).collect();
                 self.activity = format!("changed {}", brief(&paths.join(", ")));
             }
-            EventKind::Request { purpose: RequestPurpose::Compaction, .. } => {
+            AgentEventKind::Request { purpose: RequestPurpose::Compaction, .. } => {
                 "compacting its thread".clone_into(&mut self.activity);
             }
-            EventKind::Received(received) => self.received = Some(received.clone()),
-            EventKind::Usage(usage) => self.usage = Some(*usage),
-            EventKind::Retry { reason, .. } => {
+            AgentEventKind::Received(received) => self.received = Some(received.clone()),
+            AgentEventKind::Usage(usage) => self.usage = Some(*usage),
+            AgentEventKind::Retry { reason, .. } => {
                 self.activity = format!("retrying: {}", brief(reason));
             }
             _ => {}
@@ -146,8 +148,8 @@ mod tests {
     use super::*;
     use std::borrow::Cow;
 
-    fn text(text: &'static str, part: TextPart) -> Event<'static> {
-        Event::own(EventKind::Text { text: Cow::Borrowed(text), part })
+    fn text(text: &'static str, part: TextPart) -> AgentEvent<'static> {
+        AgentEvent::own(AgentEventKind::Text { text: Cow::Borrowed(text), part })
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! A stored prompt with its ledger.
 
 use convoke_core::ledger::{Style, Table};
+use convoke_protocol::id::{MemberName, SessionId, TurnId};
 use convoke_session::rows::{each_turn, find_turn};
-use convoke_session::{MemberName, SentTurn, SessionId, Store, StoreError, TurnId};
+use convoke_session::{SentTurn, Store, StoreError};
 
 /// The prompt of one turn, as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use convoke_core::marker::scan;
 use convoke_core::name::NameKey;
+use convoke_protocol::id::{MemberName, TurnId};
 use convoke_session::file_changes::{UndoAction, UndoConsent};
-use convoke_session::{MemberName, TurnId};
 use convoke_team::Team;
 
 use crate::command::{Command, Verb, parse};

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use convoke_agent::event::{Event, EventKind};
 use convoke_agent::{AgentTurn, TurnResult};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
 
 /// A turn that has ended.
 pub struct EndedTurn {
@@ -18,7 +18,7 @@ pub struct EndedTurn {
 /// Follows a turn to its end. An interrupt cancels it, and so does a closed output.
 pub async fn follow(
     mut turn: AgentTurn,
-    mut show: impl FnMut(&Event<'_>) -> io::Result<()>,
+    mut show: impl FnMut(&AgentEvent<'_>) -> io::Result<()>,
 ) -> EndedTurn {
     let canceller = turn.canceller();
     let on_interrupt = canceller.clone();
@@ -31,7 +31,7 @@ pub async fn follow(
     let mut thread = None;
     let mut shown = Ok(());
     while let Some(event) = turn.next().await {
-        if let EventKind::Started { session: Some(session), .. } = &event.kind {
+        if let AgentEventKind::Started { session: Some(session), .. } = &event.kind {
             thread = Some(session.to_string());
         }
         shown = show(&event);

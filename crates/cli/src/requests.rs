@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::str::FromStr;
 
-use convoke_agent::event::EventKind;
-use convoke_agent::thread::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use convoke_core::ledger::{Style, Table};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::request::{
+    RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts,
+};
 
 use crate::figures::{number, seconds};
 use crate::terminal::printable;
@@ -80,7 +82,7 @@ pub fn write_ledger(
 }
 
 /// Formats the token counts of a provider.
-pub fn tokens(usage: &convoke_agent::usage::Usage) -> String {
+pub fn tokens(usage: &convoke_protocol::usage::Usage) -> String {
     let mut text = format!("{} tokens in", number(usage.input));
     if usage.cached > 0 {
         let _ = write!(text, " ({} from its cache)", number(usage.cached));
@@ -90,8 +92,8 @@ pub fn tokens(usage: &convoke_agent::usage::Usage) -> String {
 }
 
 /// Returns the text of a retry event.
-pub fn retry(event: &EventKind<'_>) -> Option<String> {
-    let EventKind::Retry { attempt, max, wait, reason, .. } = event else { return None };
+pub fn retry(event: &AgentEventKind<'_>) -> Option<String> {
+    let AgentEventKind::Retry { attempt, max, wait, reason, .. } = event else { return None };
     let of = max.map_or_else(String::new, |max| format!(" of {max}"));
     let after = wait.map_or_else(String::new, |wait| format!(" in {}", seconds(wait)));
     Some(format!("attempt {attempt}{of} failed: {}; retrying{after}", printable(reason)))

@@ -4,13 +4,16 @@
 //! [`diagnostic_codes!`](crate::diagnostic_codes). Help, documentation, `--deny` and the JSON form are
 //! all read from these tables.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
-use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The severity of a diagnostic, most severe first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Something does not work until it is corrected.
@@ -33,11 +36,20 @@ impl Severity {
 }
 
 /// A stable diagnostic code, for example `context.dropped`, with its row of the table.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Code(&'static Definition);
+#[derive(Clone)]
+pub struct Code(Origin);
+
+/// Where a code comes from.
+#[derive(Clone)]
+enum Origin {
+    /// The table of a crate.
+    Table(&'static Definition),
+    /// A stored diagnostic, perhaps of another version.
+    Stored { name: Box<str>, severity: Severity },
+}
 
 /// A row of a table of codes.
-#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug)]
 #[doc(hidden)]
 pub struct Definition {
     pub name: &'static str,
@@ -51,27 +63,65 @@ impl Code {
     /// [`diagnostic_codes!`](crate::diagnostic_codes).
     #[doc(hidden)]
     pub const fn new(definition: &'static Definition) -> Self {
-        Self(definition)
+        Self(Origin::Table(definition))
     }
 
     /// Returns the name that users see and type.
-    pub const fn name(self) -> &'static str {
-        self.0.name
+    pub fn name(&self) -> &str {
+        match &self.0 {
+            Origin::Table(definition) => definition.name,
+            Origin::Stored { name, .. } => name,
+        }
     }
 
     /// Returns the severity of the code.
-    pub const fn severity(self) -> Severity {
-        self.0.severity
+    pub const fn severity(&self) -> Severity {
+        match &self.0 {
+            Origin::Table(definition) => definition.severity,
+            Origin::Stored { severity, .. } => *severity,
+        }
     }
 
-    /// Returns the meaning of the code, as one sentence.
-    pub const fn meaning(self) -> &'static str {
-        self.0.meaning
+    /// Returns the meaning of the code, as one sentence; empty for a stored one.
+    pub const fn meaning(&self) -> &'static str {
+        match &self.0 {
+            Origin::Table(definition) => definition.meaning,
+            Origin::Stored { .. } => "",
+        }
     }
 
-    /// Returns the fix, as one sentence.
-    pub const fn fix(self) -> &'static str {
-        self.0.fix
+    /// Returns the fix, as one sentence; empty for a stored one.
+    pub const fn fix(&self) -> &'static str {
+        match &self.0 {
+            Origin::Table(definition) => definition.fix,
+            Origin::Stored { .. } => "",
+        }
+    }
+}
+
+impl PartialEq for Code {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Code {}
+
+impl Ord for Code {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name().cmp(other.name())
+    }
+}
+
+impl PartialOrd for Code {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Hash for Code {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
     }
 }
 
@@ -133,7 +183,7 @@ pub struct Diagnostic {
     /// A sentence with the details of this case.
     pub message: String,
     /// The section of the text that the finding concerns, if any.
-    pub section: Option<&'static str>,
+    pub section: Option<Cow<'static, str>>,
     /// The number of things affected.
     pub count: Option<u64>,
     /// The number of bytes affected.
@@ -161,7 +211,7 @@ impl Diagnostic {
     /// Sets the section.
     #[must_use]
     pub fn in_section(mut self, section: &'static str) -> Self {
-        self.section = Some(section);
+        self.section = Some(Cow::Borrowed(section));
         self
     }
 
@@ -200,7 +250,7 @@ impl Serialize for Diagnostic {
         object.serialize_entry("code", &self.code)?;
         object.serialize_entry("severity", &self.code.severity())?;
         object.serialize_entry("message", &self.message)?;
-        if let Some(section) = self.section {
+        if let Some(section) = &self.section {
             object.serialize_entry("section", section)?;
         }
         if let Some(count) = self.count {
@@ -216,6 +266,28 @@ impl Serialize for Diagnostic {
             object.serialize_entry("line", &line)?;
         }
         object.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Diagnostic {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// The stored form. Early versions stored no severity.
+        #[derive(Deserialize)]
+        struct Stored {
+            code: Box<str>,
+            severity: Option<Severity>,
+            message: String,
+            section: Option<String>,
+            count: Option<u64>,
+            bytes: Option<u64>,
+            path: Option<String>,
+            line: Option<u64>,
+        }
+        let Stored { code: name, severity, message, section, count, bytes, path, line } =
+            Stored::deserialize(deserializer)?;
+        let severity = severity.unwrap_or(Severity::Note);
+        let code = Code(Origin::Stored { name, severity });
+        Ok(Self { code, message, section: section.map(Cow::Owned), count, bytes, path, line })
     }
 }
 

@@ -171,7 +171,7 @@ fn what_fits_is_not_touched_and_one_byte_less_drops_the_oldest_message() {
             .map(|entry| entry.state())
             .collect();
         assert_eq!(states, [State::Dropped, State::Kept, State::Kept]);
-        let codes: Vec<Code> = output.diagnostics.iter().map(|found| found.code).collect();
+        let codes: Vec<Code> = output.diagnostics.iter().map(|found| found.code.clone()).collect();
         assert_eq!(codes, [diagnostics::CONTEXT_DROPPED]);
     }
 }
@@ -202,7 +202,8 @@ fn the_end_of_the_message_goes_when_all_context_is_gone() {
     let output = assemble("codex", &input);
     let kept = "安".repeat(40);
     assert_eq!(output.prompt, format!("[MESSAGE]\n{kept}\n[… 180 bytes cut]"));
-    let said: Vec<_> = output.diagnostics.iter().map(|d| (d.code, d.count, d.bytes)).collect();
+    let said: Vec<_> =
+        output.diagnostics.iter().map(|d| (d.code.clone(), d.count, d.bytes)).collect();
     let expected = [
         (diagnostics::CONTEXT_DROPPED, Some(3), Some(69)),
         (diagnostics::MESSAGE_TRUNCATED, None, Some(180)),

@@ -468,7 +468,7 @@ impl AgentReport {
 
     /// Adds a diagnostic, once. For one code and file only a few are kept; the first has their count.
     pub(crate) fn diagnose(&mut self, diagnostic: Diagnostic) {
-        let kind = (diagnostic.code, diagnostic.path.clone());
+        let kind = (diagnostic.code.clone(), diagnostic.path.clone());
         let given = self.given.entry(kind).or_default();
         if !given.once.insert((diagnostic.line, diagnostic.message.clone())) {
             return;

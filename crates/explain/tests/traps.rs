@@ -32,10 +32,10 @@ fn repository(cwd: &str, files: &[(&str, &str)]) -> TestTree {
 
 impl TestTree {
     /// The codes of the diagnostics, each with the agent that it is given for.
-    fn codes(&self) -> BTreeSet<(String, &'static str)> {
+    fn codes(&self) -> BTreeSet<(String, String)> {
         let report = explain(&self.tree, &self.session, &Edition::ALL);
         let given = report.agents.iter().flat_map(|agent| {
-            let codes = agent.diagnostics.iter().map(|it| it.code.name());
+            let codes = agent.diagnostics.iter().map(|it| it.code.name().to_owned());
             codes.map(|code| (agent.edition.to_string(), code))
         });
         given.collect()
@@ -85,7 +85,7 @@ fn trap_4_an_untrusted_project_has_no_documents() {
     let files = [("/w/repo/AGENTS.md", "a"), ("/w/home/.codex/config.toml", config)];
     let tree = repository(ROOT, &files);
     tree.tells("agents-md.untrusted", &["codex"]);
-    assert!(!tree.codes().contains(&("codex@0.98".to_owned(), "agents-md.untrusted")));
+    assert!(!tree.codes().contains(&("codex@0.98".to_owned(), "agents-md.untrusted".to_owned())));
     tree.tells("versions.differ", &["codex"]);
 }
 

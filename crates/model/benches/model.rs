@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use convoke_agent::config::Api;
-use convoke_agent::id::ThreadId;
-use convoke_agent::thread::{MemoryThreadStore, RequestTexts, ThreadStore};
+use convoke_agent::thread::{MemoryThreadStore, ThreadStore};
 use convoke_agent::{Agent, TurnInput};
 use convoke_conformance_store::request;
 use convoke_model::{CallEvent, CallLimits, Client, Endpoint, Host, ModelAgent, Proxies, Settings};
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::request::RequestTexts;
 use convoke_rehearsal::{Script, start};
 use convoke_session::SqliteStore;
 use convoke_thread::config::{Machine, Wire};

@@ -11,16 +11,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use convoke_agent::config::{ApiDeveloperRole, ApiTools, ApiWire};
-use convoke_agent::event::{Event, EventKind};
-use convoke_agent::id::ThreadId;
 use convoke_agent::sandbox::Secrets;
-use convoke_agent::thread::{RequestEnd, ThreadStore};
+use convoke_agent::thread::ThreadStore;
 use convoke_agent::turn::TurnSide;
-use convoke_agent::turn_input::{ResumeHandle, ThreadWriter, TurnInput};
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
+use convoke_agent::turn_input::{ThreadWriter, TurnInput};
+use convoke_agent::{Agent, AgentTurn, TurnResult};
 use convoke_core::Diagnostic;
 use convoke_core::ledger::{Entry, Ledger, Source, Target, estimate_tokens};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::request::RequestEnd;
+use convoke_protocol::resume::ResumeHandle;
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_redact::Redactor;
 use convoke_thread::config::{Config, DeveloperRole, Machine, Overrides, Provider, Wire};
 use convoke_thread::history::UserMessages;
@@ -287,7 +290,7 @@ impl Prepared<'_> {
         for diagnostic in &diagnostics {
             side.warn(diagnostic.clone()).await;
         }
-        side.send(Event::own(EventKind::Started {
+        side.send(AgentEvent::own(AgentEventKind::Started {
             session: Some(found.id.as_str().to_owned().into()),
             model: Some(self.config.model.clone().into()),
         }))
@@ -440,7 +443,7 @@ impl Prepared<'_> {
         let stopped = progress.take_stopped_request();
         let is_unsent = was_on_its_way && stopped.is_none();
         if let Some(request) = stopped {
-            side.send(Event::own(request)).await;
+            side.send(AgentEvent::own(request)).await;
         }
         let ended = match ended {
             Verdict::Cancelled if !progress.was_sent => Verdict::Withdrawn,

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use convoke_agent::event::EventKind;
-use convoke_agent::thread::{ThreadAppend, ThreadStore, ThreadStoreError};
+use convoke_agent::thread::{ThreadStore, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
-use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::thread::ThreadAppend;
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_redact::Redactor;
 use convoke_thread::record::{self, Event as ThreadEvent};
 use convoke_thread::thread::{LastSituation, Thread};
@@ -31,7 +32,7 @@ pub(crate) struct Progress {
     pub stopped: Option<FinishReason>,
     pub compaction: Compactions,
     /// The event of a request that may not be sent yet.
-    pub unreported: Option<EventKind<'static>>,
+    pub unreported: Option<AgentEventKind<'static>>,
     /// Whether any byte of that request has been sent, as far as its call knows.
     pub leaving: Arc<AtomicBool>,
     /// Whether a request of this turn was sent.
@@ -68,7 +69,7 @@ impl Progress {
 
     /// Returns the event of a request that was being sent when the turn was stopped, if any byte of it was
     /// sent.
-    pub fn take_stopped_request(&mut self) -> Option<EventKind<'static>> {
+    pub fn take_stopped_request(&mut self) -> Option<AgentEventKind<'static>> {
         let request = self.unreported.take()?;
         let has_left = self.leaving.load(Ordering::Relaxed);
         self.was_sent |= has_left;

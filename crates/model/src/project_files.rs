@@ -109,10 +109,12 @@ impl ProjectFiles {
         let refused = std::mem::take(&mut *self.refused());
         let diagnostic = |(path, code): (PathBuf, Code)| {
             let shown = path.display().to_string();
-            let leads = match code {
-                diagnostics::PROJECT_FILE_SECRET => "is a link to one of your secrets",
-                diagnostics::PROJECT_FILE_KERNEL => "is a link to a file of the kernel",
-                _ => "is a link out of a project that is not trusted",
+            let leads = if code == diagnostics::PROJECT_FILE_SECRET {
+                "is a link to one of your secrets"
+            } else if code == diagnostics::PROJECT_FILE_KERNEL {
+                "is a link to a file of the kernel"
+            } else {
+                "is a link out of a project that is not trusted"
             };
             let message = format!("{shown} {leads}; it was not read");
             Diagnostic::new(code, message).at_path(shown)

@@ -3,17 +3,18 @@
 //! Neither contains the key: it is sent in a header and removed from everything else before sending, so the
 //! stored body is the sent body.
 
-use convoke_agent::event::RequestPurpose;
-use convoke_agent::id::{AttemptRef, ThreadId};
-use convoke_agent::thread::{
-    FirstDifference, RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts,
-    ThreadStore, ThreadStoreError,
-};
-use convoke_agent::usage::Usage;
+use convoke_agent::clock::now;
+use convoke_agent::thread::{FirstDifference, ThreadStore, ThreadStoreError};
 use convoke_core::Diagnostic;
 use convoke_core::ledger::Source;
+use convoke_protocol::agent_event::RequestPurpose;
+use convoke_protocol::id::{AttemptRef, ThreadId};
+use convoke_protocol::request::{
+    RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts,
+};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::wire::Wire;
 use convoke_thread::prompt::{self, Request};
-use convoke_wire::Wire;
 use convoke_wire::cache::{self, common_start};
 
 use crate::diagnostics;
@@ -63,7 +64,7 @@ impl<'r> Recorder<'r> {
         let meta = RequestMeta {
             unchanged_bytes: before.as_ref().map_or(0, |it| common_start(&it.texts.body, body)),
             wire: Wire::at(request.path),
-            ..RequestMeta::new(request.path, purpose, body.len() as u64)
+            ..RequestMeta::new(now(), request.path, purpose, body.len() as u64)
         };
         diagnostic = diagnostic.or_else(|| broken(before.as_ref()?, &meta, request));
         let texts = RequestTexts::new(body.clone(), &request.ledger)

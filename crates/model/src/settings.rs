@@ -1,8 +1,8 @@
 //! The settings of a model member: the user's configuration, with the additions of the team file.
 
 use convoke_agent::config::{Api, Catalog, Definition};
-use convoke_agent::id::ThreadId;
 use convoke_core::Diagnostic;
+use convoke_protocol::id::ThreadId;
 use convoke_team::AgentSettings;
 use convoke_thread::config::Wire;
 

@@ -11,9 +11,10 @@ mod own;
 
 use std::collections::HashSet;
 
-use convoke_agent::id::ThreadId;
-use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStore, ThreadStoreError};
+use convoke_agent::thread::{ThreadStore, ThreadStoreError};
 use convoke_core::Diagnostic;
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_thread::item::ResponseItem;
 use convoke_thread::record::{self, Event, Record};
 use convoke_thread::thread::LastSituation;

@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_agent::team_tools::{TeamTool, TeamTools};
-use convoke_agent::thread::{RequestEnd, RequestMeta, ThreadStoreError};
+use convoke_agent::thread::ThreadStoreError;
 use convoke_agent::turn::TurnSide;
-use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::request::{RequestEnd, RequestMeta};
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_redact::Redactor;
 use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
 use convoke_thread::prompt::{Request, RequestPurpose};
@@ -124,15 +125,19 @@ impl Driver<'_, '_> {
             match event {
                 CallEvent::Text(_) | CallEvent::Thought(_) if is_compaction => {}
                 CallEvent::Text(text) => {
-                    self.report(EventKind::Text { text: text.into(), part: TextPart::Delta }).await;
+                    self.report(AgentEventKind::Text { text: text.into(), part: TextPart::Delta })
+                        .await;
                 }
                 CallEvent::Thought(text) => {
-                    self.report(EventKind::Thinking { text: text.into(), part: TextPart::Delta })
-                        .await;
+                    self.report(AgentEventKind::Thinking {
+                        text: text.into(),
+                        part: TextPart::Delta,
+                    })
+                    .await;
                 }
                 CallEvent::Retry { attempt, max, wait, error } => {
                     self.recorder.attempt_failed(error.to_string()).await.map_err(unstored)?;
-                    self.report(EventKind::Retry {
+                    self.report(AgentEventKind::Retry {
                         attempt: attempt.into(),
                         max: Some(max.into()),
                         status: error.status(),
@@ -185,7 +190,7 @@ impl Driver<'_, '_> {
         if let Some(diagnostic) = diagnostic {
             self.warn(diagnostic).await;
         }
-        let request = EventKind::Request { number, purpose, bytes, unchanged_bytes };
+        let request = AgentEventKind::Request { number, purpose, bytes, unchanged_bytes };
         self.progress.unreported = Some(request);
         Ok(())
     }
@@ -238,7 +243,7 @@ impl Driver<'_, '_> {
             return estimate_tokens(request.body.len() as u64 + output);
         };
         self.progress.spend(Some(usage));
-        self.report(EventKind::Usage(self.progress.usage.unwrap_or_default())).await;
+        self.report(AgentEventKind::Usage(self.progress.usage.unwrap_or_default())).await;
         usage.input.saturating_add(usage.output)
     }
 
@@ -247,14 +252,15 @@ impl Driver<'_, '_> {
             match item {
                 ResponseItem::Message(message) => {
                     let text: String = message.content.iter().map(ContentItem::text).collect();
-                    self.report(EventKind::Text { text: text.into(), part: TextPart::Whole }).await;
+                    self.report(AgentEventKind::Text { text: text.into(), part: TextPart::Whole })
+                        .await;
                 }
                 ResponseItem::Reasoning(reasoning) => {
                     let content = reasoning.content.iter().flatten().map(ReasoningContent::text);
                     let summary = reasoning.summary.iter().map(String::as_str);
                     let text = summary.chain(content).collect::<Vec<_>>().join("\n");
                     if !text.is_empty() {
-                        self.report(EventKind::Thinking {
+                        self.report(AgentEventKind::Thinking {
                             text: text.into(),
                             part: TextPart::Whole,
                         })
@@ -328,13 +334,13 @@ impl Driver<'_, '_> {
     async fn report_start(&self, id: &str, name: &str, input: &str) {
         let owned = |text: &str| Cow::Owned(text.to_owned());
         let (id, name, input) = (owned(id), owned(name), owned(input));
-        self.report(EventKind::ToolStarted { id, name, input }).await;
+        self.report(AgentEventKind::ToolStarted { id, name, input }).await;
     }
 
     async fn report_end(&self, id: &str, output: &ToolOutput) {
         let owned = |text: &str| Cow::Owned(text.to_owned());
         let (id, ok, output) = (owned(id), output.ok, owned(&output.text));
-        self.report(EventKind::ToolFinished { id, ok, output }).await;
+        self.report(AgentEventKind::ToolFinished { id, ok, output }).await;
     }
 
     /// Fails if an earlier compaction in this turn failed or did not help.
@@ -400,8 +406,8 @@ impl Driver<'_, '_> {
         self.progress.diagnostics.push(diagnostic);
     }
 
-    async fn report(&self, kind: EventKind<'static>) {
-        self.side.send(Event::own(kind)).await;
+    async fn report(&self, kind: AgentEventKind<'static>) {
+        self.side.send(AgentEvent::own(kind)).await;
     }
 }
 

@@ -124,7 +124,7 @@ fn answer(
     };
     match assemblers.assemble(&agent, &input) {
         Ok(assembled) => {
-            reported.extend(assembled.diagnostics.iter().map(|diagnostic| diagnostic.code));
+            reported.extend(assembled.diagnostics.iter().map(|diagnostic| diagnostic.code.clone()));
             write_json(output, &PromptJson::new(name, &assembled))
         }
         Err(error) => refuse(output, name, error.into()),

@@ -1,8 +1,9 @@
 //! Requests besides model calls: health checks, lists of models, token counts. Telemetry is discarded.
 
 use convoke_core::ledger::estimate_tokens;
+use convoke_protocol::wire::Wire;
+use convoke_wire::RequestKind;
 use convoke_wire::recognition::one_model;
-use convoke_wire::{RequestKind, Wire};
 use hyper::http::request::Parts;
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use crate::wire;
 /// Recognises a request that is not a model call, and returns the status and body of its response.
 pub(crate) fn answer(parts: &Parts, body: &[u8], number: usize) -> (RequestKind, u16, Value) {
     let path = parts.uri.path();
-    let wire = Wire::spoken_by(parts);
+    let wire = convoke_wire::recognition::spoken_by(parts);
     let kind = RequestKind::beside_calls(parts);
     let (status, value) = match &kind {
         RequestKind::Probe | RequestKind::Telemetry => (200, json!({})),

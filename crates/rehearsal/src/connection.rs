@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use convoke_core::ledger::estimate_tokens;
+use convoke_protocol::wire::Wire;
 use convoke_wire::encoding::{self, EncodingError};
-use convoke_wire::{Framing, Recognised, RequestKind, Wire};
+use convoke_wire::{Framing, Recognised, RequestKind};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, PROXY_AUTHENTICATE};
@@ -158,7 +159,7 @@ enum Decision {
 
 impl Decision {
     /// Returns the status of the answer and the tokens that it reports.
-    fn report(&self) -> (u16, Option<convoke_wire::Usage>) {
+    fn report(&self) -> (u16, Option<convoke_protocol::usage::Usage>) {
         let scripted = match self {
             Self::Fixed(status, _) => return (*status, None),
             Self::Scripted(scripted) => scripted,
@@ -302,9 +303,14 @@ impl Scripted {
         reply.usage.unwrap_or_else(|| self.estimate(reply))
     }
 
-    fn counted(&self, reply: &Reply) -> convoke_wire::Usage {
+    fn counted(&self, reply: &Reply) -> convoke_protocol::usage::Usage {
         let Usage { input, output, cached } = self.usage(reply);
-        convoke_wire::Usage { input, output, cached, ..convoke_wire::Usage::default() }
+        convoke_protocol::usage::Usage {
+            input,
+            output,
+            cached,
+            ..convoke_protocol::usage::Usage::default()
+        }
     }
 
     fn estimate(&self, reply: &Reply) -> Usage {
@@ -343,5 +349,8 @@ fn denial(parts: &Parts, refused: Refused) -> Response<PacedBody> {
 /// Refuses a request unread, with an error in the vendor's format.
 fn refusal(parts: &Parts, status: StatusCode, message: impl Into<String>) -> Response<PacedBody> {
     let error = HttpError::new(status.as_u16(), message);
-    json_response(status.as_u16(), &wire::error(Wire::spoken_by(parts), &error, 0))
+    json_response(
+        status.as_u16(),
+        &wire::error(convoke_wire::recognition::spoken_by(parts), &error, 0),
+    )
 }

@@ -30,7 +30,8 @@ pub mod script;
 pub mod server;
 mod wire;
 
-pub use convoke_wire::{ModelCall, RequestKind, Wire};
+pub use convoke_protocol::wire::Wire;
+pub use convoke_wire::{ModelCall, RequestKind};
 pub use record::{Answered, Recorded, Sent};
 pub use script::{Answer, End, Reply, ReplyStep, Script, ScriptError, Usage};
 pub use server::{Limits, Rehearsal, RequestFeed, StartError, start, start_with};

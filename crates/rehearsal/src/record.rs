@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use convoke_wire::{CREDENTIAL_HEADERS, ModelCall, RequestKind, Usage};
+use convoke_protocol::usage::Usage;
+use convoke_wire::{CREDENTIAL_HEADERS, ModelCall, RequestKind};
 use hyper::http::request::Parts;
 use serde::{Deserialize, Serialize};
 

@@ -21,7 +21,7 @@ use convoke_files::limit::read_named_text;
 use serde::Deserialize;
 use serde_json::Value;
 
-use convoke_wire::Wire;
+use convoke_protocol::wire::Wire;
 
 mod file;
 

@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::Bytes;
+use convoke_protocol::wire::Wire;
 use convoke_redact::Redactor;
 use convoke_wire::encoding::unpacked;
 use convoke_wire::mask::masked;
 use convoke_wire::{
-    AnswerFacts, AnswerReader, Exchange, ModelCall, ReceivedAnswer, RequestKind, SentRequest, Wire,
+    AnswerFacts, AnswerReader, Exchange, ModelCall, ReceivedAnswer, RequestKind, SentRequest,
 };
 use hyper::HeaderMap;
 use hyper::http::request::Parts;

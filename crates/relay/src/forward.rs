@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
-use convoke_wire::{AnswerReader, Wire};
+use convoke_protocol::wire::Wire;
+use convoke_wire::AnswerReader;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{

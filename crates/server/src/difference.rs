@@ -1,8 +1,9 @@
 //! The difference between two prompts: how much a cache can reuse, the first difference, and its cause.
 
 use convoke_core::ledger::{Entry, Ledger, Source, Target};
+use convoke_protocol::id::SessionId;
+use convoke_session::SentTurn;
 use convoke_session::diff::{PromptDiff, text_diff};
-use convoke_session::{SentTurn, SessionId};
 use serde::Serialize;
 use serde_json::{Value, json};
 

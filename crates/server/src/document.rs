@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-use convoke_session::attachment::Attachment;
-use convoke_session::{AnyStore, MessageNumber, SentTurn, SessionId, Store as _, TurnId};
+use convoke_protocol::attachment::Attachment;
+use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
+use convoke_session::{AnyStore, SentTurn, Store as _};
 use maud::{DOCTYPE, PreEscaped, html};
 
 use crate::assets::STYLE;

@@ -10,16 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::event::{Event, EventKind, StopReason};
+use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
+use convoke_protocol::turn::{Turn, TurnState};
 use convoke_session::event_queue::Observer;
 use convoke_session::follow::open_questions;
 use convoke_session::progress::AttemptProgress;
 use convoke_session::store::postgres::PostgresStore;
-use convoke_session::{
-    AnyStore, MessageNumber, SessionEvent, SessionEventKind, SessionId, StopReason, Store as _,
-    StoreError, Turn, TurnId, TurnState,
-};
+use convoke_session::{AnyStore, Store as _, StoreError};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -167,16 +167,16 @@ pub(crate) struct SentPart {
 const PART_BYTES: usize = 64 << 10;
 
 impl LiveTurn {
-    fn add(&mut self, event: &Event<'_>) {
+    fn add(&mut self, event: &AgentEvent<'_>) {
         if event.sub_agent.is_some() {
             return;
         }
         match &event.kind {
-            EventKind::Text { text, part: TextPart::Delta } => {
+            AgentEventKind::Text { text, part: TextPart::Delta } => {
                 self.open();
                 self.text.push_str(text);
             }
-            EventKind::Text { text, part: TextPart::Whole } => {
+            AgentEventKind::Text { text, part: TextPart::Whole } => {
                 self.open();
                 if self.text[self.base..] != **text {
                     // The streamed text was provisional.
@@ -188,7 +188,7 @@ impl LiveTurn {
                 }
                 self.is_open = false;
             }
-            EventKind::ToolStarted { id, name, input } => {
+            AgentEventKind::ToolStarted { id, name, input } => {
                 self.steps_version += 1;
                 self.steps.push(ToolStep {
                     id: id.to_string(),
@@ -200,7 +200,7 @@ impl LiveTurn {
                     self.steps.remove(0);
                 }
             }
-            EventKind::ToolFinished { id, ok, output } => {
+            AgentEventKind::ToolFinished { id, ok, output } => {
                 if let Some(step) = self.steps.iter_mut().rev().find(|step| step.id == **id) {
                     step.output = Some((*ok, excerpt(output).to_owned()));
                     self.steps_version += 1;
@@ -253,19 +253,19 @@ fn stored_steps(events: &str) -> Vec<ToolStep> {
         let kind = &event["event"];
         let text = |name: &str| kind[name].as_str().unwrap_or_default().to_owned();
         let kind = match kind["kind"].as_str() {
-            Some("toolStarted") => EventKind::ToolStarted {
+            Some("toolStarted") => AgentEventKind::ToolStarted {
                 id: text("id").into(),
                 name: text("name").into(),
                 input: text("input").into(),
             },
-            Some("toolFinished") => EventKind::ToolFinished {
+            Some("toolFinished") => AgentEventKind::ToolFinished {
                 id: text("id").into(),
                 ok: kind["ok"].as_bool().unwrap_or_default(),
                 output: text("output").into(),
             },
             _ => continue,
         };
-        turn.add(&Event::own(kind));
+        turn.add(&AgentEvent::own(kind));
     }
     turn.steps
 }
@@ -407,34 +407,34 @@ impl Feed {
         self.changed.send_modify(|version| *version += 1);
     }
 
-    fn observe(&self, event: SessionEvent) {
+    fn observe(&self, event: Event) {
         let mut from_events = lock(&self.from_events);
         match event.kind {
-            SessionEventKind::TurnStarted { turn, attempt, .. } => {
+            EventKind::TurnStarted { turn, attempt, .. } => {
                 from_events.live.insert(turn, LiveTurn { attempt, ..LiveTurn::default() });
                 from_events.stop = None;
             }
-            SessionEventKind::Agent { turn, event, .. } => {
+            EventKind::Agent { turn, event, .. } => {
                 if let Some(live) = from_events.live.get_mut(&turn) {
                     live.add(&event);
                 }
                 drop(from_events);
                 return self.wake();
             }
-            kind @ SessionEventKind::PermissionAsked { .. } => {
+            kind @ EventKind::PermissionAsked { .. } => {
                 from_events.questions.extend(Question::from_event(kind));
             }
-            SessionEventKind::PermissionAnswered { id, .. } => {
+            EventKind::PermissionAnswered { id, .. } => {
                 from_events.questions.retain(|question| question.question.id != id);
             }
-            SessionEventKind::TurnEnded { turn, .. } => {
+            EventKind::TurnEnded { turn, .. } => {
                 from_events.live.remove(&turn);
                 from_events.questions.retain(|question| question.turn != turn);
             }
-            SessionEventKind::Diagnostic { diagnostic, .. } => {
+            EventKind::Diagnostic { diagnostic, .. } => {
                 add_note(&mut from_events, diagnostic);
             }
-            SessionEventKind::Stopped(stop) => from_events.stop = Some(stop),
+            EventKind::Stopped(stop) => from_events.stop = Some(stop),
             _ => {}
         }
         drop(from_events);
@@ -538,7 +538,7 @@ async fn follow(store: AnyStore, feed: Weak<Feed>) {
 pub(crate) struct FeedObserver(pub Arc<Feed>);
 
 impl Observer for FeedObserver {
-    fn observe(&mut self, event: SessionEvent) {
+    fn observe(&mut self, event: Event) {
         self.0.observe(event);
     }
 }
@@ -558,8 +558,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn text(text: &'static str, part: TextPart) -> Event<'static> {
-        Event::own(EventKind::Text { text: text.into(), part })
+    fn text(text: &'static str, part: TextPart) -> AgentEvent<'static> {
+        AgentEvent::own(AgentEventKind::Text { text: text.into(), part })
     }
 
     #[test]

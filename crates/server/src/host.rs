@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use convoke_core::Diagnostic;
 use convoke_explain::DirectoryReport;
+use convoke_protocol::id::{MemberName, SessionId, TurnId};
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
-use convoke_session::{AnyStore, Coordinator, MemberName, NewMessage, SessionId, TurnId};
+use convoke_session::{AnyStore, Coordinator, NewMessage};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -23,8 +23,9 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use convoke_protocol::id::SessionId;
+use convoke_session::AnyStore;
 use convoke_session::event_queue::Observer;
-use convoke_session::{AnyStore, SessionId};
 use tokio::net::TcpListener;
 
 use self::feed::Feeds;

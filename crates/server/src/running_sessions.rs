@@ -9,13 +9,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use convoke_agent::permission::PermissionAnswer;
 use convoke_core::MessageId;
+use convoke_protocol::event::StopReason;
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::question::QuestionId;
 use convoke_session::event_queue::Observer;
-use convoke_session::shared::QuestionId;
 use convoke_session::{
-    AnyStore, Controls, Coordinator, CoordinatorError, NewMessage, SessionId, SessionRequest,
-    StopReason, TurnId,
+    AnyStore, Controls, Coordinator, CoordinatorError, NewMessage, SessionRequest,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -293,7 +294,7 @@ impl LateObserver {
 struct LateHandle(Arc<LateObserver>);
 
 impl Observer for LateHandle {
-    fn observe(&mut self, event: convoke_session::SessionEvent) {
+    fn observe(&mut self, event: convoke_protocol::event::Event) {
         let mut observer = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(observer) = observer.as_mut() {
             observer.observe(event);

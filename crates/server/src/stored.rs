@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use convoke_agent::id::Millis;
-use convoke_agent::permission::{PermissionAnswer, PermissionQuestion};
 use convoke_core::Diagnostic;
 use convoke_core::marker::TextPolicy;
-use convoke_session::{
-    AnyStore, MemberCost, MemberName, MessageNumber, NumberedMessage, Session, SessionEventKind,
-    SessionId, ShownAttachment, StopReason, Store as _, StoreError, Summary, Turn, TurnId,
-    TurnState,
-};
+use convoke_protocol::event::{EventKind, ShownAttachment, StopReason};
+use convoke_protocol::id::Millis;
+use convoke_protocol::id::{MemberName, MessageNumber, SessionId, TurnId};
+use convoke_protocol::permission::{PermissionAnswer, PermissionQuestion};
+use convoke_protocol::session::{MemberCost, NumberedMessage, Session, Summary};
+use convoke_protocol::turn::{Turn, TurnState};
+use convoke_session::{AnyStore, Store as _, StoreError};
 use convoke_team::Team;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -95,9 +95,9 @@ pub struct Question {
 
 impl Question {
     /// Returns the question that an event asks; `None` if it asks none.
-    pub fn from_event(event: SessionEventKind) -> Option<Self> {
+    pub fn from_event(event: EventKind) -> Option<Self> {
         match event {
-            SessionEventKind::PermissionAsked { turn, member, question, answers, expires_at } => {
+            EventKind::PermissionAsked { turn, member, question, answers, expires_at } => {
                 Some(Self { turn, member, question, answers, expires_at })
             }
             _ => None,

@@ -11,7 +11,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use convoke_session::{AnyStore, MessageNumber, SessionId, Store as _, StoreError, TurnId};
+use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
+use convoke_session::{AnyStore, Store as _, StoreError};
 use futures_util::Stream;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_conformance_store::{message, new_session};
+use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId};
+use convoke_protocol::session::State;
 use convoke_session::prompt::PromptRecord;
 use convoke_session::{
-    Commit, Coordinator, Head, MemberAgent, MessageNumber, Millis, NewMessage, SessionId,
-    SqliteStore, State, Store, TeamAgents,
+    Commit, Coordinator, MemberAgent, NewMessage, SqliteStore, Store, TeamAgents,
 };
 use convoke_team::Team;
 

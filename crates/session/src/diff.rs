@@ -6,10 +6,10 @@ pub use convoke_diff::LineChange;
 use convoke_diff::LineDiff;
 use serde::Serialize;
 
-use crate::id::{MemberName, SessionId, TurnId};
 use crate::rows::find_turn;
 use crate::store::{Store, StoreError};
-use crate::turn::{Attempt, Turn};
+use convoke_protocol::id::{MemberName, SessionId, TurnId};
+use convoke_protocol::turn::{Attempt, Turn};
 
 /// The difference between two prompts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -15,10 +15,10 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use convoke_agent::event::{EventKind, TextPart};
+use convoke_protocol::agent_event::{AgentEventKind, TextPart};
 use tokio::sync::Notify;
 
-use crate::event::{SessionEvent, SessionEventKind};
+use convoke_protocol::event::{Event, EventKind};
 
 /// The number of queued events at which events of agents start to wait.
 pub const EVENT_LIMIT: usize = 1024;
@@ -31,7 +31,7 @@ pub type Ready<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// Receives the events of a conversation.
 pub trait Observer: Send {
     /// Takes an event. Must not block.
-    fn observe(&mut self, event: SessionEvent);
+    fn observe(&mut self, event: Event);
 
     /// Waits until there is room for events of agents.
     fn ready(&mut self) -> Ready<'_> {
@@ -39,8 +39,8 @@ pub trait Observer: Send {
     }
 }
 
-impl<F: FnMut(SessionEvent) + Send> Observer for F {
-    fn observe(&mut self, event: SessionEvent) {
+impl<F: FnMut(Event) + Send> Observer for F {
+    fn observe(&mut self, event: Event) {
         self(event);
     }
 }
@@ -122,8 +122,8 @@ impl<T> Drop for EventQueue<T> {
     }
 }
 
-impl Observer for EventQueue<SessionEvent> {
-    fn observe(&mut self, event: SessionEvent) {
+impl Observer for EventQueue<Event> {
+    fn observe(&mut self, event: Event) {
         self.push(event);
     }
 
@@ -193,19 +193,19 @@ impl<T> QueueState<T> {
 }
 
 /// Appends a piece of a text to the piece before it, of the same turn and kind, up to 16 KiB.
-pub fn merge_text(last: &mut SessionEventKind, next: SessionEventKind) -> Option<SessionEventKind> {
-    use SessionEventKind::Agent;
+pub fn merge_text(last: &mut EventKind, next: EventKind) -> Option<EventKind> {
+    use EventKind::Agent;
     if let (Agent { turn: first, event: last, .. }, Agent { turn: second, event, .. }) =
         (last, &next)
         && first == second
         && last.sub_agent == event.sub_agent
         && let (
-            EventKind::Text { text, part: TextPart::Delta },
-            EventKind::Text { text: more, part: TextPart::Delta },
+            AgentEventKind::Text { text, part: TextPart::Delta },
+            AgentEventKind::Text { text: more, part: TextPart::Delta },
         )
         | (
-            EventKind::Thinking { text, part: TextPart::Delta },
-            EventKind::Thinking { text: more, part: TextPart::Delta },
+            AgentEventKind::Thinking { text, part: TextPart::Delta },
+            AgentEventKind::Thinking { text: more, part: TextPart::Delta },
         ) = (&mut last.kind, &event.kind)
         && text.len() + more.len() <= MERGED_BYTES
     {

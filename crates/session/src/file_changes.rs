@@ -9,9 +9,9 @@ use std::pin::Pin;
 
 use convoke_core::Diagnostic;
 use convoke_team::ChangesInContext;
-use serde::Serialize;
 
-use crate::id::{AttemptRef, MemberName, SessionId, TurnId};
+use convoke_protocol::changes::ChangeCounts;
+use convoke_protocol::id::{AttemptRef, MemberName, SessionId, TurnId};
 
 /// A future of a recorder.
 pub type RecorderFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -158,35 +158,4 @@ pub struct RecordingEnded {
     pub counts: Option<ChangeCounts>,
     /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
-}
-
-/// The author of changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ChangedBy {
-    /// The agent of a turn.
-    Agent,
-    /// A person, before the turn.
-    Person,
-}
-
-/// The number of changed files and lines.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct ChangeCounts {
-    /// The changed files.
-    pub files: u64,
-    /// The added lines; `None` if they could not be counted.
-    pub added: Option<u64>,
-    /// The removed lines; `None` if they could not be counted.
-    pub removed: Option<u64>,
-}
-
-impl std::fmt::Display for ChangeCounts {
-    /// Writes `3 files, +40 −12`, and `3 files, +? −?` if the lines could not be counted.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { files, added, removed } = self;
-        let noun = if *files == 1 { "file" } else { "files" };
-        let lines = |count: &Option<u64>| count.map_or("?".to_owned(), |count| count.to_string());
-        write!(f, "{files} {noun}, +{} −{}", lines(added), lines(removed))
-    }
 }

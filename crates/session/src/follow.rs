@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
-use convoke_agent::event::{Event, EventKind, TextPart};
-use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use convoke_team::Team;
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::diagnostics;
-use crate::event::{SessionEvent, SessionEventKind, ShownMessage};
-use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 use crate::prompt::PromptRecord;
 use crate::routing::route;
 use crate::rows::find_turn;
-use crate::session::{NumberedMessage, State};
 use crate::store::{Store, StoreError};
-use crate::turn::{Attempt, Turn, TurnState};
+use convoke_protocol::event::{Event, EventKind, ShownMessage};
+use convoke_protocol::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::session::{NumberedMessage, State};
+use convoke_protocol::turn::{Attempt, Turn, TurnState};
 
 /// The number of rows that are read at once.
 const PAGE: usize = 256;
@@ -63,7 +63,7 @@ impl ReportedTurn {
     ///
     /// The last pieces of a text are not stored: the whole text is stored instead. Views that have shown pieces
     /// ignore the whole text, so the missing end is reported as one more piece.
-    fn complete(&mut self, events: Vec<SessionEvent>) -> Vec<SessionEvent> {
+    fn complete(&mut self, events: Vec<Event>) -> Vec<Event> {
         let mut completed = Vec::with_capacity(events.len());
         for event in events {
             if let Some((text, part)) = own_text(&event.kind) {
@@ -79,10 +79,10 @@ impl ReportedTurn {
                 }
             }
             match &event.kind {
-                SessionEventKind::PermissionAsked { question, .. } => {
+                EventKind::PermissionAsked { question, .. } => {
                     self.questions.insert(question.id.clone());
                 }
-                SessionEventKind::PermissionAnswered { id, .. } => {
+                EventKind::PermissionAnswered { id, .. } => {
                     self.questions.remove(id);
                 }
                 _ => {}
@@ -94,10 +94,10 @@ impl ReportedTurn {
 }
 
 /// Returns the text that the agent itself wrote, not a sub-agent.
-fn own_text(kind: &SessionEventKind) -> Option<(&str, TextPart)> {
+fn own_text(kind: &EventKind) -> Option<(&str, TextPart)> {
     match kind {
-        SessionEventKind::Agent {
-            event: Event { kind: EventKind::Text { text, part }, sub_agent: None, .. },
+        EventKind::Agent {
+            event: AgentEvent { kind: AgentEventKind::Text { text, part }, sub_agent: None, .. },
             ..
         } => Some((text, *part)),
         _ => None,
@@ -105,10 +105,10 @@ fn own_text(kind: &SessionEventKind) -> Option<(&str, TextPart)> {
 }
 
 /// Returns the event of a piece of text, like an event of the same agent.
-fn with_piece(like: &SessionEvent, text: String) -> SessionEvent {
+fn with_piece(like: &Event, text: String) -> Event {
     let mut piece = like.clone();
-    if let SessionEventKind::Agent { event, .. } = &mut piece.kind {
-        event.kind = EventKind::Text { text: text.into(), part: TextPart::Delta };
+    if let EventKind::Agent { event, .. } = &mut piece.kind {
+        event.kind = AgentEventKind::Text { text: text.into(), part: TextPart::Delta };
     }
     piece
 }
@@ -117,8 +117,8 @@ fn with_piece(like: &SessionEvent, text: String) -> SessionEvent {
 struct TurnUpdate {
     turn: Turn,
     /// The events before the turn's reply, and those after it.
-    before: Vec<SessionEvent>,
-    after: Vec<SessionEvent>,
+    before: Vec<Event>,
+    after: Vec<Event>,
     followed: ReportedTurn,
 }
 
@@ -144,7 +144,7 @@ impl Follower {
         &mut self,
         store: &S,
         team: &Team,
-    ) -> Result<Vec<SessionEvent>, StoreError> {
+    ) -> Result<Vec<Event>, StoreError> {
         let session = store.session(self.session).await?;
         if session.head == self.head {
             return Ok(Vec::new());
@@ -161,11 +161,11 @@ impl Follower {
         }
         let mut turns = self.read_turns(store, last_turn).await?;
         let mut updates = Vec::new();
-        let mut queued: HashMap<MessageNumber, Vec<SessionEvent>> = HashMap::new();
+        let mut queued: HashMap<MessageNumber, Vec<Event>> = HashMap::new();
         for turn in turns.drain(..) {
             if turn.id > self.last_turn {
                 let Turn { id, member, answers, intent, .. } = turn.clone();
-                let kind = SessionEventKind::TurnQueued { turn: id, member, answers, intent };
+                let kind = EventKind::TurnQueued { turn: id, member, answers, intent };
                 queued.entry(answers).or_default().push(self.event(turn.queued_at, kind));
             }
             if turn.reply.is_none_or(|reply| reply <= last_message) {
@@ -243,8 +243,7 @@ impl Follower {
         let is_told = turn.attempts == followed.attempts && followed.has_ended;
         if turn.attempts == 0 || is_told {
             if turn.state == TurnState::Cancelled {
-                let kind =
-                    SessionEventKind::TurnDropped { turn: turn.id, member: turn.member.clone() };
+                let kind = EventKind::TurnDropped { turn: turn.id, member: turn.member.clone() };
                 before.push(self.event(turn.ended_at.unwrap_or_default(), kind));
             }
             return Ok(TurnUpdate { turn, before, after, followed });
@@ -282,8 +281,7 @@ impl Follower {
                     for id in std::mem::take(&mut followed.questions) {
                         let (turn, member) = (turn.id, turn.member.clone());
                         let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
-                        let kind =
-                            SessionEventKind::PermissionAnswered { turn, member, id, answer, by };
+                        let kind = EventKind::PermissionAnswered { turn, member, id, answer, by };
                         before.push(self.event(result.at, kind));
                     }
                     if !is_last || turn.state.is_open() {
@@ -303,11 +301,11 @@ impl Follower {
         store: &S,
         turn: &Turn,
         attempt: &Attempt,
-    ) -> Result<SessionEvent, StoreError> {
+    ) -> Result<Event, StoreError> {
         let record: Option<PromptRecord> =
             serde_json::from_str(&store.content(attempt.input.hash).await?).ok();
         let context = record.map_or(0, |record| record.context.len());
-        let kind = SessionEventKind::turn_started(turn, attempt, context);
+        let kind = EventKind::turn_started(turn, attempt, context);
         Ok(self.event(attempt.began_at, kind))
     }
 
@@ -316,19 +314,19 @@ impl Follower {
         store: &S,
         turn: &Turn,
         attempt: Attempt,
-    ) -> Result<Option<SessionEvent>, StoreError> {
+    ) -> Result<Option<Event>, StoreError> {
         let Some(result) = attempt.ended else { return Ok(None) };
         let reply = match turn.reply {
             Some(number) => Some(store.message(self.session, number).await?.message.id),
             None => None,
         };
         let at = result.at;
-        let kind = SessionEventKind::turn_ended(turn, attempt.began_at, reply, result);
+        let kind = EventKind::turn_ended(turn, attempt.began_at, reply, result);
         Ok(Some(self.event(at, kind)))
     }
 
     /// Returns the events of a message: the message, and the task that it sets.
-    fn message(&self, team: &Team, message: &NumberedMessage) -> Vec<SessionEvent> {
+    fn message(&self, team: &Team, message: &NumberedMessage) -> Vec<Event> {
         let stored = &message.message;
         let speaker = MemberName::new(&*stored.speaker.role_id);
         let routed = route(team, &speaker, &stored.content);
@@ -337,9 +335,9 @@ impl Follower {
             _ => Millis(0),
         };
         let shown = ShownMessage::new(message, team.context.text);
-        let mut events = vec![self.event(at, SessionEventKind::Message(shown))];
+        let mut events = vec![self.event(at, EventKind::Message(shown))];
         if let Some(task) = routed.task {
-            events.push(self.event(at, SessionEventKind::Task { task, by: speaker }));
+            events.push(self.event(at, EventKind::Task { task, by: speaker }));
         }
         events
     }
@@ -351,57 +349,57 @@ impl Follower {
         attempt: &Attempt,
         at: Millis,
         lines: impl Iterator<Item = &'l str>,
-    ) -> Vec<SessionEvent> {
+    ) -> Vec<Event> {
         let told = |event| {
-            let kind = SessionEventKind::of_agent(turn, attempt.number, event);
+            let kind = EventKind::of_agent(turn, attempt.number, event);
             self.event(at, kind)
         };
         lines.filter_map(stored_event).map(told).collect()
     }
 
-    fn event(&self, at: Millis, kind: SessionEventKind) -> SessionEvent {
-        SessionEvent { kind, session: self.session, at }
+    fn event(&self, at: Millis, kind: EventKind) -> Event {
+        Event { kind, session: self.session, at }
     }
 }
 
 /// Returns whether a line of a turn's progress is a piece of a text.
 fn is_piece(line: &str) -> bool {
     let event = stored_event(line).map(|event| event.kind);
-    matches!(event, Some(EventKind::Text { part: TextPart::Delta, .. }))
+    matches!(event, Some(AgentEventKind::Text { part: TextPart::Delta, .. }))
 }
 
 /// Returns the event of a turn whose process ended during the attempt.
-pub(crate) fn interrupted(turn: &Turn) -> SessionEventKind {
+pub(crate) fn interrupted(turn: &Turn) -> EventKind {
     let message = format!("turn {} of {} was interrupted; retrying", turn.id, turn.member);
     let diagnostic = Diagnostic::new(diagnostics::TURN_INTERRUPTED, message);
-    SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic }
+    EventKind::Diagnostic { turn: Some(turn.id), diagnostic }
 }
 
 /// Parses an event of a turn's progress: a text, a tool call or a question. Other kinds are reported only by
 /// the process that runs the turn.
-pub fn stored_event(line: &str) -> Option<Event<'static>> {
+pub fn stored_event(line: &str) -> Option<AgentEvent<'static>> {
     let event: Value = serde_json::from_str(line).ok()?;
     let kind = &event["event"];
     let text = |name: &str| kind[name].as_str().unwrap_or_default().to_owned();
     let part = || if kind["part"] == "delta" { TextPart::Delta } else { TextPart::Whole };
     let kind = match kind["kind"].as_str()? {
-        "text" => EventKind::Text { text: text("text").into(), part: part() },
-        "thinking" => EventKind::Thinking { text: text("text").into(), part: part() },
-        "toolStarted" => EventKind::ToolStarted {
+        "text" => AgentEventKind::Text { text: text("text").into(), part: part() },
+        "thinking" => AgentEventKind::Thinking { text: text("text").into(), part: part() },
+        "toolStarted" => AgentEventKind::ToolStarted {
             id: text("id").into(),
             name: text("name").into(),
             input: text("input").into(),
         },
-        "toolFinished" => EventKind::ToolFinished {
+        "toolFinished" => AgentEventKind::ToolFinished {
             id: text("id").into(),
             ok: kind["ok"].as_bool().unwrap_or_default(),
             output: text("output").into(),
         },
-        "permissionAsked" => EventKind::PermissionAsked {
+        "permissionAsked" => AgentEventKind::PermissionAsked {
             question: question(&kind["question"]),
             expires_at: kind["expiresAt"].as_i64().unwrap_or_default(),
         },
-        "permissionAnswered" => EventKind::PermissionAnswered {
+        "permissionAnswered" => AgentEventKind::PermissionAnswered {
             id: text("id"),
             answer: PermissionAnswer::deserialize(&kind["answer"]).ok()?,
             by: AnsweredBy::deserialize(&kind["by"]).ok()?,
@@ -409,7 +407,7 @@ pub fn stored_event(line: &str) -> Option<Event<'static>> {
         _ => return None,
     };
     let sub_agent = event["subAgent"].as_str().map(|id| id.to_owned().into());
-    Some(Event { sub_agent, kind })
+    Some(AgentEvent { sub_agent, kind })
 }
 
 /// Parses a stored question. Only the process that runs the turn knows whether it is about a command or files.
@@ -430,13 +428,13 @@ fn question(stored: &Value) -> PermissionQuestion {
 }
 
 /// Returns the unanswered questions in the stored events of a running attempt, as events of the conversation.
-pub fn open_questions(turn: &Turn, attempt: u32, events: &str) -> Vec<SessionEventKind> {
-    let mut open: Vec<(String, SessionEventKind)> = Vec::new();
+pub fn open_questions(turn: &Turn, attempt: u32, events: &str) -> Vec<EventKind> {
+    let mut open: Vec<(String, EventKind)> = Vec::new();
     for event in events.lines().filter_map(stored_event) {
-        match SessionEventKind::of_agent(turn, attempt, event) {
-            SessionEventKind::PermissionAnswered { id, .. } => open.retain(|(it, _)| *it != id),
+        match EventKind::of_agent(turn, attempt, event) {
+            EventKind::PermissionAnswered { id, .. } => open.retain(|(it, _)| *it != id),
             kind => {
-                if let SessionEventKind::PermissionAsked { question, .. } = &kind {
+                if let EventKind::PermissionAsked { question, .. } = &kind {
                     open.push((question.id.clone(), kind));
                 }
             }
@@ -451,14 +449,15 @@ mod tests {
 
     fn texts(followed: &mut ReportedTurn, given: &[(&str, TextPart)]) -> Vec<(String, TextPart)> {
         let told = |(text, part): &(&str, TextPart)| {
-            let event =
-                Event::own(EventKind::Text { text: (*text).to_owned().into(), part: *part });
-            let kind = SessionEventKind::Agent { turn: TurnId(1), member: "max".into(), event };
-            SessionEvent { kind, session: SessionId::generate(), at: Millis(0) }
+            let event = AgentEvent::own(AgentEventKind::Text {
+                text: (*text).to_owned().into(),
+                part: *part,
+            });
+            let kind = EventKind::Agent { turn: TurnId(1), member: "max".into(), event };
+            Event { kind, session: SessionId::generate(), at: Millis(0) }
         };
         let events = followed.complete(given.iter().map(told).collect());
-        let text =
-            |event: &SessionEvent| own_text(&event.kind).map(|(text, part)| (text.into(), part));
+        let text = |event: &Event| own_text(&event.kind).map(|(text, part)| (text.into(), part));
         events.iter().filter_map(text).collect()
     }
 

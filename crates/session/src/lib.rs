@@ -4,12 +4,10 @@
 //! one durable commit at a time. The [`Coordinator`] joins the two: it accepts messages of people, runs the agents'
 //! turns, and stops when the next turn is a person's or a guard stops it.
 
-pub mod attachment;
-pub mod content;
+mod attempt;
 pub mod coordinator;
 pub mod diagnostics;
 pub mod diff;
-pub mod event;
 pub mod event_queue;
 pub mod file_changes;
 pub mod follow;
@@ -21,7 +19,6 @@ pub mod request;
 pub mod routing;
 pub mod rows;
 pub mod sent_turn;
-pub mod session;
 pub mod shared;
 #[allow(
     clippy::duplicate_mod,
@@ -32,23 +29,12 @@ pub mod team_tools;
 pub mod thread;
 pub mod time_format;
 pub mod transfer;
-pub mod turn;
-
-pub use convoke_agent::id;
 
 pub use convoke_core::NewMessage;
 
-pub use content::{Content, ContentHash, ContentRef};
 pub use coordinator::{
     Controls, Coordinator, CoordinatorError, MemberAgent, SessionRequest, TeamAgents,
 };
-pub use event::{SessionEvent, SessionEventKind, ShownAttachment, ShownMessage, StopReason};
-pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 pub use sent_turn::SentTurn;
-pub use session::{
-    FoundMessage, MemberCost, NewSession, NumberedMessage, Rehearsal, RemovedSession, Session,
-    State, Summary,
-};
 pub use store::sqlite::SqliteStore;
 pub use store::{AnyStore, Commit, Store, StoreError};
-pub use turn::{Attempt, AttemptResult, Turn, TurnState};

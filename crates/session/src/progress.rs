@@ -5,18 +5,20 @@
 
 use std::borrow::Cow;
 
-use convoke_agent::event::{Event, EventKind, TextPart};
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{TurnResult, Verdict};
+use convoke_agent::TurnResult;
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::content::Content;
+use crate::attempt::attempt_result;
 use crate::diagnostics;
-use crate::id::{Millis, SessionId, TurnId};
 use crate::store::{Store, StoreError};
-use crate::turn::{Attempt, AttemptResult};
+use convoke_protocol::content::Content;
+use convoke_protocol::id::{Millis, SessionId, TurnId};
+use convoke_protocol::turn::Attempt;
 
 /// The maximum size of a turn's stored events.
 const MAX_EVENT_BYTES: usize = 16 << 20;
@@ -45,11 +47,11 @@ struct StoredEvent<'e> {
     at: Millis,
     #[serde(skip_serializing_if = "Option::is_none")]
     sub_agent: Option<&'e str>,
-    event: &'e EventKind<'e>,
+    event: &'e AgentEventKind<'e>,
 }
 
 impl<'e> StoredEvent<'e> {
-    fn new(event: &'e Event<'e>, at: Millis) -> Self {
+    fn new(event: &'e AgentEvent<'e>, at: Millis) -> Self {
         Self { at, sub_agent: event.sub_agent.as_deref(), event: &event.kind }
     }
 }
@@ -73,10 +75,10 @@ pub(crate) struct EventLog {
 
 impl EventLog {
     /// Adds an event and its time.
-    pub(crate) fn add(&mut self, event: &Event<'static>, at: Millis) {
+    pub(crate) fn add(&mut self, event: &AgentEvent<'static>, at: Millis) {
         let mut is_said = false;
         if event.sub_agent.is_none()
-            && let EventKind::Text { text, part } = &event.kind
+            && let AgentEventKind::Text { text, part } = &event.kind
         {
             match part {
                 TextPart::Delta => {
@@ -92,8 +94,8 @@ impl EventLog {
         }
         let is_piece = matches!(
             event.kind,
-            EventKind::Text { part: TextPart::Delta, .. }
-                | EventKind::Thinking { part: TextPart::Delta, .. }
+            AgentEventKind::Text { part: TextPart::Delta, .. }
+                | AgentEventKind::Thinking { part: TextPart::Delta, .. }
         );
         if is_piece {
             return;
@@ -125,8 +127,8 @@ impl EventLog {
         let pieces = self.unstored_pieces();
         let bytes = pieces.len();
         if !pieces.is_empty() {
-            let kind = EventKind::Text { text: Cow::Borrowed(pieces), part: TextPart::Delta };
-            batch.push_str(&serde_json::to_string(&Event::own(kind)).unwrap_or_default());
+            let kind = AgentEventKind::Text { text: Cow::Borrowed(pieces), part: TextPart::Delta };
+            batch.push_str(&serde_json::to_string(&AgentEvent::own(kind)).unwrap_or_default());
             batch.push('\n');
         }
         self.stored_pieces += bytes;
@@ -201,7 +203,7 @@ pub(crate) async fn interrupt(
     let failure =
         Failure::new(FailureReason::Incomplete, "Convoke was interrupted during this attempt");
     let result = TurnResult { reply, ..TurnResult::failed(failure) };
-    attempt.ended = Some(AttemptResult::new(at, result, &events, contents));
+    attempt.ended = Some(attempt_result(at, result, &events, contents));
     Ok(())
 }
 
@@ -232,18 +234,22 @@ mod tests {
 
     const AT: Millis = Millis(7);
 
-    fn text(text: &'static str, part: TextPart) -> Event<'static> {
-        Event::own(EventKind::Text { text: text.into(), part })
+    fn text(text: &'static str, part: TextPart) -> AgentEvent<'static> {
+        AgentEvent::own(AgentEventKind::Text { text: text.into(), part })
     }
 
-    fn tool() -> Event<'static> {
-        Event::own(EventKind::ToolStarted { id: "1".into(), name: "sh".into(), input: "{}".into() })
+    fn tool() -> AgentEvent<'static> {
+        AgentEvent::own(AgentEventKind::ToolStarted {
+            id: "1".into(),
+            name: "sh".into(),
+            input: "{}".into(),
+        })
     }
 
     #[test]
     fn batches_hold_what_a_log_holds_however_they_are_cut() {
         let of_sub_agent =
-            Event { sub_agent: Some("call".into()), ..text("not mine", TextPart::Whole) };
+            AgentEvent { sub_agent: Some("call".into()), ..text("not mine", TextPart::Whole) };
         let events = [
             text("one ", TextPart::Delta),
             text("two", TextPart::Delta),
@@ -279,7 +285,7 @@ mod tests {
     fn an_event_is_stored_with_its_time() {
         let mut log = EventLog::default();
         log.add(&tool(), Millis(1_700_000_000_123));
-        let of_sub_agent = Event { sub_agent: Some("call".into()), ..tool() };
+        let of_sub_agent = AgentEvent { sub_agent: Some("call".into()), ..tool() };
         log.add(&of_sub_agent, Millis(1_700_000_000_456));
         let (events, _) = log.finish();
         let kind = r#""event":{"kind":"toolStarted","id":"1","name":"sh","input":"{}"}"#;
@@ -292,11 +298,11 @@ mod tests {
 
     #[test]
     fn what_is_kept_and_stored_of_a_turn_follows_the_limit_and_not_the_stream() {
-        let delta = Event::own(EventKind::Text {
+        let delta = AgentEvent::own(AgentEventKind::Text {
             text: "é".repeat(1 << 20).into(),
             part: TextPart::Delta,
         });
-        let whole = Event::own(EventKind::Text {
+        let whole = AgentEvent::own(AgentEventKind::Text {
             text: "é".repeat(4 << 20).into(),
             part: TextPart::Whole,
         });
@@ -320,7 +326,7 @@ mod tests {
     #[test]
     fn a_text_whose_event_has_no_room_is_in_the_batches_once_and_whole() {
         let long = |letter: &str, part| {
-            Event::own(EventKind::Text { text: letter.repeat(6 << 20).into(), part })
+            AgentEvent::own(AgentEventKind::Text { text: letter.repeat(6 << 20).into(), part })
         };
         let mut log = EventLog::default();
         let mut batches = String::new();

@@ -17,10 +17,10 @@ use convoke_core::{
 use convoke_team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
-use crate::attachment::{Attachment, with_attachments};
-use crate::id::{MemberName, MessageNumber, SessionId};
-use crate::session::NumberedMessage;
 use crate::store::{ContextReader, Store, StoreError, Window};
+use convoke_protocol::attachment::{Attachment, with_attachments};
+use convoke_protocol::id::{MemberName, MessageNumber, SessionId};
+use convoke_protocol::session::NumberedMessage;
 
 /// The version of the records that are written.
 const VERSION: u32 = 3;

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::content::{Content, ContentRef};
-use crate::id::{MemberName, MessageNumber, SessionId, TurnId};
 use crate::prompt::PromptRecord;
 use crate::store::{Store, StoreError};
-use crate::turn::Attempt;
+use convoke_protocol::content::{Content, ContentRef};
+use convoke_protocol::id::{MemberName, MessageNumber, SessionId, TurnId};
+use convoke_protocol::turn::Attempt;
 
 /// The number of turns per read.
 const PAGE: usize = 256;

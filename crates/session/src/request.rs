@@ -3,10 +3,10 @@
 //! A request repeats its whole thread. Deltas are stored on disk and in archives, so that a thread of many
 //! turns takes about as much space as its last request.
 
-use convoke_agent::thread::{RequestRecord, RequestTexts};
+use convoke_protocol::request::{RequestRecord, RequestTexts};
 use serde::{Deserialize, Serialize};
 
-use crate::content::ContentHash;
+use convoke_protocol::content::ContentHash;
 
 /// The texts of a request as deltas from its predecessor; for the first request, from nothing.
 pub type RequestDelta = RequestTexts<TextDelta>;
@@ -57,7 +57,7 @@ impl TextDelta {
             from_start: start,
             from_end: end,
             between: text[start..text.len() - end].to_owned(),
-            hash: ContentHash::new(text),
+            hash: hash_of(text),
         }
     }
 
@@ -86,10 +86,16 @@ pub(crate) fn splice(
     Ok(())
 }
 
+fn hash_of(text: &str) -> ContentHash {
+    #[cfg(test)]
+    tests::HASHED.with(|hashed| hashed.set(hashed.get() + text.len()));
+    ContentHash::new(text)
+}
+
 /// Returns a text if it has the expected hash.
 pub(crate) fn checked(text: Vec<u8>, hash: ContentHash) -> Result<String, DeltaError> {
     let text = String::from_utf8(text).map_err(|_| DeltaError::NotUtf8)?;
-    if ContentHash::new(&text) == hash { Ok(text) } else { Err(DeltaError::Hash(hash)) }
+    if hash_of(&text) == hash { Ok(text) } else { Err(DeltaError::Hash(hash)) }
 }
 
 /// Applies a delta to the texts of the previous request. An error comes with the name of the text.
@@ -105,8 +111,15 @@ pub fn apply(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        /// The number of bytes hashed by this thread.
+        pub(crate) static HASHED: Cell<usize> = const { Cell::new(0) };
+    }
 
     #[test]
     fn a_text_comes_back_from_its_delta_or_not_at_all() {

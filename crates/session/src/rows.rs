@@ -1,9 +1,9 @@
 //! The turns and messages of a session, one after the other.
 
-use crate::id::{MessageNumber, SessionId, TurnId};
-use crate::session::NumberedMessage;
 use crate::store::{Store, StoreError};
-use crate::turn::Turn;
+use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
+use convoke_protocol::session::NumberedMessage;
+use convoke_protocol::turn::Turn;
 
 /// The number of rows per read.
 const PAGE: usize = 256;

@@ -1,12 +1,15 @@
 //! A turn with the texts of one attempt, for inspection.
 
-use convoke_agent::thread::{RequestRecord, ThreadStore as _};
+use convoke_agent::thread::ThreadStore as _;
 use convoke_core::ledger::Ledger;
+use convoke_protocol::request::RequestRecord;
 use serde_json::{Value, json};
 
 use crate::progress::AttemptProgress;
 use crate::store::{AnyStore, Store, StoreError};
-use crate::{Attempt, ContentRef, SessionId, ThreadId, Turn};
+use convoke_protocol::content::ContentRef;
+use convoke_protocol::id::{SessionId, ThreadId};
+use convoke_protocol::turn::{Attempt, Turn};
 
 /// A turn with the texts of one attempt.
 #[derive(Debug, Clone)]

@@ -4,15 +4,14 @@
 //! and put messages into its inbox. If the next turn is one that the holder does not run, the holder offers the
 //! turn and releases the session, and a process that can run the turn claims it.
 
-use std::fmt;
-
-use convoke_agent::permission::PermissionAnswer;
+use convoke_protocol::permission::PermissionAnswer;
 use serde::{Deserialize, Serialize};
 
-use crate::event::StopReason;
-use crate::id::{MemberName, Millis, SessionId, TurnId};
 use crate::routing::guard::Guard;
 use crate::store::Holder;
+use convoke_protocol::event::StopReason;
+use convoke_protocol::id::{MemberName, Millis, SessionId, TurnId};
+use convoke_protocol::question::QuestionId;
 
 /// The field of a message that distinguishes it from all others, for a sender that does not know whether it was stored.
 pub(crate) const SEND_KEY: &str = "sendKey";
@@ -41,34 +40,6 @@ pub struct TurnOffer {
     pub requirements: TurnRequirements,
     /// The counts of the conversation since the last decision of a person, without the turn.
     pub guard: Guard,
-}
-
-/// The id of a question of a running turn's agent. It names the attempt, because another attempt asks its own
-/// questions.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct QuestionId {
-    /// The turn.
-    pub turn: TurnId,
-    /// The attempt.
-    pub attempt: u32,
-    /// The agent's own id of the question.
-    pub id: String,
-}
-
-impl fmt::Display for QuestionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.turn, self.attempt, self.id)
-    }
-}
-
-impl QuestionId {
-    /// Parses the id in a question's event; `None` if it is invalid.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (turn, rest) = text.split_once('.')?;
-        let (attempt, id) = rest.split_once('.')?;
-        let (turn, attempt) = (TurnId(turn.parse().ok()?), attempt.parse().ok()?);
-        Some(Self { turn, attempt, id: id.to_owned() })
-    }
 }
 
 /// A person's request to the process that runs a turn.

@@ -1,6 +1,6 @@
 //! The owners of stored threads.
 
-use crate::id::{SessionId, ThreadId};
+use convoke_protocol::id::{SessionId, ThreadId};
 
 /// The owner of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

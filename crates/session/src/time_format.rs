@@ -1,11 +1,11 @@
 //! Formatting of times.
 
-use crate::id::Millis;
+use convoke_protocol::id::Millis;
 
 /// Formats a time as `2026-11-15 10:42:07 UTC`, or as milliseconds if it is out of range.
 ///
 /// ```
-/// use convoke_session::Millis;
+/// use convoke_protocol::id::Millis;
 /// assert_eq!(convoke_session::time_format::utc(Millis(1_794_739_327_000)), "2026-11-15 10:42:07 UTC");
 /// ```
 pub fn utc(at: Millis) -> String {

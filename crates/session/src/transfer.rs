@@ -22,9 +22,9 @@ pub use self::copy::{CopiedSession, copy};
 pub use self::export::export;
 pub use self::fork::fork;
 pub use self::import::{ArchiveSource, BadThread, ImportLimits, ImportedSession, ThreadCheck};
-use crate::id::{MessageNumber, Millis, SessionId};
-use crate::session::NewSession;
 use crate::store::{Store, StoreError};
+use convoke_protocol::id::{MessageNumber, Millis, SessionId};
+use convoke_protocol::session::NewSession;
 
 /// An error of an export, import, copy or fork.
 #[derive(Debug, thiserror::Error)]

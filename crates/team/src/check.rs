@@ -55,10 +55,8 @@ pub(crate) fn check_member(
     };
     for (&setting, place) in places {
         if let Err(bad) = references.check(settings, setting) {
-            let span = match bad.code {
-                diagnostics::TEAM_UNUSED_SETTING => place.key.clone(),
-                _ => place.value.clone(),
-            };
+            let is_unused = bad.code == diagnostics::TEAM_UNUSED_SETTING;
+            let span = if is_unused { place.key.clone() } else { place.value.clone() };
             note(span, setting, bad);
         }
     }

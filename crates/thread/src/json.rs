@@ -280,7 +280,7 @@ mod tests {
         assert_eq!((last.len(), last[0].range.clone()), (1, 3..6));
         assert_eq!(last[0].source, Source::History { index: Some(0) });
         let [diagnostic] = &diagnostics[..] else { panic!("{diagnostics:?}") };
-        assert_eq!((diagnostic.code, diagnostic.bytes), (LEDGER_UNATTRIBUTED, Some(3)));
+        assert_eq!((&diagnostic.code, diagnostic.bytes), (&LEDGER_UNATTRIBUTED, Some(3)));
     }
 
     proptest! {

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use crate::keyword::Keywords;
 use crate::sse::{Data, SseEvent, SseReader, end_of_event, end_of_last_event};
-use crate::usage::{self, Usage};
-use crate::wire::Wire;
+use crate::usage;
+use convoke_protocol::usage::Usage;
+use convoke_protocol::wire::Wire;
 
 /// The maximum size of an event, or of an answer in one piece; a longer one is skipped.
 const MAX_EVENT_BYTES: usize = 16 << 20;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::dates;
 use crate::parts::{Part, PartKind, RequestParts};
-use crate::wire::Wire;
+use convoke_protocol::wire::Wire;
 
 /// A piece of a request, in cache order.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::{Finder, FinderRev};
 
-use crate::wire::Wire;
+use convoke_protocol::wire::Wire;
 
 /// The key of counted tokens: `usage`, `usageMetadata`.
 const USAGE: &str = "\"usage";

@@ -10,7 +10,8 @@
 //! - [`sse`] and [`encoding`]: server-sent events in bounded memory, and compressed bodies.
 //!
 //! ```
-//! use convoke_wire::{PartKind, RequestParts, Wire};
+//! use convoke_protocol::wire::Wire;
+//! use convoke_wire::{PartKind, RequestParts};
 //!
 //! let body = br#"{"model": "m", "system": "Be brief.", "messages": []}"#;
 //! let request = RequestParts::parse(Wire::Messages, body)?;
@@ -43,11 +44,8 @@ pub mod parts;
 pub mod recognition;
 pub mod sse;
 pub mod usage;
-mod wire;
 
 pub use answer::{AnswerFacts, AnswerReader};
 pub use exchange::{Exchange, ReceivedAnswer, SentRequest};
 pub use parts::{Part, PartKind, RequestParts};
 pub use recognition::{Framing, ModelCall, Recognised, RequestKind};
-pub use usage::Usage;
-pub use wire::Wire;

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::parts::Node;
-use crate::wire::Wire;
+use convoke_protocol::wire::Wire;
 
 /// The value of a masked field.
 pub const MASKED: &str = "[masked]";

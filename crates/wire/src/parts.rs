@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::wire::Wire;
+use convoke_protocol::wire::Wire;
 
 /// A request, split into parts.
 #[derive(Debug, Clone, PartialEq, Eq)]

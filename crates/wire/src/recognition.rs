@@ -6,7 +6,7 @@ use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::wire::Wire;
+use convoke_protocol::wire::Wire;
 
 /// The kind of a request.
 ///
@@ -175,4 +175,18 @@ fn schema(wire: Wire, body: &Value) -> Option<&Value> {
 fn path_model(path: &str) -> &str {
     let last = path.rsplit('/').next().unwrap_or_default();
     last.split(':').next().unwrap_or_default()
+}
+/// Returns the wire format of a client, recognised by the head of a request.
+pub fn spoken_by(parts: &Parts) -> Wire {
+    let path = parts.uri.path();
+    let has = |name: &str| parts.headers.contains_key(name);
+    Wire::at(path).unwrap_or_else(|| {
+        if has("anthropic-version") || path.contains("/messages") {
+            Wire::Messages
+        } else if has("x-goog-api-key") || path.contains("/v1beta") {
+            Wire::Gemini
+        } else {
+            Wire::Responses
+        }
+    })
 }

@@ -30,8 +30,8 @@ use crate::stream::acp::Acp;
 use crate::team_tools::{McpServer, SERVER};
 use crate::turn_input::{Limits, Permissions, Trust};
 use crate::vendor::Vendor;
-use crate::verdict::Failure;
 use crate::{claude_settings, diagnostics};
+use convoke_protocol::verdict::Failure;
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {

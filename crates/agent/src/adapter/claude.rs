@@ -28,7 +28,7 @@ use crate::stream::{EventReader, Sink};
 use crate::team_tools::SERVER;
 use crate::turn_input::{Permissions, Trust};
 use crate::vendor::Vendor;
-use crate::verdict::Failure;
+use convoke_protocol::verdict::Failure;
 
 /// The block after the prompt in every message to Claude Code, so that the prompt is not scanned for commands.
 pub const TAIL: &str = "Reply to the message above.";

@@ -29,7 +29,7 @@ use crate::stream::codex_exec::CodexExec;
 use crate::stream::{EventReader, Sink, TurnPhase, reason_in_words};
 use crate::team_tools::SERVER;
 use crate::turn_input::{Permissions, Trust, TurnInput};
-use crate::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason};
 
 /// Settings that keep the program from connecting to anything but its model. Unknown settings are ignored.
 const QUIET: &[&str] = &[

@@ -22,7 +22,7 @@ use crate::loading::LoadingArguments;
 use crate::stream::gemini::Gemini;
 use crate::turn_input::{Permissions, Trust};
 use crate::vendor::Vendor;
-use crate::verdict::Failure;
+use convoke_protocol::verdict::Failure;
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {

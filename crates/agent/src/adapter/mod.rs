@@ -50,10 +50,11 @@ use crate::stream::{is_signed_out, is_unconnected};
 use crate::team_tools::McpServer;
 use crate::team_tools::socket::TeamSocket;
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
-use crate::turn_input::{Permissions, ResumeHandle, TurnInput};
+use crate::turn_input::{Permissions, TurnInput};
 use crate::vendor::Vendor;
-use crate::verdict::{Failure, FailureReason, Verdict};
 use crate::working_directory::WorkingDirectory;
+use convoke_protocol::resume::ResumeHandle;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// Variables that a CLI sets for the programs it starts. They are not inherited.
 const NESTED: &[&str] = &[

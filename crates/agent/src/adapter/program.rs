@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Context, start_failure};
 use crate::search_path::{SearchPath, is_executable};
-use crate::verdict::Failure;
+use convoke_protocol::verdict::Failure;
 
 /// Returns the path of the program: as configured, else the first on `PATH` that is not in the project.
 pub(super) fn find(context: &Context<'_>) -> Result<PathBuf, Failure> {

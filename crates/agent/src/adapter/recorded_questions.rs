@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::acp::{Session, SessionSettings};
 use super::claude::question::Questions as ClaudeQuestions;
 use super::codex::question::Questions as CodexQuestions;
-use crate::event::EventKind;
-use crate::permission::PermissionQuestion;
 use crate::process::{Decision, Dialogue as _};
 use crate::stream::acp::Acp;
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::permission::PermissionQuestion;
 
 /// Returns the recorded dialogues of a program by name; empty if the recordings are not available.
 fn recorded(program: &str) -> BTreeMap<String, Vec<Value>> {
@@ -56,7 +56,7 @@ fn every_question_of_claude_is_asked_and_answered_in_a_form_that_it_takes() {
         for message in lines.iter().filter(|line| line["dir"] == "<-").map(|line| &line["msg"]) {
             let mut found: Option<PermissionQuestion> = None;
             questions.read(message.to_string().as_bytes(), false, &mut |event| {
-                if let EventKind::PermissionAsked { question, .. } = event.kind {
+                if let AgentEventKind::PermissionAsked { question, .. } = event.kind {
                     found = Some(question);
                 }
             });
@@ -99,7 +99,7 @@ fn every_question_of_codex_is_asked_or_refused_in_a_form_that_it_takes() {
             let id = message["id"].to_string();
             let mut found: Option<PermissionQuestion> = None;
             let is_asked = questions.ask(&id, line.as_bytes(), &mut |event| {
-                if let EventKind::PermissionAsked { question, .. } = event.kind {
+                if let AgentEventKind::PermissionAsked { question, .. } = event.kind {
                     found = Some(question);
                 }
             });
@@ -137,14 +137,14 @@ struct ReplayedDialogue {
 }
 
 impl ReplayedDialogue {
-    fn note(&mut self, event: &EventKind) {
+    fn note(&mut self, event: &AgentEventKind) {
         match event {
-            EventKind::PermissionAsked { question, .. } => {
+            AgentEventKind::PermissionAsked { question, .. } => {
                 self.asked += 1;
                 self.open.insert(question.id.clone());
                 self.max_open = self.max_open.max(self.open.len());
             }
-            EventKind::PermissionAnswered { id, .. } => {
+            AgentEventKind::PermissionAnswered { id, .. } => {
                 self.withdrawn += 1;
                 self.open.remove(id);
             }
@@ -322,7 +322,7 @@ fn every_question_of_gemini_is_asked_and_answered_in_a_form_that_it_takes() {
                 let mut found: Option<PermissionQuestion> = None;
                 let line = renumbered(message, &sent).to_string();
                 session.line(line.as_bytes(), &mut |event| {
-                    if let EventKind::PermissionAsked { question, .. } = event.kind {
+                    if let AgentEventKind::PermissionAsked { question, .. } = event.kind {
                         found = Some(question);
                     }
                 });

@@ -7,11 +7,12 @@ use std::time::Duration;
 use convoke_core::ledger::estimate_tokens;
 use convoke_redact::Redactor;
 
-use crate::event::{Event, EventKind, TextPart};
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
-use crate::turn_input::{ResumeHandle, TurnInput};
-use crate::usage::Usage;
-use crate::verdict::{Failure, Verdict};
+use crate::turn_input::TurnInput;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::resume::ResumeHandle;
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, Verdict};
 
 /// The script of a stand-in. After its last turn, the stand-in replies with the size of its prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -128,7 +129,7 @@ async fn perform(
     let StandInTurn { steps, pace } = performance;
     let mut reply = String::new();
     let act = async {
-        side.send(Event::own(EventKind::Started {
+        side.send(AgentEvent::own(AgentEventKind::Started {
             session: Some(Cow::Owned(session.to_owned())),
             model: None,
         }))
@@ -180,20 +181,20 @@ async fn act(
                     tokio::time::sleep(pace).await;
                 }
                 reply.push_str(word);
-                side.send(Event::own(EventKind::Text {
+                side.send(AgentEvent::own(AgentEventKind::Text {
                     text: Cow::Owned(word.to_owned()),
                     part: TextPart::Delta,
                 }))
                 .await;
             }
-            side.send(Event::own(EventKind::Text {
+            side.send(AgentEvent::own(AgentEventKind::Text {
                 text: Cow::Owned(text),
                 part: TextPart::Whole,
             }))
             .await;
         }
         Step::Think(text) => {
-            side.send(Event::own(EventKind::Thinking {
+            side.send(AgentEvent::own(AgentEventKind::Thinking {
                 text: Cow::Owned(text),
                 part: TextPart::Whole,
             }))
@@ -202,13 +203,13 @@ async fn act(
         Step::Wait(time) => tokio::time::sleep(time).await,
         Step::Tool { name, input, output } => {
             let id = format!("tool-{number}");
-            side.send(Event::own(EventKind::ToolStarted {
+            side.send(AgentEvent::own(AgentEventKind::ToolStarted {
                 id: Cow::Owned(id.clone()),
                 name: Cow::Owned(name),
                 input: Cow::Owned(input),
             }))
             .await;
-            side.send(Event::own(EventKind::ToolFinished {
+            side.send(AgentEvent::own(AgentEventKind::ToolFinished {
                 id: Cow::Owned(id),
                 ok: true,
                 output: Cow::Owned(output),

@@ -4,9 +4,9 @@ use convoke_files::{Disk, FileKind, Files as _};
 
 use super::*;
 use crate::config::Protocol;
+use crate::ending::{Ending, Exit};
 use crate::sandbox::{Enforcer, SandboxSettings};
 use crate::turn_input::Trust;
-use crate::verdict::{Ending, Exit};
 
 const PROMPT: &str = "PROMPT /help @/etc/hostname";
 const SYSTEM: &str = "SYSTEM text";
@@ -147,7 +147,7 @@ fn codex_exec_says_where_it_leaves_the_files_of_a_project_out() {
         (turn_input.permissions, turn_input.trust) = (permissions, trust);
         let (turn_input, host) = (&turn_input, &host);
         let call = codex::call(&Context::new(turn_input, definition, host, dir.path()));
-        call.unwrap().diagnostics.iter().map(|it| it.code.name()).collect::<Vec<_>>()
+        call.unwrap().diagnostics.iter().map(|it| it.code.name().to_owned()).collect::<Vec<_>>()
     };
     let unread = codes(Permissions::Edit, Trust::Untrusted);
     assert_eq!(unread, ["agent.instructions-unread"]);

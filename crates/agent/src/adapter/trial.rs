@@ -11,12 +11,13 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{CliAgent, Definition, Host, PreparedTurn, start_failure};
-use crate::event::EventKind;
+use crate::ending::Ending;
 use crate::process::{self, Decision, Dialogue, HostAccess, Input};
 use crate::stream::{EventReader, Sink};
 use crate::turn::{AgentTurn, TurnResult};
 use crate::turn_input::TurnInput;
-use crate::verdict::{Ending, Failure};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::verdict::Failure;
 
 /// The result of a trial turn.
 #[derive(Debug)]
@@ -121,7 +122,7 @@ impl Dialogue for EventRecorder {
         self.note(line);
         let unknown = &mut self.unknown;
         self.dialogue.line(line, &mut |event| {
-            if let EventKind::Unknown { name, .. } = &event.kind
+            if let AgentEventKind::Unknown { name, .. } = &event.kind
                 && unknown.len() < MAX_EVENTS
             {
                 unknown.insert(name.to_string());

@@ -6,14 +6,15 @@ use std::time::Duration;
 use convoke_redact::Redactor;
 
 use super::{ConfineError, ObservedPlace, Program, observed};
-use crate::permission::Approvals;
+use crate::approvals::Approvals;
+use crate::ending::{Ending, Exit, TerminationCause};
 use crate::process::guardian::Guardian;
 use crate::process::{Dialogue, Input, StartError, supervise};
 use crate::stream::plain::Plain;
 use crate::stream::{EventReader, Sink};
 use crate::turn::{AgentTurn, Canceller, TurnResult};
 use crate::turn_input::Limits;
-use crate::verdict::{Ending, Exit, TerminationCause, Verdict};
+use convoke_protocol::verdict::Verdict;
 
 /// The maximum size of the output that is kept, of each stream.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;

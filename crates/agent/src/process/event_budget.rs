@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::event::{Event, EventKind, TextPart};
 use crate::turn_input::Limits;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
 
 /// Counts the text of events, and cuts text over the limits.
 #[derive(Debug)]
@@ -29,10 +29,10 @@ impl EventBudget {
     }
 
     /// Returns an event with its text cut to the limits; `None` for a delta over the limit.
-    pub fn admit<'e>(&mut self, mut event: Event<'e>) -> Option<Event<'e>> {
+    pub fn admit<'e>(&mut self, mut event: AgentEvent<'e>) -> Option<AgentEvent<'e>> {
         match &mut event.kind {
-            EventKind::Text { text, part: TextPart::Delta }
-            | EventKind::Thinking { text, part: TextPart::Delta } => {
+            AgentEventKind::Text { text, part: TextPart::Delta }
+            | AgentEventKind::Thinking { text, part: TextPart::Delta } => {
                 if text.len() > self.deltas.min(self.left) {
                     self.left_out += text.len() as u64;
                     return None;
@@ -40,33 +40,33 @@ impl EventBudget {
                 self.deltas -= text.len();
                 self.left -= text.len();
             }
-            EventKind::Text { text, part: TextPart::Whole }
-            | EventKind::Thinking { text, part: TextPart::Whole } => {
+            AgentEventKind::Text { text, part: TextPart::Whole }
+            | AgentEventKind::Thinking { text, part: TextPart::Whole } => {
                 self.deltas = self.text;
                 self.shorten(text);
             }
-            EventKind::ToolStarted { input, .. } => self.shorten(input),
-            EventKind::ToolFinished { output, .. } => self.shorten(output),
-            EventKind::Unknown { json, .. } => self.shorten(json),
-            EventKind::Retry { reason, .. } => self.shorten(reason),
-            EventKind::FileChange { changes } => {
+            AgentEventKind::ToolStarted { input, .. } => self.shorten(input),
+            AgentEventKind::ToolFinished { output, .. } => self.shorten(output),
+            AgentEventKind::Unknown { json, .. } => self.shorten(json),
+            AgentEventKind::Retry { reason, .. } => self.shorten(reason),
+            AgentEventKind::FileChange { changes } => {
                 for change in changes {
                     self.shorten(&mut change.path);
                 }
             }
-            EventKind::Todo { items } => {
+            AgentEventKind::Todo { items } => {
                 for item in items {
                     self.shorten(&mut item.text);
                 }
             }
-            EventKind::Started { .. }
-            | EventKind::Request { .. }
-            | EventKind::Received(_)
-            | EventKind::Usage(_)
-            | EventKind::PermissionAsked { .. }
-            | EventKind::PermissionAnswered { .. }
-            | EventKind::Warning(_)
-            | EventKind::Finished { .. } => {}
+            AgentEventKind::Started { .. }
+            | AgentEventKind::Request { .. }
+            | AgentEventKind::Received(_)
+            | AgentEventKind::Usage(_)
+            | AgentEventKind::PermissionAsked { .. }
+            | AgentEventKind::PermissionAnswered { .. }
+            | AgentEventKind::Warning(_)
+            | AgentEventKind::Finished { .. } => {}
         }
         Some(event)
     }
@@ -89,8 +89,8 @@ impl EventBudget {
 mod tests {
     use super::*;
 
-    fn text(text: &str, part: TextPart) -> Event<'static> {
-        Event::own(EventKind::Text { text: text.to_owned().into(), part })
+    fn text(text: &str, part: TextPart) -> AgentEvent<'static> {
+        AgentEvent::own(AgentEventKind::Text { text: text.to_owned().into(), part })
     }
 
     fn budget(reply_bytes: usize, event_bytes: usize) -> EventBudget {
@@ -112,11 +112,11 @@ mod tests {
     fn all_events_of_a_turn_carry_a_bounded_text() {
         let mut budget = budget(10, 25);
         let output =
-            || EventKind::ToolFinished { id: "1".into(), ok: true, output: "éééé".into() };
+            || AgentEventKind::ToolFinished { id: "1".into(), ok: true, output: "éééé".into() };
         let kept: usize = (0..9)
-            .filter_map(|_| budget.admit(Event::own(output())))
+            .filter_map(|_| budget.admit(AgentEvent::own(output())))
             .map(|event| match event.kind {
-                EventKind::ToolFinished { output, .. } => output.len(),
+                AgentEventKind::ToolFinished { output, .. } => output.len(),
                 _ => 0,
             })
             .sum();

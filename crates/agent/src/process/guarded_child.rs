@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::guardian::{ALLOW, Guardian, INTERRUPT, KILL, LEASE_OVER, TERMINATE};
 use super::start_order::StartOrder;
 use super::{Launch, platform};
-use crate::verdict::Exit;
+use crate::ending::Exit;
 
 /// The time limit for the start of the guardian.
 const START_LIMIT: Duration = Duration::from_mins(1);

@@ -26,11 +26,11 @@ pub use self::private_dir::{PrivateDir, temp_root};
 pub(crate) use self::private_dir::{is_private_path, other_private_dirs};
 pub use self::supervise::supervise;
 pub(crate) use self::terminal::{OutputBounds, Terminal};
+use crate::ending::Ending;
 use crate::sandbox::{Policy, Reach};
 use crate::stream::{EventReader, Sink};
 use crate::turn::TurnResult;
 use crate::turn_input::Permissions;
-use crate::verdict::Ending;
 use crate::working_directory::WorkingDirectory;
 
 /// A program to start.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::event::{Event, EventKind};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
 
 /// The maximum number of tracked calls.
 const MAX_OPEN_TOOLS: usize = 1 << 12;
@@ -23,14 +23,14 @@ struct OpenTool {
 
 impl OpenTools {
     /// Records an event. Returns `false` for a duplicate: some programs report the end of a refused call twice.
-    pub(super) fn note(&mut self, event: &Event<'_>) -> bool {
+    pub(super) fn note(&mut self, event: &AgentEvent<'_>) -> bool {
         match &event.kind {
-            EventKind::ToolStarted { id, .. } if self.open.len() < MAX_OPEN_TOOLS => {
+            AgentEventKind::ToolStarted { id, .. } if self.open.len() < MAX_OPEN_TOOLS => {
                 let sub_agent = event.sub_agent.as_deref().map(str::to_owned);
                 self.open.push(OpenTool { sub_agent, id: id.clone().into_owned() });
                 self.finished.remove(&**id);
             }
-            EventKind::ToolFinished { id, .. } => {
+            AgentEventKind::ToolFinished { id, .. } => {
                 self.open.retain(|open| open.id != **id);
                 return self.finished.len() >= MAX_OPEN_TOOLS
                     || self.finished.insert(id.clone().into_owned());
@@ -41,16 +41,16 @@ impl OpenTools {
     }
 
     /// Ends the open calls with their turn.
-    pub(super) fn end(&mut self) -> impl Iterator<Item = Event<'static>> {
+    pub(super) fn end(&mut self) -> impl Iterator<Item = AgentEvent<'static>> {
         self.open.drain(..).map(OpenTool::end)
     }
 }
 
 impl OpenTool {
-    fn end(self) -> Event<'static> {
+    fn end(self) -> AgentEvent<'static> {
         let output = Cow::Borrowed("the turn ended before the tool finished");
-        let kind = EventKind::ToolFinished { id: Cow::Owned(self.id), ok: false, output };
-        Event::new(self.sub_agent.map(Cow::Owned), kind)
+        let kind = AgentEventKind::ToolFinished { id: Cow::Owned(self.id), ok: false, output };
+        AgentEvent::new(self.sub_agent.map(Cow::Owned), kind)
     }
 }
 
@@ -63,15 +63,19 @@ mod tests {
         let mut tools = OpenTools::default();
         for id in ["1", "2", "3"] {
             let (name, input) = ("Bash".into(), "{}".into());
-            tools.note(&Event::own(EventKind::ToolStarted { id: id.into(), name, input }));
+            tools.note(&AgentEvent::own(AgentEventKind::ToolStarted {
+                id: id.into(),
+                name,
+                input,
+            }));
         }
-        let finished = EventKind::ToolFinished { id: "2".into(), ok: true, output: "".into() };
-        let finished = Event::own(finished);
+        let finished = AgentEventKind::ToolFinished { id: "2".into(), ok: true, output: "".into() };
+        let finished = AgentEvent::own(finished);
         assert!(tools.note(&finished));
         assert!(!tools.note(&finished), "it has one end");
         let ends: Vec<_> = tools.end().map(|event| event.kind).collect();
         let ids = ends.iter().filter_map(|kind| match kind {
-            EventKind::ToolFinished { id, ok: false, .. } => Some(&**id),
+            AgentEventKind::ToolFinished { id, ok: false, .. } => Some(&**id),
             _ => None,
         });
         assert_eq!(ids.collect::<Vec<_>>(), ["1", "3"]);

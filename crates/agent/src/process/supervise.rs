@@ -24,17 +24,19 @@ use super::open_tools::OpenTools;
 use super::{Dialogue, Input, Launch};
 use convoke_redact::Redactor;
 
+use crate::approvals::Approvals;
+use crate::clock::now;
 use crate::diagnostics;
-use crate::event::{Event, EventKind};
-use crate::id::now;
-use crate::permission::{AnsweredBy, Approvals, PermissionQuestion};
+use crate::ending::{Ending, Exit, TerminationCause};
 use crate::redaction::redact_notice;
 use crate::sandbox::stopped::StoppedTools;
 use crate::stream::lines::{Line, LineSplitter, MAX_VALUES};
 use crate::stream::{Sink, TurnPhase, is_unconnected, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::{Lease, Limits, Permissions};
-use crate::verdict::{Ending, Exit, FailureReason, TerminationCause, Verdict};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::permission::{AnsweredBy, PermissionQuestion};
+use convoke_protocol::verdict::{FailureReason, Verdict};
 
 /// The size of the kept tail of the error output.
 const STDERR_KEPT: usize = 16 << 10;
@@ -188,7 +190,7 @@ struct Supervisor<'d> {
     stopped: StoppedTools,
     stopped_by: Option<Permissions>,
     events: EventBudget,
-    waiting: VecDeque<Event<'static>>,
+    waiting: VecDeque<AgentEvent<'static>>,
     stderr: VecDeque<u8>,
     bytes: u64,
     turn_end: Instant,
@@ -314,7 +316,7 @@ impl<'d> Supervisor<'d> {
         let retries = u64::from(self.limits.retries);
         let left = self.turn_end.saturating_duration_since(Instant::now());
         read(self.dialogue, &mut |mut event| {
-            if let (Some(_), EventKind::ToolFinished { output, .. }) =
+            if let (Some(_), AgentEventKind::ToolFinished { output, .. }) =
                 (self.stopped_by, &event.kind)
             {
                 self.stopped.look_at(output);
@@ -323,7 +325,7 @@ impl<'d> Supervisor<'d> {
                 return;
             }
             match &mut event.kind {
-                EventKind::PermissionAsked { question, expires_at } => {
+                AgentEventKind::PermissionAsked { question, expires_at } => {
                     let wait = i64::try_from(self.limits.ask.as_millis()).unwrap_or(i64::MAX);
                     question.shorten();
                     self.approvals.simplify(question);
@@ -336,7 +338,7 @@ impl<'d> Supervisor<'d> {
                     // A question that is answered without a person does not expire.
                     *expires_at = if decided.is_some() { 0 } else { now().0.saturating_add(wait) };
                 }
-                EventKind::PermissionAnswered { id, .. } => self.withdrawn.push(id.clone()),
+                AgentEventKind::PermissionAnswered { id, .. } => self.withdrawn.push(id.clone()),
                 _ => {}
             }
             let cause = hopeless_retry(&event.kind, retries, left.min(MAX_WAIT));
@@ -568,7 +570,7 @@ impl<'d> Supervisor<'d> {
             );
         }
         for note in notes {
-            let event = Event::own(EventKind::Warning(note.clone()));
+            let event = AgentEvent::own(AgentEventKind::Warning(note.clone()));
             self.waiting.push_back(redact_notice(event, self.redactor));
             result.diagnostics.push(note);
         }
@@ -587,11 +589,11 @@ fn unreadable(what: &str, error: &io::Error) -> Diagnostic {
 
 /// Returns the reason to stop a turn whose agent is about to retry a request, if retrying is pointless.
 fn hopeless_retry(
-    event: &EventKind<'_>,
+    event: &AgentEventKind<'_>,
     retries: u64,
     longest_wait: Duration,
 ) -> Option<TerminationCause> {
-    let EventKind::Retry { attempt, status, reason, wait, .. } = event else {
+    let AgentEventKind::Retry { attempt, status, reason, wait, .. } = event else {
         return None;
     };
     let known = status.map(FailureReason::from_status);
@@ -639,7 +641,7 @@ mod tests {
     fn a_retry_that_comes_too_late_or_too_often_ends_the_turn() {
         let retry = |attempt, status, wait| {
             let reason = "the server is busy".into();
-            let event = EventKind::Retry { attempt, max: None, status, wait, reason };
+            let event = AgentEventKind::Retry { attempt, max: None, status, wait, reason };
             hopeless_retry(&event, 3, MAX_WAIT)
         };
         assert_eq!(retry(1, Some(429), Some(Duration::from_secs(1))), None);

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use super::guarded_child::{GuardedChild, Pipes};
 use super::guardian::Guardian;
 use super::{Launch, PrivateDir};
-use crate::verdict::Exit;
+use crate::ending::Exit;
 
 /// The time limit for remaining output after all processes have ended.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);

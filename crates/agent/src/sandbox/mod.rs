@@ -34,10 +34,10 @@ use self::policy::{Network, Writes};
 pub use self::secrets::Secrets;
 use self::sign_in::SignIn;
 use crate::diagnostics;
-use crate::permission::PermissionQuestion;
 use crate::turn_input::Permissions;
 use crate::vendor::Vendor;
 use crate::working_directory::WorkingDirectory;
+use convoke_protocol::permission::PermissionQuestion;
 
 /// The oldest Landlock version that protects read-only files completely.
 const COMPLETE_FILES: u8 = 3;

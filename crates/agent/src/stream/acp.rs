@@ -14,10 +14,11 @@ use self::tool::Tools;
 use super::words::plain_words;
 use super::{EventReader, Sink, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
-use crate::event::{Event, EventKind, TextPart, TodoItem, TodoState};
+use crate::ending::Ending;
 use crate::turn::TurnResult;
-use crate::usage::Usage;
-use crate::verdict::{Ending, Failure, FailureReason, Verdict};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart, TodoItem, TodoState};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 pub(crate) use self::tool::ToolCall;
 
@@ -132,7 +133,7 @@ impl Acp {
         self.progress.session = Some(session.to_owned());
         self.counts_cost = is_new;
         self.model = model.map(str::to_owned);
-        sink(Event::own(EventKind::Started {
+        sink(AgentEvent::own(AgentEventKind::Started {
             session: Some(Cow::Borrowed(session)),
             model: model.map(Cow::Borrowed),
         }));
@@ -226,7 +227,7 @@ impl Acp {
             let said: Vec<&str> = said.into_iter().filter_map(Value::as_str).collect();
             let attempt = self.progress.attempt(None);
             let status = status_in(&error["codexErrorInfo"]);
-            sink(Event::own(EventKind::Retry {
+            sink(AgentEvent::own(AgentEventKind::Retry {
                 attempt,
                 max: None,
                 status,
@@ -259,7 +260,10 @@ impl Acp {
         self.is_active = true;
         self.progress.say(text);
         push(&mut self.text, text, self.limit);
-        sink(Event::own(EventKind::Text { text: Cow::Borrowed(text), part: TextPart::Delta }));
+        sink(AgentEvent::own(AgentEventKind::Text {
+            text: Cow::Borrowed(text),
+            part: TextPart::Delta,
+        }));
     }
 
     fn notice(&mut self, message: String, sink: &mut Sink<'_>) {
@@ -269,13 +273,16 @@ impl Acp {
     fn think(&mut self, text: Option<&str>, sink: &mut Sink<'_>) {
         let Some(text) = text.filter(|text| !text.is_empty()) else { return };
         push(&mut self.thought, text, self.limit);
-        sink(Event::own(EventKind::Thinking { text: Cow::Borrowed(text), part: TextPart::Delta }));
+        sink(AgentEvent::own(AgentEventKind::Thinking {
+            text: Cow::Borrowed(text),
+            part: TextPart::Delta,
+        }));
     }
 
     fn end_thought(&mut self, sink: &mut Sink<'_>) {
         if !self.thought.is_empty() {
             let text = Cow::Owned(std::mem::take(&mut self.thought));
-            sink(Event::own(EventKind::Thinking { text, part: TextPart::Whole }));
+            sink(AgentEvent::own(AgentEventKind::Thinking { text, part: TextPart::Whole }));
         }
     }
 
@@ -284,7 +291,7 @@ impl Acp {
         self.end_thought(sink);
         if !self.text.is_empty() {
             let text = Cow::Owned(std::mem::take(&mut self.text));
-            sink(Event::own(EventKind::Text { text, part: TextPart::Whole }));
+            sink(AgentEvent::own(AgentEventKind::Text { text, part: TextPart::Whole }));
         }
     }
 
@@ -298,7 +305,7 @@ impl Acp {
         let has_counts = counted.is_some();
         self.progress.usage = counted.or(self.progress.usage);
         if let Some(usage) = counted {
-            sink(Event::own(EventKind::Usage(usage)));
+            sink(AgentEvent::own(AgentEventKind::Usage(usage)));
         }
         let named = quota["model_usage"][0]["model"].as_str().map(str::to_owned);
         self.progress.model = named.or_else(|| self.model.take());
@@ -414,7 +421,7 @@ fn plan(entries: &Value, sink: &mut Sink<'_>) {
         text: Cow::Borrowed(entry["content"].as_str().unwrap_or_default()),
         state: TodoState::parse(entry["status"].as_str().unwrap_or_default()),
     });
-    sink(Event::own(EventKind::Todo { items: items.collect() }));
+    sink(AgentEvent::own(AgentEventKind::Todo { items: items.collect() }));
 }
 
 /// Finds an HTTP status in the details of an error, whatever their shape.

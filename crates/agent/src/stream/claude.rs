@@ -19,9 +19,12 @@ use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use super::lenient::{Object, Text};
 use super::{EventReader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
-use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
+use crate::ending::Ending;
 use crate::turn::TurnResult;
-use crate::verdict::{Ending, Failure, FailureReason, Verdict};
+use convoke_protocol::agent_event::{
+    AgentEvent, AgentEventKind, FileChange, TextPart, TodoItem, TodoState,
+};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// Subtypes of `system` that are ignored.
 const QUIET_SYSTEM: &[&str] = &[
@@ -97,7 +100,7 @@ const QUIET_SYSTEM: &[&str] = &[
 /// The prefix of `system` subtypes with which plugins draw on the screen.
 const SCREEN: &str = "ui_";
 
-/// Event types that are ignored.
+/// AgentEvent types that are ignored.
 const QUIET: &[&str] = &[
     "command_lifecycle",
     "control_request",
@@ -187,7 +190,7 @@ impl Claude {
                 "task_started" if event.is_backgrounded.0 => {
                     self.phase.task_starts(event.task_type.as_str());
                 }
-                "api_retry" => sink(Event::own(EventKind::Retry {
+                "api_retry" => sink(AgentEvent::own(AgentEventKind::Retry {
                     attempt: self.progress.attempt(event.attempt.0),
                     max: event.max_retries.0,
                     status: event.error_status.0.and_then(|s| u16::try_from(s).ok()),
@@ -207,7 +210,10 @@ impl Claude {
         self.phase.turn_started();
         self.progress.session = event.session_id.0.as_deref().map(str::to_owned);
         self.progress.model = event.model.0.as_deref().map(str::to_owned);
-        sink(Event::own(EventKind::Started { session: event.session_id.0, model: event.model.0 }));
+        sink(AgentEvent::own(AgentEventKind::Started {
+            session: event.session_id.0,
+            model: event.model.0,
+        }));
     }
 
     fn assistant(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
@@ -239,16 +245,16 @@ impl Claude {
         line: &str,
         sink: &mut Sink<'_>,
     ) {
-        let of = |kind| Event::new(parent.cloned(), kind);
+        let of = |kind| AgentEvent::new(parent.cloned(), kind);
         match block.kind.as_str() {
             "text" => {
                 let text = block.text.into_text();
                 if parent.is_none() {
                     self.progress.say(&text);
                 }
-                sink(of(EventKind::Text { text, part: TextPart::Whole }));
+                sink(of(AgentEventKind::Text { text, part: TextPart::Whole }));
             }
-            "thinking" => sink(of(EventKind::Thinking {
+            "thinking" => sink(of(AgentEventKind::Thinking {
                 text: block.thinking.into_text(),
                 part: TextPart::Whole,
             })),
@@ -259,10 +265,10 @@ impl Claude {
                 }
                 let input = block.input.map_or("null", RawValue::get);
                 if let Some(items) = todo_items(block.name.as_str(), input) {
-                    sink(of(EventKind::Todo { items }));
+                    sink(of(AgentEventKind::Todo { items }));
                 }
                 self.remember_edit(block.id.as_str(), block.name.as_str(), input);
-                sink(of(EventKind::ToolStarted {
+                sink(of(AgentEventKind::ToolStarted {
                     id: block.id.into_text(),
                     name: block.name.into_text(),
                     input: Cow::Borrowed(input),
@@ -293,9 +299,9 @@ impl Claude {
         let ok = !block.is_error.0;
         let id = block.tool_use_id.into_text();
         if let Some((path, change)) = self.edits.remove(id.as_ref()).filter(|_| ok) {
-            sink(Event::new(
+            sink(AgentEvent::new(
                 parent.cloned(),
-                EventKind::FileChange {
+                AgentEventKind::FileChange {
                     changes: vec![FileChange {
                         path: Cow::Owned(path),
                         change: Cow::Borrowed(change),
@@ -308,7 +314,7 @@ impl Claude {
             Some(text) => text,
             None => joined(block.content.objects()),
         };
-        sink(Event::new(parent.cloned(), EventKind::ToolFinished { id, ok, output }));
+        sink(AgentEvent::new(parent.cloned(), AgentEventKind::ToolFinished { id, ok, output }));
     }
 
     /// Parses a raw API event: a delta of a text.
@@ -328,9 +334,9 @@ impl Claude {
                 }
                 let kind = match delta.kind.as_str() {
                     "text_delta" => {
-                        EventKind::Text { text: delta.text.into_text(), part: TextPart::Delta }
+                        AgentEventKind::Text { text: delta.text.into_text(), part: TextPart::Delta }
                     }
-                    "thinking_delta" => EventKind::Thinking {
+                    "thinking_delta" => AgentEventKind::Thinking {
                         text: delta.thinking.into_text(),
                         part: TextPart::Delta,
                     },
@@ -340,7 +346,7 @@ impl Claude {
                         return self.progress.unknown(&name, line, sink);
                     }
                 };
-                sink(Event::new(sub_agent, kind));
+                sink(AgentEvent::new(sub_agent, kind));
             }
             // A failed request was retried, so the text starts over.
             "message_start" if sub_agent.is_none() => self.progress.forget_preview(),
@@ -405,7 +411,7 @@ impl Claude {
             self.progress.usage = usage.or(self.progress.usage);
         }
         if let Some(usage) = self.progress.usage {
-            sink(Event::own(EventKind::Usage(usage)));
+            sink(AgentEvent::own(AgentEventKind::Usage(usage)));
         }
     }
 

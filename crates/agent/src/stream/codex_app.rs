@@ -14,10 +14,11 @@ use super::codex_item::{self, Counts, Item, Phase};
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::{EventReader, Sink, TurnProgress};
 use crate::diagnostics;
-use crate::event::{Event, EventKind, TextPart, TodoItem, TodoState};
+use crate::ending::Ending;
 use crate::turn::TurnResult;
-use crate::usage::Usage;
-use crate::verdict::{Ending, Failure, FailureReason, Verdict};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart, TodoItem, TodoState};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// Prefixes of notifications that are ignored.
 const QUIET: &[&str] = &[
@@ -124,7 +125,7 @@ impl CodexApp {
     /// Sets the agent's own thread.
     pub fn thread_is(&mut self, thread: &str, model: Option<String>, sink: &mut Sink<'_>) {
         self.progress.session = Some(thread.to_owned());
-        sink(Event::own(EventKind::Started {
+        sink(AgentEvent::own(AgentEventKind::Started {
             session: Some(Cow::Borrowed(thread)),
             model: model.clone().map(Cow::Owned),
         }));
@@ -162,7 +163,7 @@ impl CodexApp {
             !thread.is_empty() && progress.session.as_deref().is_some_and(|t| t != thread);
         let sub_agent = foreign.then_some(thread);
         let emit = |sink: &mut Sink<'_>, kind| {
-            sink(Event::new(sub_agent.map(Cow::Borrowed), kind));
+            sink(AgentEvent::new(sub_agent.map(Cow::Borrowed), kind));
         };
         match method {
             "item/agentMessage/delta" => {
@@ -171,12 +172,12 @@ impl CodexApp {
                 }
                 emit(
                     sink,
-                    EventKind::Text { text: params.delta.into_text(), part: TextPart::Delta },
+                    AgentEventKind::Text { text: params.delta.into_text(), part: TextPart::Delta },
                 );
             }
             "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => emit(
                 sink,
-                EventKind::Thinking { text: params.delta.into_text(), part: TextPart::Delta },
+                AgentEventKind::Thinking { text: params.delta.into_text(), part: TextPart::Delta },
             ),
             "item/started" | "item/completed" => {
                 self.pending_error.report(progress, sink);
@@ -193,14 +194,14 @@ impl CodexApp {
                     state: TodoState::parse(step.status.as_str()),
                 });
                 let items = items.collect();
-                emit(sink, EventKind::Todo { items });
+                emit(sink, AgentEventKind::Todo { items });
             }
             "thread/tokenUsage/updated" if !foreign => {
                 let counts = params.token_usage.0.unwrap_or_default();
                 if let Some(total) = counts.total.0 {
                     let usage = total.usage();
                     progress.usage = Some(usage);
-                    sink(Event::own(EventKind::Usage(usage.since(self.before))));
+                    sink(AgentEvent::own(AgentEventKind::Usage(usage.since(self.before))));
                 }
             }
             "error" if !foreign => {

@@ -8,9 +8,10 @@ use convoke_core::Diagnostic;
 use super::words::{plain_words, status_in_words, without_colour};
 use super::{Sink, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
-use crate::event::{Event, EventKind};
+use crate::ending::Ending;
 use crate::turn::TurnResult;
-use crate::verdict::{Ending, Failure, FailureReason, Verdict};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// Converts Codex's message to a failure.
 pub(super) fn failure(message: String) -> Failure {
@@ -55,7 +56,7 @@ pub(super) fn report_logged_wait(line: &str, sink: &mut Sink<'_>) {
     const LONG: Duration = Duration::from_mins(1);
     let line = without_colour(line);
     if let Some((retry, wait)) = logged_wait(&line).filter(|(_, wait)| *wait > LONG) {
-        sink(Event::own(EventKind::Retry {
+        sink(AgentEvent::own(AgentEventKind::Retry {
             attempt: retry.attempt.unwrap_or(1),
             max: retry.max,
             status: retry.status,
@@ -101,7 +102,7 @@ impl<'m> Retry<'m> {
             || reason_in_words(self.reason).is_some_and(|reason| reason == FailureReason::Server)
             || self.reason.contains("error sending request");
         let requests = if repeated { progress.requests_per_notice } else { 1 };
-        sink(Event::own(EventKind::Retry {
+        sink(AgentEvent::own(AgentEventKind::Retry {
             attempt: progress.attempt(self.attempt).saturating_mul(requests),
             max: self.max.map(|max| max.saturating_mul(requests)),
             status: self.status,

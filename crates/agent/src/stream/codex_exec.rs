@@ -9,9 +9,10 @@ use super::codex_error::{PendingError, Retry, failure, report_logged_wait};
 use super::codex_item::{self, Counts, Item, Message, Phase};
 use super::lenient::{Object, Text};
 use super::{EventReader, Sink, TurnProgress};
-use crate::event::{Event, EventKind};
+use crate::ending::Ending;
 use crate::turn::TurnResult;
-use crate::verdict::{Ending, Verdict};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::verdict::Verdict;
 
 /// Parses the events of one turn.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl CodexExec {
             "item.completed" => Phase::Completed,
             "thread.started" => {
                 progress.session = event.thread_id.0.as_deref().map(str::to_owned);
-                return sink(Event::own(EventKind::Started {
+                return sink(AgentEvent::own(AgentEventKind::Started {
                     session: event.thread_id.0,
                     model: None,
                 }));
@@ -53,7 +54,7 @@ impl CodexExec {
             "turn.completed" => {
                 if let Some(usage) = event.usage.0.as_ref().map(Counts::usage) {
                     progress.usage = Some(usage);
-                    sink(Event::own(EventKind::Usage(usage)));
+                    sink(AgentEvent::own(AgentEventKind::Usage(usage)));
                 }
                 progress.closing = Some(Verdict::Done);
                 return;

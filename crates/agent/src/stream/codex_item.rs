@@ -10,8 +10,10 @@ use serde_json::value::RawValue;
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::{Sink, TurnProgress};
 use crate::diagnostics;
-use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
-use crate::usage::Usage;
+use convoke_protocol::agent_event::{
+    AgentEvent, AgentEventKind, FileChange, TextPart, TodoItem, TodoState,
+};
+use convoke_protocol::usage::Usage;
 
 /// The phase of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,14 +32,14 @@ pub(super) fn read(
     progress: &mut TurnProgress,
     sink: &mut Sink<'_>,
 ) {
-    let mut emit = |kind| sink(Event::new(sub_agent.map(Cow::Borrowed), kind));
+    let mut emit = |kind| sink(AgentEvent::new(sub_agent.map(Cow::Borrowed), kind));
     match (item.kind.as_str(), phase) {
         ("agent_message" | "agentMessage", Phase::Completed) => {
             if sub_agent.is_none() {
                 progress.pause();
                 progress.say(item.text.as_str());
             }
-            emit(EventKind::Text { text: item.text.into_text(), part: TextPart::Whole });
+            emit(AgentEventKind::Text { text: item.text.into_text(), part: TextPart::Whole });
         }
         ("reasoning", Phase::Completed) => {
             let text = match item.text.0 {
@@ -45,7 +47,7 @@ pub(super) fn read(
                 None => Cow::Owned(joined(&item.summary, &item.content)),
             };
             if !text.is_empty() {
-                emit(EventKind::Thinking { text, part: TextPart::Whole });
+                emit(AgentEventKind::Thinking { text, part: TextPart::Whole });
             }
         }
         ("file_change" | "fileChange", phase) => {
@@ -59,7 +61,7 @@ pub(super) fn read(
                 text: todo.text.into_text(),
                 state: if todo.completed.0 { TodoState::Completed } else { TodoState::Pending },
             });
-            emit(EventKind::Todo { items: items.collect() });
+            emit(AgentEventKind::Todo { items: items.collect() });
         }
         ("error", Phase::Completed) => {
             progress
@@ -82,20 +84,20 @@ pub(super) fn read(
                     progress.pause();
                 }
                 let input = item.input();
-                emit(EventKind::ToolStarted { name, input, id: item.id.into_text() });
+                emit(AgentEventKind::ToolStarted { name, input, id: item.id.into_text() });
             } else {
                 if sub_agent.is_none() {
                     progress.answered();
                 }
                 let (ok, output) = (item.worked(), item.output());
-                emit(EventKind::ToolFinished { ok, output, id: item.id.into_text() });
+                emit(AgentEventKind::ToolFinished { ok, output, id: item.id.into_text() });
             }
         }
     }
 }
 
 /// Parses a file change: a tool call that reports the changed files.
-fn file_change<'a>(item: Item<'a>, phase: Phase, mut emit: impl FnMut(EventKind<'a>)) {
+fn file_change<'a>(item: Item<'a>, phase: Phase, mut emit: impl FnMut(AgentEventKind<'a>)) {
     let id = item.id.into_text();
     let status = item.status.into_text();
     let changes: Vec<FileChange<'a>> = item.changes.objects().map(Change::into_event).collect();
@@ -104,7 +106,7 @@ fn file_change<'a>(item: Item<'a>, phase: Phase, mut emit: impl FnMut(EventKind<
         Phase::Started => {
             let input = serde_json::json!({ "paths": paths }).to_string();
             let name = Cow::Borrowed("apply_patch");
-            emit(EventKind::ToolStarted { id, name, input: Cow::Owned(input) });
+            emit(AgentEventKind::ToolStarted { id, name, input: Cow::Owned(input) });
         }
         Phase::Updated => {}
         Phase::Completed => {
@@ -116,9 +118,9 @@ fn file_change<'a>(item: Item<'a>, phase: Phase, mut emit: impl FnMut(EventKind<
                 format!("the change of {} is {status}", paths.join(", "))
             };
             if ok {
-                emit(EventKind::FileChange { changes });
+                emit(AgentEventKind::FileChange { changes });
             }
-            emit(EventKind::ToolFinished { id, ok, output: Cow::Owned(output) });
+            emit(AgentEventKind::ToolFinished { id, ok, output: Cow::Owned(output) });
         }
     }
 }

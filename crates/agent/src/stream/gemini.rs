@@ -15,10 +15,13 @@ use super::lenient::{Flag, List, Number, Object, Text};
 use super::words::{plain_words, status_in_words};
 use super::{EventReader, Sink, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
-use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
+use crate::ending::{Ending, Exit};
 use crate::turn::TurnResult;
-use crate::usage::Usage;
-use crate::verdict::{Ending, Exit, Failure, FailureReason, Verdict};
+use convoke_protocol::agent_event::{
+    AgentEvent, AgentEventKind, FileChange, TextPart, TodoItem, TodoState,
+};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// Parses the events of one turn.
 #[derive(Debug, Default)]
@@ -56,7 +59,7 @@ impl Gemini {
             "init" => {
                 self.progress.session = event.session_id.0.as_deref().map(str::to_owned);
                 self.progress.model = event.model.0.as_deref().map(str::to_owned);
-                sink(Event::own(EventKind::Started {
+                sink(AgentEvent::own(AgentEventKind::Started {
                     session: event.session_id.0,
                     model: event.model.0,
                 }));
@@ -81,13 +84,13 @@ impl Gemini {
         let room = self.text_limit.saturating_sub(self.text.len());
         let end = text.floor_char_boundary(room.min(text.len()));
         self.text.push_str(&text[..end]);
-        sink(Event::own(EventKind::Text { text, part: TextPart::Delta }));
+        sink(AgentEvent::own(AgentEventKind::Text { text, part: TextPart::Delta }));
     }
 
     /// Ends the current text.
     fn end_text(&mut self, sink: &mut Sink<'_>) {
         if !self.text.is_empty() {
-            sink(Event::own(EventKind::Text {
+            sink(AgentEvent::own(AgentEventKind::Text {
                 text: Cow::Borrowed(&self.text),
                 part: TextPart::Whole,
             }));
@@ -101,7 +104,7 @@ impl Gemini {
         let input = event.parameters.map_or("null", RawValue::get);
         let name = event.tool_name.as_str();
         if let Some(items) = todo_items(name, input) {
-            sink(Event::own(EventKind::Todo { items }));
+            sink(AgentEvent::own(AgentEventKind::Todo { items }));
         }
         let change = match name {
             "write_file" => Some("write"),
@@ -113,7 +116,7 @@ impl Gemini {
             let path = edit.file_path.into_text().into_owned();
             self.edits.insert(event.tool_id.as_str().to_owned(), (path, change));
         }
-        sink(Event::own(EventKind::ToolStarted {
+        sink(AgentEvent::own(AgentEventKind::ToolStarted {
             id: event.tool_id.into_text(),
             name: event.tool_name.into_text(),
             input: Cow::Borrowed(input),
@@ -124,7 +127,7 @@ impl Gemini {
         let ok = event.status.as_str() == "success";
         let id = event.tool_id.into_text();
         if let Some((path, change)) = self.edits.remove(id.as_ref()).filter(|_| ok) {
-            sink(Event::own(EventKind::FileChange {
+            sink(AgentEvent::own(AgentEventKind::FileChange {
                 changes: vec![FileChange {
                     path: Cow::Owned(path),
                     change: Cow::Borrowed(change),
@@ -137,13 +140,13 @@ impl Gemini {
             Some(output) => output,
             None => error.message.into_text(),
         };
-        sink(Event::own(EventKind::ToolFinished { id, ok, output }));
+        sink(AgentEvent::own(AgentEventKind::ToolFinished { id, ok, output }));
     }
 
     fn result(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
         if let Some(usage) = event.stats.0.map(|stats| stats.usage()) {
             self.progress.usage = Some(usage);
-            sink(Event::own(EventKind::Usage(usage)));
+            sink(AgentEvent::own(AgentEventKind::Usage(usage)));
         }
         self.progress.closing = Some(if event.status.as_str() == "success" {
             Verdict::Done
@@ -171,7 +174,7 @@ impl Gemini {
         }
         if let Some(usage) = document.stats.0.map(DocumentStats::usage) {
             self.progress.usage = Some(usage);
-            sink(Event::own(EventKind::Usage(usage)));
+            sink(AgentEvent::own(AgentEventKind::Usage(usage)));
         }
         if let Some(error) = document.error.0 {
             let message = error.message.into_text().into_owned();
@@ -181,7 +184,7 @@ impl Gemini {
         let response = document.response.into_text();
         self.progress.closing = Some(Verdict::Done);
         self.progress.reply_is(&response);
-        sink(Event::own(EventKind::Text { text: response, part: TextPart::Whole }));
+        sink(AgentEvent::own(AgentEventKind::Text { text: response, part: TextPart::Whole }));
     }
 }
 
@@ -209,7 +212,7 @@ impl EventReader for Gemini {
             let attempt = self.progress.attempt(Some(attempt));
             let reason = Cow::Borrowed(line);
             let max = None;
-            sink(Event::own(EventKind::Retry { attempt, max, status, wait, reason }));
+            sink(AgentEvent::own(AgentEventKind::Retry { attempt, max, status, wait, reason }));
         }
     }
 

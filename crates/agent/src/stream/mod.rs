@@ -1,4 +1,4 @@
-//! Parses the output of each vendor's CLI into [`Event`]s.
+//! Parses the output of each vendor's CLI into [`AgentEvent`]s.
 //!
 //! A reader parses line by line, keeps only the `TurnProgress` and does no I/O, so every output can be tested
 //! without a CLI.
@@ -27,16 +27,17 @@ use serde::Deserialize;
 use self::lenient::Text;
 pub(crate) use self::words::{explain_ending, is_signed_out, is_unconnected, reason_in_words};
 use crate::diagnostics;
-use crate::event::{Event, EventKind};
+use crate::ending::{Ending, Exit, decide};
 use crate::turn::TurnResult;
-use crate::usage::Usage;
-use crate::verdict::{Ending, Exit, Failure, Verdict, decide};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, Verdict};
 
 /// The number of recent warnings that a new one is compared with.
 const SAID_AGAIN: usize = 32;
 
 /// A consumer of events.
-pub type Sink<'s> = dyn FnMut(Event<'_>) + 's;
+pub type Sink<'s> = dyn FnMut(AgentEvent<'_>) + 's;
 
 /// The phase of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,7 +193,7 @@ impl TurnProgress {
 
     /// Emits a warning, and adds it to the result. The result contains a repeated warning once, with a count.
     pub(crate) fn warn(&mut self, diagnostic: Diagnostic, sink: &mut Sink<'_>) {
-        sink(Event::own(EventKind::Warning(diagnostic.clone())));
+        sink(AgentEvent::own(AgentEventKind::Warning(diagnostic.clone())));
         let said = self.diagnostics.iter_mut().rev().take(SAID_AGAIN);
         let mut same =
             said.filter(|d| d.code == diagnostic.code && d.message == diagnostic.message);
@@ -204,7 +205,7 @@ impl TurnProgress {
 
     /// Forwards an event of an unknown kind, and reports the kind the first time.
     pub(crate) fn unknown(&mut self, name: &str, line: &str, sink: &mut Sink<'_>) {
-        sink(Event::own(EventKind::Unknown {
+        sink(AgentEvent::own(AgentEventKind::Unknown {
             name: Cow::Borrowed(name),
             json: Cow::Borrowed(line),
         }));

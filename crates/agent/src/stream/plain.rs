@@ -5,9 +5,10 @@
 use std::borrow::Cow;
 
 use super::{EventReader, Sink, TurnPhase, TurnProgress, explain_ending};
-use crate::event::{Event, EventKind, TextPart};
+use crate::ending::{Ending, Exit};
 use crate::turn::TurnResult;
-use crate::verdict::{Ending, Exit, Verdict};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::verdict::Verdict;
 
 /// Collects the text of one turn.
 #[derive(Debug)]
@@ -30,7 +31,10 @@ impl Plain {
         if self.text.len() + text.len() <= self.limit {
             self.text.push_str(&text);
         }
-        sink(Event::own(EventKind::Text { text: Cow::Owned(text), part: TextPart::Delta }));
+        sink(AgentEvent::own(AgentEventKind::Text {
+            text: Cow::Owned(text),
+            part: TextPart::Delta,
+        }));
     }
 }
 
@@ -59,7 +63,7 @@ impl EventReader for Plain {
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let whole = self.text.trim_end_matches('\n').to_owned();
         if !whole.is_empty() {
-            sink(Event::own(EventKind::Text {
+            sink(AgentEvent::own(AgentEventKind::Text {
                 text: Cow::Borrowed(&whole),
                 part: TextPart::Whole,
             }));

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use memchr::memchr;
 use serde::Deserialize;
 
+use crate::ending::{Ending, Exit, stderr_tail};
 use crate::process::guardian::{CANNOT_START, CANNOT_START_WORDS};
-use crate::verdict::{Ending, Exit, Failure, FailureReason, stderr_tail};
+use convoke_protocol::verdict::{Failure, FailureReason};
 
 /// Lines of the error output without information about a failure.
 const CHATTER: &[&str] = &[

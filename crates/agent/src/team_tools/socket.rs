@@ -171,7 +171,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::id::{AttemptRef, SessionId, TurnId};
+    use convoke_protocol::id::{AttemptRef, SessionId, TurnId};
 
     fn tools() -> (TeamTools, mpsc::Receiver<super::super::TeamCall>) {
         let (sender, calls) = mpsc::channel(8);

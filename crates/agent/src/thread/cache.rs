@@ -124,7 +124,7 @@ fn unsent_file(
 #[cfg(test)]
 mod tests {
     use convoke_core::ledger::{Entry, Rule, Target};
-    use convoke_wire::Wire;
+    use convoke_protocol::wire::Wire;
     use convoke_wire::cache;
     use serde_json::{Value, json};
 

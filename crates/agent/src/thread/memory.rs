@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::future::ready;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{
-    RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend, ThreadLine, ThreadStore,
-    ThreadStoreError,
-};
-use crate::id::ThreadId;
+use super::{Stored, ThreadStore, ThreadStoreError};
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
+use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 
 /// A thread store in memory.
 #[derive(Debug, Default)]

@@ -5,15 +5,15 @@
 
 mod cache;
 mod memory;
-mod request;
 
 use std::error::Error;
 use std::pin::Pin;
 
 pub use self::cache::{FirstDifference, WITHHELD};
 pub use self::memory::MemoryThreadStore;
-pub use self::request::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
-use crate::id::{MessageNumber, ThreadId};
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
+use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 
 /// The future of a [`ThreadStore`] call.
 pub type Stored<'s, T> = Pin<Box<dyn Future<Output = Result<T, ThreadStoreError>> + Send + 's>>;
@@ -55,27 +55,6 @@ pub trait ThreadStore: Send + Sync {
 
     /// Returns the last request of a thread.
     fn last_request<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Option<RequestRecord>>;
-}
-
-/// A line of a thread.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadLine {
-    /// The newest message of the session when the line was added; the line depends on no later one. `None` in a
-    /// thread without a session, and in lines that early versions stored.
-    pub as_of: Option<MessageNumber>,
-    /// The text.
-    pub text: String,
-}
-
-/// Lines to append to a thread, atomically.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadAppend {
-    /// The thread.
-    pub thread: ThreadId,
-    /// The number of lines that the thread had when it was read. With any other number, the append is refused.
-    pub known: usize,
-    /// The lines.
-    pub lines: Vec<String>,
 }
 
 /// An error of a [`ThreadStore`].

@@ -13,12 +13,13 @@ use convoke_agent::adapter::acp::Preset;
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::Definition;
 use convoke_agent::endpoint::{self, ModelServer};
-use convoke_agent::event::EventKind;
-use convoke_agent::permission::PermissionAnswer;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::{Permissions, TurnInput};
-use convoke_agent::{Agent, TurnResult, Verdict};
+use convoke_agent::{Agent, TurnResult};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::verdict::Verdict;
 use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{Answer, Rehearsal, Script, start};
 use convoke_wire::RequestParts;
@@ -238,7 +239,7 @@ async fn asks_and_takes_no_for_an_answer(installed: Installed) {
     let answerer = turn.answerer();
     let mut asked = Vec::new();
     while let Some(event) = turn.next().await {
-        if let EventKind::PermissionAsked { question, .. } = event.kind {
+        if let AgentEventKind::PermissionAsked { question, .. } = event.kind {
             answerer.answer(&question.id, PermissionAnswer::Never);
             asked.push(question.summary);
         }
@@ -263,7 +264,7 @@ async fn cancels_without_a_trace(installed: Installed) {
     let reading = tokio::spawn(async move {
         let mut outputs = Vec::new();
         while let Some(event) = turn.next().await {
-            if let EventKind::ToolFinished { output, .. } = event.kind {
+            if let AgentEventKind::ToolFinished { output, .. } = event.kind {
                 outputs.push(output.into_owned());
             }
         }

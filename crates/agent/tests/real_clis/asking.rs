@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use convoke_agent::approvals::Approvals;
 use convoke_agent::config::AgentKind;
-use convoke_agent::event::EventKind;
-use convoke_agent::permission::{AnsweredBy, Approvals, PermissionAnswer, PermissionQuestion};
 use convoke_agent::turn_input::Permissions;
-use convoke_agent::{TurnInput, TurnResult, Verdict};
+use convoke_agent::{TurnInput, TurnResult};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use convoke_protocol::verdict::Verdict;
 use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{Answer, Reply, Script};
 use convoke_team::PermissionRules;
@@ -48,7 +50,7 @@ async fn run_answering(
     let (mut started, mut finished) = (Vec::new(), Vec::new());
     while let Some(event) = turn.next().await {
         match event.kind {
-            EventKind::PermissionAsked { question, expires_at } => {
+            AgentEventKind::PermissionAsked { question, expires_at } => {
                 // A question that a rule or an earlier answer decides does not expire.
                 expiring.push(expires_at > 0);
                 if let Some(answer) = answer(&question) {
@@ -56,9 +58,9 @@ async fn run_answering(
                 }
                 questions.push(question);
             }
-            EventKind::PermissionAnswered { answer, by, .. } => answers.push((answer, by)),
-            EventKind::ToolStarted { id, .. } => started.push(id),
-            EventKind::ToolFinished { id, .. } => finished.push(id),
+            AgentEventKind::PermissionAnswered { answer, by, .. } => answers.push((answer, by)),
+            AgentEventKind::ToolStarted { id, .. } => started.push(id),
+            AgentEventKind::ToolFinished { id, .. } => finished.push(id),
             _ => {}
         }
     }
@@ -345,8 +347,8 @@ async fn is_cancelled_while_it_waits(cli: Cli) {
     let mut is_withdrawn = false;
     while let Some(event) = turn.next().await {
         match event.kind {
-            EventKind::PermissionAsked { .. } => canceller.cancel(),
-            EventKind::PermissionAnswered { by, .. } => {
+            AgentEventKind::PermissionAsked { .. } => canceller.cancel(),
+            AgentEventKind::PermissionAnswered { by, .. } => {
                 is_withdrawn = by == AnsweredBy::Withdrawn;
             }
             _ => {}

@@ -1,9 +1,10 @@
 //! The prompt reaches the model byte for byte, without additions of the program.
 
+use convoke_agent::TurnResult;
 use convoke_agent::adapter::CLAUDE_TAIL;
 use convoke_agent::turn_input::{Permissions, Trust};
-use convoke_agent::verdict::FailureReason;
-use convoke_agent::{TurnResult, Verdict};
+use convoke_protocol::verdict::FailureReason;
+use convoke_protocol::verdict::Verdict;
 use convoke_rehearsal::{Answer, Script};
 use serde_json::json;
 use tempfile::TempDir;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use convoke_agent::Verdict;
-use convoke_agent::event::EventKind;
 use convoke_agent::turn_input::Permissions;
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::verdict::Verdict;
 use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use serde_json::json;
@@ -119,7 +119,7 @@ pub async fn cancels_background_tasks_without_a_trace(cli: Cli) {
         let mut turn = test.agent.start(turn_input);
         while let Some(event) = turn.next().await {
             // The first answer is counted, and the task keeps running.
-            if matches!(event.kind, EventKind::Usage(_)) {
+            if matches!(event.kind, AgentEventKind::Usage(_)) {
                 break;
             }
         }

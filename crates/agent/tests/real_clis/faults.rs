@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use convoke_agent::TurnResult;
 use convoke_agent::config::AgentKind;
-use convoke_agent::event::EventKind;
-use convoke_agent::verdict::FailureReason;
-use convoke_agent::{TurnResult, Verdict};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::verdict::FailureReason;
+use convoke_protocol::verdict::Verdict;
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -103,7 +104,7 @@ pub async fn understands_the_end_of_a_reply_of_50_megabytes(cli: Cli) {
     let mut turn = test.agent.start(test.turn_input("hello"));
     let mut told = 0;
     while let Some(event) = turn.next().await {
-        if let EventKind::Text { text, .. } = &event.kind {
+        if let AgentEventKind::Text { text, .. } = &event.kind {
             told += text.len();
         }
     }

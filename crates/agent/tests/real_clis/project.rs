@@ -1,9 +1,9 @@
 //! Settings, variables and keys of a project and its user, as they reach a CLI.
 
-use convoke_agent::Verdict;
 use convoke_agent::config::AgentKind;
 use convoke_agent::turn_input::{Permissions, Trust};
-use convoke_agent::verdict::FailureReason;
+use convoke_protocol::verdict::FailureReason;
+use convoke_protocol::verdict::Verdict;
 use convoke_rehearsal::Script;
 use serde_json::json;
 

@@ -3,10 +3,10 @@
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 
-use convoke_agent::Verdict;
 use convoke_agent::config::AgentKind;
-use convoke_agent::event::EventKind;
 use convoke_agent::turn_input::Permissions;
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::verdict::Verdict;
 use convoke_rehearsal::{Answer, Script};
 use serde_json::json;
 use tempfile::TempDir;
@@ -91,7 +91,7 @@ async fn stops_what_a_hostile_model_tries(cli: Cli) {
         let mut turn = test.agent.start(turn_input);
         let mut output = String::new();
         while let Some(event) = turn.next().await {
-            if let EventKind::ToolFinished { output: text, .. } = event.kind {
+            if let AgentEventKind::ToolFinished { output: text, .. } = event.kind {
                 output += &text;
             }
         }

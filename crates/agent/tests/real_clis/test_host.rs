@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{AgentKind, Definition, Protocol};
-use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::TurnInput;
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
+use convoke_agent::{Agent, AgentTurn, TurnResult};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_rehearsal::{Answer, Rehearsal, RequestKind as Asked, Script, start};
 use convoke_wire::RequestParts;
 use serde_json::{Value, json};
@@ -281,7 +282,7 @@ pub fn runs(pid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-pub fn codes(outcome: &TurnResult) -> Vec<&'static str> {
+pub fn codes(outcome: &TurnResult) -> Vec<&str> {
     outcome.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect()
 }
 
@@ -304,7 +305,7 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 /// Reads events until the agent has written text.
 pub async fn until_text(turn: &mut AgentTurn) {
     while let Some(event) = turn.next().await {
-        if matches!(event.kind, EventKind::Text { .. }) {
+        if matches!(event.kind, AgentEventKind::Text { .. }) {
             return;
         }
     }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use convoke_agent::Verdict;
 use convoke_agent::config::AgentKind;
-use convoke_agent::event::EventKind;
 use convoke_agent::turn_input::Permissions;
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::verdict::Verdict;
 use convoke_rehearsal::{Answer, Script};
 use serde_json::json;
 use tempfile::TempDir;
@@ -23,8 +23,8 @@ pub async fn runs_a_tool(cli: Cli) {
     let (mut started, mut finished) = (0, 0);
     while let Some(event) = turn.next().await {
         match event.kind {
-            EventKind::ToolStarted { .. } => started += 1,
-            EventKind::ToolFinished { ok: true, .. } => finished += 1,
+            AgentEventKind::ToolStarted { .. } => started += 1,
+            AgentEventKind::ToolFinished { ok: true, .. } => finished += 1,
             _ => {}
         }
     }
@@ -60,7 +60,7 @@ pub async fn edits_a_file(cli: Cli) {
     let mut turn = test.agent.start(turn_input);
     let mut changed = Vec::new();
     while let Some(event) = turn.next().await {
-        if let EventKind::FileChange { changes } = event.kind {
+        if let AgentEventKind::FileChange { changes } = event.kind {
             changed.extend(changes.into_iter().map(|change| change.path.into_owned()));
         }
     }

@@ -4,12 +4,12 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use convoke_agent::TurnResult;
+use convoke_agent::ending::{Ending, Exit, TerminationCause};
 use convoke_agent::stream::lines::LineSplitter;
 use convoke_agent::stream::{
     EventReader, claude::Claude, codex_app::CodexApp, codex_exec::CodexExec, gemini::Gemini,
     plain::Plain,
 };
-use convoke_agent::verdict::{Ending, Exit, TerminationCause};
 use serde_json::Value;
 
 /// Returns the directories of the recordings, which are not part of the project.

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use convoke_agent::adapter::agent;
 use convoke_agent::config::{AgentKind, Definition};
-use convoke_agent::event::EventKind;
-use convoke_agent::turn_input::{Permissions, ResumeHandle};
-use convoke_agent::verdict::FailureReason;
-use convoke_agent::{Agent, TurnInput, TurnResult, Verdict};
+use convoke_agent::turn_input::Permissions;
+use convoke_agent::{Agent, TurnInput, TurnResult};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::resume::ResumeHandle;
+use convoke_protocol::verdict::FailureReason;
+use convoke_protocol::verdict::Verdict;
 
 use crate::test_host::{TestHost, codes, reason, runs, until};
 
@@ -131,7 +133,7 @@ async fn an_edit_outside_of_the_directory_is_refused_by_its_permissions() {
 
 #[tokio::test]
 async fn a_person_is_asked_and_the_option_is_chosen_by_its_kind() {
-    use convoke_agent::permission::PermissionAnswer;
+    use convoke_protocol::permission::PermissionAnswer;
     for (given, option) in [(PermissionAnswer::Once, "yes"), (PermissionAnswer::Never, "no")] {
         let test = TestHost::new();
         let call =
@@ -143,7 +145,7 @@ async fn a_person_is_asked_and_the_option_is_chosen_by_its_kind() {
         let answerer = turn.answerer();
         let mut asked = Vec::new();
         while let Some(event) = turn.next().await {
-            if let EventKind::PermissionAsked { question, .. } = event.kind {
+            if let AgentEventKind::PermissionAsked { question, .. } = event.kind {
                 answerer.answer(&question.id, given);
                 asked.push((question.summary, question.is_command));
             }
@@ -157,7 +159,7 @@ async fn a_person_is_asked_and_the_option_is_chosen_by_its_kind() {
 
 #[tokio::test]
 async fn an_agent_that_dies_with_an_open_question_ends_the_question() {
-    use convoke_agent::permission::AnsweredBy;
+    use convoke_protocol::permission::AnsweredBy;
     let test = TestHost::new();
     let call =
         r#"{"toolCallId":"1","kind":"execute","title":"List","rawInput":{"command":"ls -l"}}"#;
@@ -167,8 +169,8 @@ async fn an_agent_that_dies_with_an_open_question_ends_the_question() {
     let (mut asked, mut ended) = (Vec::new(), Vec::new());
     while let Some(event) = turn.next().await {
         match event.kind {
-            EventKind::PermissionAsked { question, .. } => asked.push(question.id),
-            EventKind::PermissionAnswered { id, by, .. } => ended.push((id, by)),
+            AgentEventKind::PermissionAsked { question, .. } => asked.push(question.id),
+            AgentEventKind::PermissionAnswered { id, by, .. } => ended.push((id, by)),
             _ => {}
         }
     }
@@ -189,7 +191,7 @@ async fn a_question_without_an_option_that_holds_once_is_reported() {
 
 #[tokio::test]
 async fn an_answer_is_none_to_a_question_that_is_asked_later() {
-    use convoke_agent::permission::PermissionAnswer;
+    use convoke_protocol::permission::PermissionAnswer;
     let test = TestHost::new();
     let call = r#"{"toolCallId":"1","kind":"execute","title":"List","rawInput":{"command":"ls"}}"#;
     let words = format!("begin; ask '{call}'; get; ask '{call}'; get; say done; done_with");
@@ -200,7 +202,7 @@ async fn an_answer_is_none_to_a_question_that_is_asked_later() {
     // The second answer to the first question comes before the second question, which has the same id.
     let mut answers = [vec![PermissionAnswer::Once; 2], vec![PermissionAnswer::Never]].into_iter();
     while let Some(event) = turn.next().await {
-        if let EventKind::PermissionAsked { question, .. } = event.kind {
+        if let AgentEventKind::PermissionAsked { question, .. } = event.kind {
             for answer in answers.next().expect("two questions") {
                 answerer.answer(&question.id, answer);
             }

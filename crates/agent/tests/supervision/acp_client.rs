@@ -4,17 +4,18 @@ use std::path::Path;
 
 use convoke_agent::adapter::agent;
 use convoke_agent::config::{AgentKind, Definition};
-use convoke_agent::event::EventKind;
-use convoke_agent::permission::PermissionAnswer;
 use convoke_agent::sandbox::Enforcer;
 use convoke_agent::turn_input::Permissions;
-use convoke_agent::verdict::FailureReason;
-use convoke_agent::{TurnInput, TurnResult, Verdict};
+use convoke_agent::{TurnInput, TurnResult};
 use convoke_conformance_acp::official::{
     CreateTerminalRequest, EnvVariable, JsonRpcMessage, KillTerminalRequest, ReadTextFileRequest,
     ReleaseTerminalRequest, Request, RequestId, TerminalOutputRequest, WaitForTerminalExitRequest,
     WriteTextFileRequest,
 };
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::verdict::FailureReason;
+use convoke_protocol::verdict::Verdict;
 use serde_json::Value;
 
 use crate::acp::{SPEECH, got};
@@ -233,7 +234,7 @@ async fn a_person_is_asked_before_a_command_is_run() {
         let answerer = turn.answerer();
         let mut asked = Vec::new();
         while let Some(event) = turn.next().await {
-            if let EventKind::PermissionAsked { question, .. } = event.kind {
+            if let AgentEventKind::PermissionAsked { question, .. } = event.kind {
                 answerer.answer(&question.id, given);
                 asked.push((question.summary, question.is_command));
             }

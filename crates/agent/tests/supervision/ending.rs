@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use convoke_agent::Verdict;
-use convoke_agent::verdict::FailureReason;
+use convoke_protocol::verdict::FailureReason;
+use convoke_protocol::verdict::Verdict;
 
 use crate::test_host::{TestHost, WITH_TOOLS, codes, reason, runs, until};
 

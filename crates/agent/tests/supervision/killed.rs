@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use convoke_agent::Verdict;
-use convoke_agent::verdict::FailureReason;
+use convoke_protocol::verdict::FailureReason;
+use convoke_protocol::verdict::Verdict;
 
 use crate::test_host::{HOST, TestHost, WITH_TOOLS, reason, runs, until};
 

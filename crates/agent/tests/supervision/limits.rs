@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use convoke_agent::Verdict;
 use convoke_agent::adapter::agent;
 use convoke_agent::config::{AgentKind, Definition, Protocol};
-use convoke_agent::event::EventKind;
 use convoke_agent::turn_input::{Lease, TurnInput};
-use convoke_agent::verdict::FailureReason;
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::verdict::FailureReason;
+use convoke_protocol::verdict::Verdict;
 
 use crate::test_host::{TestHost, reason, runs};
 
@@ -43,7 +43,7 @@ async fn a_child_that_never_ends_runs_out_of_time() {
     turn_input.limits.silence = Duration::from_hours(2);
     let script = "trap '' INT TERM HUP; echo $$ >>pids; echo half; while :; do sleep 1; done";
     let mut turn = test.agent(script).start(turn_input);
-    while !matches!(turn.next().await.unwrap().kind, EventKind::Text { .. }) {}
+    while !matches!(turn.next().await.unwrap().kind, AgentEventKind::Text { .. }) {}
     // An hour later.
     tokio::time::pause();
     tokio::time::advance(Duration::from_hours(1)).await;

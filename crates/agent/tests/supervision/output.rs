@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use convoke_agent::Agent as _;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
 use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::SandboxSettings;
-use convoke_agent::{Agent as _, Verdict};
+use convoke_protocol::verdict::Verdict;
 
 use crate::test_host::{HOST, TestHost, codes};
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use convoke_agent::Agent as _;
 use convoke_agent::adapter::{Script, StandIn, Step};
-use convoke_agent::event::EventKind;
-use convoke_agent::{Agent as _, Verdict};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::verdict::Verdict;
 
 use crate::test_host::TestHost;
 
@@ -42,7 +43,7 @@ async fn the_stand_in_is_cancelled_hundreds_of_times_and_never_continues() {
         });
         let mut turn = stand_in.start(test.turn_input("hello"));
         while let Some(event) = turn.next().await {
-            if matches!(event.kind, EventKind::Text { .. }) {
+            if matches!(event.kind, AgentEventKind::Text { .. }) {
                 turn.canceller().cancel();
             }
             assert!(!format!("{event:?}").contains("never"));

@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
-use convoke_agent::Verdict;
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::SandboxSettings;
-use convoke_agent::verdict::FailureReason;
+use convoke_protocol::verdict::FailureReason;
+use convoke_protocol::verdict::Verdict;
 
 use crate::test_host::{HOST, TestHost, reason};
 

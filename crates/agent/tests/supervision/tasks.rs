@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use convoke_agent::Agent;
 use convoke_agent::adapter::agent;
 use convoke_agent::config::{AgentKind, Definition};
-use convoke_agent::event::EventKind;
-use convoke_agent::{Agent, Verdict};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::verdict::Verdict;
 
 use crate::test_host::{TestHost, codes};
 
@@ -44,7 +45,7 @@ async fn a_cancel_ends_the_tasks_of_an_agent_that_has_answered() {
         );
         let mut turn = claude(&test, &script).start(test.turn_input("hello"));
         // Output that was written after the answer is read after it.
-        while !matches!(turn.next().await.unwrap().kind, EventKind::Retry { .. }) {}
+        while !matches!(turn.next().await.unwrap().kind, AgentEventKind::Retry { .. }) {}
         turn.canceller().cancel();
         let outcome = turn.result().await;
         assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Cancelled, "one"));

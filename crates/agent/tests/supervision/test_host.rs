@@ -8,8 +8,9 @@ use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::{Limits, Permissions, TurnInput};
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{Agent, TurnResult, Verdict};
+use convoke_agent::{Agent, TurnResult};
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use tempfile::TempDir;
 
 pub const HOST: &str = env!("CARGO_BIN_EXE_convoke-test-host");
@@ -96,7 +97,7 @@ pub fn runs(pid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-pub fn codes(outcome: &TurnResult) -> Vec<&'static str> {
+pub fn codes(outcome: &TurnResult) -> Vec<&str> {
     let codes = outcome.diagnostics.iter();
     codes.map(|diagnostic| diagnostic.code.name()).collect()
 }

@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
-use convoke_agent::Verdict;
-use convoke_agent::event::EventKind;
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::changes::ChangedBy;
+use convoke_protocol::event::waits_for;
+use convoke_protocol::event::{EventKind, StopReason};
+use convoke_protocol::id::{MemberName, TurnId};
+use convoke_protocol::turn::TurnState;
+use convoke_protocol::verdict::Verdict;
+use convoke_session::NewMessage;
 use convoke_session::diagnostics::TURN_INTERRUPTED;
-use convoke_session::event::waits_for;
-use convoke_session::file_changes::ChangedBy;
-use convoke_session::{MemberName, NewMessage, SessionEventKind, StopReason, TurnId, TurnState};
 
 use super::{Activity, Chat, Effect, QueuedTurn};
 use crate::running_turn::RunningTurn;
@@ -16,9 +19,9 @@ use convoke_core::figures::{dollars, thousands};
 
 impl Chat {
     /// Applies an event of the conversation.
-    pub(super) fn observe(&mut self, event: SessionEventKind) -> Option<Effect> {
+    pub(super) fn observe(&mut self, event: EventKind) -> Option<Effect> {
         match event {
-            SessionEventKind::Opened { interrupted, .. } => {
+            EventKind::Opened { interrupted, .. } => {
                 for turn in interrupted {
                     let (session, store) = (&self.setup.session, &self.setup.store_option);
                     let text = format!(
@@ -28,7 +31,7 @@ impl Chat {
                     self.transcript.note(Tone::Warning, &text);
                 }
             }
-            SessionEventKind::Message(message) => {
+            EventKind::Message(message) => {
                 if self.setup.team.is_person(&message.from) {
                     // Other people may send messages too.
                     let policy = self.setup.team.context.text;
@@ -39,7 +42,7 @@ impl Chat {
                 }
                 self.add_message(&message);
             }
-            SessionEventKind::MessageWaits { text, .. } => {
+            EventKind::MessageWaits { text, .. } => {
                 if let Some(place) = self.pending.iter().position(|pending| pending.content == text)
                 {
                     self.pending.remove(place);
@@ -47,22 +50,22 @@ impl Chat {
                 let note = "your message waits until the running turn on another machine has ended";
                 self.transcript.note(Tone::Quiet, note);
             }
-            SessionEventKind::Task { task, by } => {
+            EventKind::Task { task, by } => {
                 self.transcript.note(Tone::Quiet, &format!("{by} set the task: {task}"));
                 self.task = Some(task);
             }
-            SessionEventKind::TurnQueued { turn, member, intent, .. } => {
+            EventKind::TurnQueued { turn, member, intent, .. } => {
                 self.queue.push(QueuedTurn { turn, member, intent });
             }
-            SessionEventKind::TurnDropped { turn, member } => {
+            EventKind::TurnDropped { turn, member } => {
                 self.unqueue(turn);
                 self.transcript.note(Tone::Quiet, &format!("{member}'s turn was dropped"));
             }
-            SessionEventKind::TurnOffered { turn, member, node, problem } => {
+            EventKind::TurnOffered { turn, member, node, problem } => {
                 let waits = waits_for(node.as_deref(), problem.as_deref());
                 self.transcript.note(Tone::Quiet, &format!("turn {turn} of {member} {waits}"));
             }
-            SessionEventKind::TurnStarted { turn, member, tokens_estimate, .. } => {
+            EventKind::TurnStarted { turn, member, tokens_estimate, .. } => {
                 self.unqueue(turn);
                 self.sent.retain(|(name, _)| *name != member);
                 self.sent.push((member.clone(), turn));
@@ -71,23 +74,23 @@ impl Chat {
                 self.running.retain(|work| work.turn != turn);
                 self.running.push(RunningTurn::new(turn, member, self.now, tokens_estimate, width));
             }
-            SessionEventKind::Agent { turn, event, .. } => {
-                if let EventKind::Warning(diagnostic) = &event.kind {
+            EventKind::Agent { turn, event, .. } => {
+                if let AgentEventKind::Warning(diagnostic) = &event.kind {
                     self.diagnose(diagnostic);
                 }
                 if let Some(work) = self.running.iter_mut().find(|work| work.turn == turn) {
                     work.observe(&event);
                 }
             }
-            SessionEventKind::PermissionAsked { member, question, answers, .. } => {
+            EventKind::PermissionAsked { member, question, answers, .. } => {
                 let is_open = !answers.is_empty();
                 self.rings |= is_open;
                 self.ask(member, question, is_open);
             }
-            SessionEventKind::PermissionAnswered { id, answer, by, .. } => {
+            EventKind::PermissionAnswered { id, answer, by, .. } => {
                 self.answered(&id, answer, by);
             }
-            SessionEventKind::TurnEnded { turn, member, state, reply, result, elapsed } => {
+            EventKind::TurnEnded { turn, member, state, reply, result, elapsed } => {
                 self.unqueue(turn);
                 let position = self.running.iter().position(|work| work.turn == turn);
                 let work = position.map(|at| self.running.remove(at));
@@ -115,20 +118,20 @@ impl Chat {
                     self.give_up(&member, &result.verdict, work.as_ref());
                 }
             }
-            SessionEventKind::FilesChanged { member, by, counts, .. } => {
+            EventKind::FilesChanged { member, by, counts, .. } => {
                 let text = match by {
                     ChangedBy::Agent => format!("{member} changed {counts}"),
                     ChangedBy::Person => format!("you changed {counts} since the last turn"),
                 };
                 self.transcript.note(Tone::Quiet, &text);
             }
-            SessionEventKind::Diagnostic { turn, diagnostic } => {
+            EventKind::Diagnostic { turn, diagnostic } => {
                 if diagnostic.code == TURN_INTERRUPTED {
                     self.running.retain(|work| Some(work.turn) != turn);
                 }
                 self.diagnose(&diagnostic);
             }
-            SessionEventKind::Stopped(stop) => return self.stop(&stop),
+            EventKind::Stopped(stop) => return self.stop(&stop),
             _ => {}
         }
         None

@@ -12,14 +12,15 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
-use convoke_agent::permission::PermissionAnswer;
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
+use convoke_protocol::event::{EventKind, ShownMessage};
+use convoke_protocol::id::{MemberName, TurnId};
+use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::turn::Turn;
 use convoke_session::coordinator::INBOX_LIMIT;
 use convoke_session::file_changes::{UndoAction, UndoConsent};
-use convoke_session::{
-    MemberName, NewMessage, SessionEventKind, SessionRequest, ShownMessage, Turn, TurnId,
-};
+use convoke_session::{NewMessage, SessionRequest};
 use convoke_team::Team;
 use crossterm::event::KeyEvent;
 use ratatui::layout::Size;
@@ -75,7 +76,7 @@ pub enum Input {
     /// Time passed; the value is the time since the start.
     Tick(Duration),
     /// An event of the conversation.
-    Event(SessionEventKind),
+    Event(EventKind),
     /// The queued turns and the task.
     Queue(Vec<QueuedTurn>, Option<String>),
     /// A prompt that was read from the store.
@@ -581,7 +582,7 @@ impl Chat {
     fn diagnose(&mut self, diagnostic: &Diagnostic) {
         let Diagnostic { code, message, .. } = diagnostic;
         let is_first = !self.codes.contains(code);
-        self.codes.push(*code);
+        self.codes.push(code.clone());
         if *code == SANDBOX_PARTIAL && !self.partial.insert(message.clone()) {
             return;
         }

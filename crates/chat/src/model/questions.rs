@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
-use convoke_session::MemberName;
+use convoke_protocol::id::MemberName;
+use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use crossterm::event::KeyCode;
 
 use super::{Chat, Effect};
@@ -102,14 +102,15 @@ impl Chat {
 
 #[cfg(test)]
 mod tests {
-    use convoke_session::{SessionEventKind, TurnId};
+    use convoke_protocol::event::EventKind;
+    use convoke_protocol::id::TurnId;
 
     use super::*;
     use crate::model::Input;
     use crate::model::testing::chat;
 
-    fn asked(id: &str) -> SessionEventKind {
-        SessionEventKind::PermissionAsked {
+    fn asked(id: &str) -> EventKind {
+        EventKind::PermissionAsked {
             turn: TurnId(1),
             member: "ada".into(),
             question: PermissionQuestion {
@@ -126,15 +127,9 @@ mod tests {
         }
     }
 
-    fn answered(id: &str, by: AnsweredBy) -> SessionEventKind {
+    fn answered(id: &str, by: AnsweredBy) -> EventKind {
         let (id, answer) = (id.to_owned(), PermissionAnswer::Once);
-        SessionEventKind::PermissionAnswered {
-            turn: TurnId(1),
-            member: "ada".into(),
-            id,
-            answer,
-            by,
-        }
+        EventKind::PermissionAnswered { turn: TurnId(1), member: "ada".into(), id, answer, by }
     }
 
     #[test]
@@ -159,7 +154,7 @@ mod tests {
     fn a_question_can_be_allowed_once_its_end_was_on_the_screen() {
         let mut chat = chat();
         let mut long = asked("1.q");
-        if let SessionEventKind::PermissionAsked { question, .. } = &mut long {
+        if let EventKind::PermissionAsked { question, .. } = &mut long {
             question.summary = format!("echo{}touch hidden", "\n".repeat(200));
         }
         chat.update(Input::Event(long));

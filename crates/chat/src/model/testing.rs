@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use convoke_core::marker::Intent;
-use convoke_session::content::Content;
-use convoke_session::{MemberName, MessageNumber, SessionEventKind, ShownMessage, TurnId};
+use convoke_protocol::content::Content;
+use convoke_protocol::event::{EventKind, ShownMessage};
+use convoke_protocol::id::{MemberName, MessageNumber, TurnId};
 use convoke_team::Team;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
@@ -74,7 +75,7 @@ impl Chat {
     }
 
     /// Applies an event of the conversation.
-    pub(crate) fn happen(&mut self, event: SessionEventKind) -> Option<Effect> {
+    pub(crate) fn happen(&mut self, event: EventKind) -> Option<Effect> {
         self.update(Input::Event(event))
     }
 
@@ -93,8 +94,8 @@ impl Chat {
 }
 
 /// A message.
-pub(crate) fn message(number: u64, from: &str, to: &[&str], text: &str) -> SessionEventKind {
-    SessionEventKind::Message(ShownMessage {
+pub(crate) fn message(number: u64, from: &str, to: &[&str], text: &str) -> EventKind {
+    EventKind::Message(ShownMessage {
         id: format!("msg-{number}").as_str().into(),
         number: MessageNumber(number),
         from: from.into(),
@@ -107,14 +108,14 @@ pub(crate) fn message(number: u64, from: &str, to: &[&str], text: &str) -> Sessi
 }
 
 /// A queued turn.
-pub(crate) fn queued(turn: u64, member: &str) -> SessionEventKind {
+pub(crate) fn queued(turn: u64, member: &str) -> EventKind {
     let (turn, member) = (TurnId(turn), member.into());
-    SessionEventKind::TurnQueued { turn, member, answers: MessageNumber(1), intent: Intent::P2 }
+    EventKind::TurnQueued { turn, member, answers: MessageNumber(1), intent: Intent::P2 }
 }
 
 /// A started turn.
-pub(crate) fn started(turn: u64, member: &str) -> SessionEventKind {
-    SessionEventKind::TurnStarted {
+pub(crate) fn started(turn: u64, member: &str) -> EventKind {
+    EventKind::TurnStarted {
         turn: TurnId(turn),
         member: member.into(),
         answers: MessageNumber(1),

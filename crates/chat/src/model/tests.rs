@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use convoke_agent::event::{Event as AgentEvent, EventKind, TextPart};
-use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
 use convoke_core::marker::TextPolicy;
-use convoke_session::event::FailedTurn;
-use convoke_session::{
-    AttemptResult, MessageNumber, Millis, NewMessage, SessionEventKind, ShownAttachment,
-    ShownMessage, StopReason, TurnId, TurnState,
-};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::event::FailedTurn;
+use convoke_protocol::event::{EventKind, ShownAttachment, ShownMessage, StopReason};
+use convoke_protocol::id::{MessageNumber, Millis, TurnId};
+use convoke_protocol::turn::{AttemptResult, TurnState};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_session::NewMessage;
 use crossterm::event::KeyCode;
 use insta::assert_snapshot;
 use ratatui::layout::Size;
@@ -25,38 +25,33 @@ use crate::sent_prompt::SentPrompt;
 use crate::user_action::PromptView;
 use convoke_session::diagnostics;
 
-fn does(turn: u64, member: &str, kind: EventKind<'static>) -> SessionEventKind {
-    SessionEventKind::Agent {
-        turn: TurnId(turn),
-        member: member.into(),
-        event: AgentEvent::own(kind),
-    }
+fn does(turn: u64, member: &str, kind: AgentEventKind<'static>) -> EventKind {
+    EventKind::Agent { turn: TurnId(turn), member: member.into(), event: AgentEvent::own(kind) }
 }
 
-fn writes(turn: u64, member: &str, text: &'static str) -> SessionEventKind {
-    does(turn, member, EventKind::Text { text: Cow::Borrowed(text), part: TextPart::Delta })
+fn writes(turn: u64, member: &str, text: &'static str) -> EventKind {
+    does(turn, member, AgentEventKind::Text { text: Cow::Borrowed(text), part: TextPart::Delta })
 }
 
-fn ended(turn: u64, member: &str, outcome: Verdict, reply: Option<&str>) -> SessionEventKind {
+fn ended(turn: u64, member: &str, outcome: Verdict, reply: Option<&str>) -> EventKind {
     let state = match outcome {
         Verdict::Done => TurnState::Done,
         Verdict::Cancelled => TurnState::Cancelled,
         _ => TurnState::Failed,
     };
     let usage = Some(Usage { input: 12_345, output: 67, ..Usage::default() });
-    let result = TurnResult { usage, ..TurnResult::new(outcome) };
-    SessionEventKind::TurnEnded {
+    EventKind::TurnEnded {
         turn: TurnId(turn),
         member: member.into(),
         state,
         reply: reply.map(Into::into),
-        result: Box::new(AttemptResult::new(Millis(0), result, "", &mut Vec::new())),
+        result: Box::new(AttemptResult { usage, ..AttemptResult::new(Millis(0), outcome) }),
         elapsed: Duration::from_millis(4_250),
     }
 }
 
-fn idle() -> SessionEventKind {
-    SessionEventKind::Stopped(StopReason::Idle { person: "you".into() })
+fn idle() -> EventKind {
+    EventKind::Stopped(StopReason::Idle { person: "you".into() })
 }
 
 /// A chat in which ada is replying.
@@ -139,7 +134,7 @@ fn ctrl_c_cancels_the_turn_and_then_quits() {
     assert!(chat.screen().contains("cancelling … "));
     assert_eq!(chat.ctrl('c'), Some(Effect::Leave));
     assert!(chat.screen().contains("saving … "));
-    assert_eq!(chat.happen(SessionEventKind::Stopped(StopReason::Left)), Some(Effect::Close));
+    assert_eq!(chat.happen(EventKind::Stopped(StopReason::Left)), Some(Effect::Close));
 }
 
 #[test]
@@ -235,7 +230,7 @@ fn a_turn_that_failed_can_be_retried() {
     chat.happen(ended(1, "ada", failure.clone(), None));
     let failed =
         FailedTurn { turn: TurnId(1), member: "ada".into(), asker: "you".into(), outcome: failure };
-    chat.happen(SessionEventKind::Stopped(StopReason::TurnFailed {
+    chat.happen(EventKind::Stopped(StopReason::TurnFailed {
         person: "you".into(),
         turns: vec![failed],
     }));
@@ -250,7 +245,7 @@ fn an_addressed_person_becomes_the_speaker() {
     let mut chat = chat();
     let (person, turn) = ("kim".into(), TurnId(3));
     let answers = MessageNumber(2);
-    chat.happen(SessionEventKind::Stopped(StopReason::Addressed { person, turn, answers }));
+    chat.happen(EventKind::Stopped(StopReason::Addressed { person, turn, answers }));
     assert_eq!(chat.speaker.as_str(), "kim");
     assert!(chat.screen().contains("kim was addressed; you now speak as kim"));
 }
@@ -279,7 +274,7 @@ fn the_running_member_is_shown_while_it_writes() {
     chat.happen(does(
         1,
         "ada",
-        EventKind::ToolStarted { id, name, input: Cow::Borrowed("{\"path\":\"login.py\"}") },
+        AgentEventKind::ToolStarted { id, name, input: Cow::Borrowed("{\"path\":\"login.py\"}") },
     ));
     chat.wait(65);
     assert_snapshot!("a_tool_is_used", chat.screen());
@@ -296,9 +291,9 @@ fn a_reply_is_shown_with_its_time_and_tokens() {
     chat.happen(ended(1, "ada", Verdict::Done, Some("msg-2")));
     let diagnostic =
         Diagnostic::new(diagnostics::MARKER_UNRESOLVED, "no member has the name `lim`");
-    chat.happen(SessionEventKind::Diagnostic { turn: None, diagnostic });
-    chat.happen(SessionEventKind::Task { task: "Ship it".to_owned(), by: "ada".into() });
-    chat.happen(SessionEventKind::TurnDropped { turn: TurnId(2), member: "lin".into() });
+    chat.happen(EventKind::Diagnostic { turn: None, diagnostic });
+    chat.happen(EventKind::Task { task: "Ship it".to_owned(), by: "ada".into() });
+    chat.happen(EventKind::TurnDropped { turn: TurnId(2), member: "lin".into() });
     chat.happen(idle());
     assert_snapshot!(chat.screen());
 }
@@ -402,7 +397,7 @@ fn a_resumed_session_shows_its_last_messages() {
 fn an_interrupted_turn_is_reported_with_its_partial_output() {
     let mut chat = chat();
     let interrupted = vec![TurnId(9)];
-    chat.happen(SessionEventKind::Opened { messages: 2, waiting: 1, interrupted });
+    chat.happen(EventKind::Opened { messages: 2, waiting: 1, interrupted });
     let screen = chat.screen();
     assert!(screen.contains("turn 9 was interrupted; /go retries it"), "{screen}");
 }
@@ -415,7 +410,7 @@ fn a_retried_turn_is_shown_once() {
     assert_eq!(chat.running.len(), 1);
     let code = diagnostics::TURN_INTERRUPTED;
     let diagnostic = Diagnostic::new(code, "turn 9 was interrupted; retrying");
-    chat.happen(SessionEventKind::Diagnostic { turn: Some(TurnId(9)), diagnostic });
+    chat.happen(EventKind::Diagnostic { turn: Some(TurnId(9)), diagnostic });
     assert!(chat.running.is_empty());
 }
 
@@ -456,8 +451,8 @@ fn nothing_of_a_hostile_text_reaches_the_terminal() {
     chat.happen(started(1, "lin"));
     chat.happen(writes(1, "lin", "\u{1b}[2J\u{1b}[H\u{9d}0;x\u{9c}"));
     let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, text.as_str());
-    chat.happen(SessionEventKind::Diagnostic { turn: None, diagnostic });
-    chat.happen(SessionEventKind::Task { task: text.clone(), by: "ada".into() });
+    chat.happen(EventKind::Diagnostic { turn: None, diagnostic });
+    chat.happen(EventKind::Task { task: text.clone(), by: "ada".into() });
     chat.update(Input::Refused(text.clone()));
     chat.update(Input::Paste(text));
     let screen = chat.screen();
@@ -471,7 +466,7 @@ fn ctrl_c_twice_quits_even_if_the_turn_has_ended_in_between() {
     assert!(chat.screen().contains("Ctrl-C cancels the turn, twice quits"));
     assert_eq!(chat.ctrl('c'), Some(Effect::CancelTurn));
     chat.happen(ended(1, "ada", Verdict::Cancelled, None));
-    chat.happen(SessionEventKind::Stopped(StopReason::Cancelled { person: "you".into() }));
+    chat.happen(EventKind::Stopped(StopReason::Cancelled { person: "you".into() }));
     assert!(chat.screen().contains("Ctrl-C again saves and quits"), "the hint is still true");
     assert_eq!(chat.ctrl('c'), Some(Effect::Close));
 }
@@ -483,7 +478,7 @@ fn outdated_hints_are_removed() {
     assert!(chat.screen().contains("agents are running; /cancel cancels the turn"));
     chat.ctrl('c');
     chat.happen(ended(1, "ada", Verdict::Cancelled, None));
-    chat.happen(SessionEventKind::Stopped(StopReason::Cancelled { person: "you".into() }));
+    chat.happen(EventKind::Stopped(StopReason::Cancelled { person: "you".into() }));
     assert!(chat.screen().contains("/retry retries the turn"));
     assert_eq!(chat.enter_line("/retry"), Some(Effect::Retry(TurnId(1))));
     let screen = chat.screen();
@@ -504,16 +499,16 @@ fn diagnostics_of_an_agent_are_shown_with_their_fix_and_counted() {
     let diagnostic = || {
         Diagnostic::new(convoke_agent::diagnostics::AGENT_REPLY_TRUNCATED, "9 bytes were left out")
     };
-    chat.happen(does(1, "ada", EventKind::Warning(diagnostic())));
-    chat.happen(does(1, "ada", EventKind::Warning(diagnostic())));
+    chat.happen(does(1, "ada", AgentEventKind::Warning(diagnostic())));
+    chat.happen(does(1, "ada", AgentEventKind::Warning(diagnostic())));
     let screen = chat.screen();
     assert_eq!(screen.matches("9 bytes were left out").count(), 2, "{screen}");
     assert_eq!(screen.matches("9 bytes were left out (").count(), 1, "the fix, once: {screen}");
     assert_eq!(chat.codes.len(), 2);
     let partial =
         || Diagnostic::new(convoke_agent::diagnostics::SANDBOX_PARTIAL, "the network is open");
-    chat.happen(does(1, "ada", EventKind::Warning(partial())));
-    chat.happen(does(1, "ada", EventKind::Warning(partial())));
+    chat.happen(does(1, "ada", AgentEventKind::Warning(partial())));
+    chat.happen(does(1, "ada", AgentEventKind::Warning(partial())));
     assert_eq!(chat.screen().matches("the network is open").count(), 1, "once for all turns");
 }
 
@@ -528,7 +523,7 @@ fn the_bell_rings_when_a_turn_needs_the_person() {
     assert!(!chat.takes_bell(), "once");
     let mut chat = at_work();
     chat.ctrl('c');
-    chat.happen(SessionEventKind::Stopped(StopReason::Cancelled { person: "you".into() }));
+    chat.happen(EventKind::Stopped(StopReason::Cancelled { person: "you".into() }));
     assert!(!chat.takes_bell(), "who cancels is there");
     let mut chat = at_work();
     chat.setup.rings = false;
@@ -617,7 +612,7 @@ fn a_line_over_the_inbox_limit_stays_with_its_recipients() {
 #[test]
 fn attached_files_are_shown_below_the_message() {
     let mut said = message(1, "you", &["ada"], "Is it safe?");
-    if let SessionEventKind::Message(message) = &mut said {
+    if let EventKind::Message(message) = &mut said {
         message.attachments =
             vec![ShownAttachment { path: "src/main.rs".to_owned(), bytes: 1_234 }];
     }
@@ -655,7 +650,7 @@ fn costs_are_shown_for_the_turn_and_the_chat() {
     let mut chat = at_work();
     chat.happen(message(2, "ada", &["you"], "Yes."));
     let mut end = ended(1, "ada", Verdict::Done, Some("msg-2"));
-    if let SessionEventKind::TurnEnded { result, .. } = &mut end {
+    if let EventKind::TurnEnded { result, .. } = &mut end {
         result.cost_usd = Some(0.0123);
     }
     chat.happen(end.clone());

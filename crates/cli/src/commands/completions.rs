@@ -9,7 +9,7 @@ use clap::builder::StyledStr;
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::CompletionCandidate;
 use clap_complete::env::Shells;
-use convoke_agent::id::now;
+use convoke_agent::clock::now;
 use convoke_session::Store as _;
 
 use super::sessions::list::age;

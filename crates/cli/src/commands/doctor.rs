@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if let Some(broken) = broken_team {
         return Err(broken.into());
     }
-    let given = report.all_findings().map(|found| found.diagnostic.code);
+    let given = report.all_findings().map(|found| found.diagnostic.code.clone());
     let has_problem = report.findings.iter().any(|found| found.level == Level::Problem);
     Ok(match arguments.deny.outcome(given) {
         Outcome::Done if has_problem => Outcome::Failed,

@@ -3,7 +3,7 @@
 use std::io::{BufWriter, stdin};
 
 use clap::Args;
-use convoke_agent::id::now;
+use convoke_agent::clock::now;
 use convoke_core::marker::TextPolicy;
 
 use crate::outcome::Outcome;

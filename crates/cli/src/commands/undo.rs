@@ -5,7 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 use clap::Args;
 use convoke_changes::{Changes, ChangesError, Completed, Direction, UndoPlan};
 use convoke_core::name::shell_word;
-use convoke_session::TurnId;
+use convoke_protocol::id::TurnId;
 use serde_json::json;
 
 use super::changes::{file_json, path_json, paths_json, reported, turn_json};

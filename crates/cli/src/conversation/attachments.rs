@@ -9,8 +9,8 @@ use convoke_chat::Attachments;
 use convoke_core::name::NameKey;
 use convoke_files::{Disk, FileKind, Files as _};
 use convoke_inspect::HostEnvironment;
+use convoke_protocol::attachment::Attachment;
 use convoke_session::NewMessage;
-use convoke_session::attachment::Attachment;
 use convoke_team::{Team, Trust};
 
 use super::Conversation;

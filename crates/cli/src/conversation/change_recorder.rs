@@ -12,10 +12,10 @@ use convoke_changes::{
 use convoke_core::figures::size;
 use convoke_core::{Code, Diagnostic};
 use convoke_inspect::HostEnvironment;
+use convoke_protocol::changes::ChangeCounts;
 use convoke_session::file_changes::{
-    ChangeCounts, ChangeRecorder, RecorderFuture, Recording, RecordingBegun, RecordingEnded,
-    TeamWorkspaces, TeammateChanges, TurnDirectory, UndoAction, UndoConsent, UndoRequest,
-    WorkspacesRequest,
+    ChangeRecorder, RecorderFuture, Recording, RecordingBegun, RecordingEnded, TeamWorkspaces,
+    TeammateChanges, TurnDirectory, UndoAction, UndoConsent, UndoRequest, WorkspacesRequest,
 };
 
 use convoke_team::ChangesInContext;

@@ -28,18 +28,17 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use convoke_agent::id::{Millis, ThreadId};
-use convoke_agent::permission::SessionAnswers;
+use convoke_agent::approvals::SessionAnswers;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
 use convoke_inspect::HostEnvironment;
 use convoke_model::ModelAgent;
+use convoke_protocol::id::{MemberName, MessageNumber, SessionId};
+use convoke_protocol::id::{Millis, ThreadId};
+use convoke_protocol::session::{NewSession, Rehearsal, Session};
 use convoke_session::event_queue::Observer;
-use convoke_session::{
-    AnyStore, Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId,
-    Store as _,
-};
+use convoke_session::{AnyStore, Coordinator, Store as _};
 use convoke_team::{Member, Record, Team};
 
 use self::home::Home;

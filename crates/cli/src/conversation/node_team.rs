@@ -4,10 +4,12 @@ use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use convoke_agent::permission::SessionAnswers;
+use convoke_agent::approvals::SessionAnswers;
 use convoke_core::Diagnostic;
 use convoke_inspect::HostEnvironment;
-use convoke_session::{AnyStore, MemberName, Session, TeamAgents};
+use convoke_protocol::id::MemberName;
+use convoke_protocol::session::Session;
+use convoke_session::{AnyStore, TeamAgents};
 use convoke_team::{AgentSettings, Team};
 
 use super::home::Home;

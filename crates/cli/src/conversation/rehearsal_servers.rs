@@ -9,14 +9,14 @@ use convoke_agent::Vendor;
 use convoke_agent::adapter::Host;
 use convoke_agent::config::Definition;
 use convoke_agent::endpoint::{self, ModelServer};
-use convoke_agent::id::ThreadId;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{PrivateDir, temp_root};
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::capture::UserHome;
+use convoke_protocol::id::MemberName;
+use convoke_protocol::id::ThreadId;
 use convoke_rehearsal::{Answer, Rehearsal, RequestFeed, Script, start};
-use convoke_session::MemberName;
 use convoke_wire::{PartKind, RequestParts};
 
 /// The model servers of a rehearsal, one for each member with a CLI.

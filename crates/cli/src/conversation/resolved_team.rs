@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
+use convoke_agent::approvals::{Approvals, SessionAnswers};
 use convoke_agent::config::{AgentKind, Catalog, Definition};
-use convoke_agent::id::ThreadId;
-use convoke_agent::permission::{Approvals, SessionAnswers};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::temp_root;
 use convoke_agent::sandbox::{Enforcer, Gap, Route, SandboxSettings};
@@ -24,11 +23,13 @@ use convoke_inspect::explained::TurnInstructions;
 use convoke_inspect::installed::version_on_disk;
 use convoke_inspect::record::{ProgramHome, Recording, RecordingAgent, RelayingAgent};
 use convoke_model::{ModelAgent, Settings};
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::id::{MemberName, SessionId};
 use convoke_redact::Redactor;
 use convoke_session::file_changes::OwnWorkspace;
 use convoke_session::prompt::InstructionFile;
 use convoke_session::shared::TurnRequirements;
-use convoke_session::{AnyStore, MemberAgent, MemberName, SessionId, TeamAgents};
+use convoke_session::{AnyStore, MemberAgent, TeamAgents};
 use convoke_team::{AgentSettings, PermissionRules, Record, Team, Trust, WorkspaceChoice};
 
 use super::change_recorder::{Recorder, changes_of};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use convoke_agent::adapter::Step;
 use convoke_files::{Disk, FileKind, Files, draft};
-use convoke_session::NewSession;
+use convoke_protocol::session::NewSession;
 
 use super::home::Home;
 use super::project::{Origin, Project, TEAM_FILE, UserConfiguration};

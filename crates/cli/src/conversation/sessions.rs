@@ -5,8 +5,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use convoke_inspect::HostEnvironment;
+use convoke_protocol::id::{MemberName, SessionId};
+use convoke_protocol::session::Summary;
+use convoke_protocol::turn::TurnState;
+use convoke_session::Store;
 use convoke_session::rows::each_turn;
-use convoke_session::{MemberName, SessionId, Store, Summary, TurnState};
 
 pub use super::store::open_store;
 use crate::host_environment;

@@ -28,8 +28,8 @@ const TABLES: [&[Code]; 11] = [
 ];
 
 /// Returns every code that a command can give.
-pub fn codes() -> impl Iterator<Item = Code> {
-    TABLES.iter().flat_map(|table| table.iter().copied())
+pub fn codes() -> impl Iterator<Item = &'static Code> {
+    TABLES.iter().flat_map(|table| table.iter())
 }
 
 /// The diagnostics that make a command fail.
@@ -57,7 +57,7 @@ impl Deny {
 }
 
 fn parse_code(name: &str) -> Result<Code, String> {
-    codes().find(|code| code.name() == name).ok_or_else(|| {
+    codes().find(|code| code.name() == name).cloned().ok_or_else(|| {
         let unknown = format!("unknown diagnostic code `{name}`");
         let names = || codes().map(Code::name);
         let group = |name: &'static str| name.split_once('.').map(|(group, _)| group);
@@ -78,7 +78,7 @@ pub fn show(diagnostics: &[Diagnostic]) -> io::Result<()> {
     let is_shown =
         |diagnostic: &&Diagnostic| !is_quiet() || diagnostic.code.severity() != Severity::Note;
     for diagnostic in diagnostics.iter().filter(is_shown) {
-        let (code, fix) = (diagnostic.code, diagnostic.code.fix());
+        let (code, fix) = (&diagnostic.code, diagnostic.code.fix());
         let message = convoke_chat::printable(&diagnostic.message);
         writeln!(err, "{}: {message}", paint.warning(code.name()))?;
         writeln!(err, "  {}", paint.faint(fix))?;

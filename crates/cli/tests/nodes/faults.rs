@@ -7,17 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use convoke_agent::id::now;
+use convoke_agent::clock::now;
 use convoke_conformance_store::{commit, message};
 use convoke_core::marker::{TextPolicy, strip_all_markers};
+use convoke_protocol::event::EventKind;
+use convoke_protocol::id::{Head, MessageNumber, SessionId, TurnId};
+use convoke_protocol::session::State;
+use convoke_protocol::turn::TurnState;
 use convoke_session::follow::Follower;
 use convoke_session::progress::Progress;
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::PostgresStore;
-use convoke_session::{
-    Commit, Head, MessageNumber, NewMessage, SessionEventKind, SessionId, State, Store as _,
-    StoreError, TurnId, TurnState,
-};
+use convoke_session::{Commit, NewMessage, Store as _, StoreError};
 use convoke_team::Team;
 use nix::sys::signal::Signal;
 
@@ -141,7 +142,7 @@ async fn read(
         for (follower, seen) in followers.iter_mut().zip(&mut seen) {
             let events = surely!(follower.advance(&store, &team).await);
             seen.extend(events.into_iter().filter_map(|event| match event.kind {
-                SessionEventKind::Message(message) => {
+                EventKind::Message(message) => {
                     Some(format!("{} {}: {}", message.number, message.from, message.text))
                 }
                 _ => None,
@@ -408,7 +409,7 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
     let mut attempts = 0;
     for (place, session) in sessions.iter().enumerate() {
         let messages = store.messages_after(*session, MessageNumber(0), 1000).await.unwrap();
-        let line = |message: &convoke_session::NumberedMessage| {
+        let line = |message: &convoke_protocol::session::NumberedMessage| {
             let stored = &message.message;
             let text = strip_all_markers(&stored.content, TextPolicy::Preserve);
             format!("{} {}: {text}", message.number, stored.speaker.name())

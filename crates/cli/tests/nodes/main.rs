@@ -13,12 +13,13 @@ mod proxy;
 mod secrets;
 mod stores;
 
-use convoke_agent::Verdict;
-use convoke_agent::id::now;
+use convoke_agent::clock::now;
+use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
+use convoke_protocol::session::NewSession;
+use convoke_protocol::turn::TurnState;
+use convoke_protocol::verdict::Verdict;
 use convoke_session::store::postgres::PostgresStore;
-use convoke_session::{
-    MessageNumber, NewMessage, NewSession, SessionId, Store as _, TurnId, TurnState,
-};
+use convoke_session::{NewMessage, Store as _};
 
 use self::cluster::Cluster;
 use self::machine::{Machine, wait_until};

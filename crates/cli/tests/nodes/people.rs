@@ -3,8 +3,10 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use convoke_protocol::id::TurnId;
+use convoke_protocol::turn::TurnState;
 use convoke_session::store::postgres::PostgresStore;
-use convoke_session::{NewMessage, Store as _, TurnId, TurnState};
+use convoke_session::{NewMessage, Store as _};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;

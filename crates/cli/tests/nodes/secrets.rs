@@ -1,8 +1,10 @@
 //! Credentials stay on their node: keys, sign-ins and passwords reach neither the database nor an announcement, whatever its
 //! agents print.
 
+use convoke_protocol::id::TurnId;
+use convoke_protocol::turn::TurnState;
 use convoke_session::store::postgres::PostgresStore;
-use convoke_session::{NewMessage, Store as _, TurnId, TurnState};
+use convoke_session::{NewMessage, Store as _};
 use sqlx::Row as _;
 use sqlx::postgres::PgListener;
 

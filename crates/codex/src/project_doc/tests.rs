@@ -57,7 +57,7 @@ fn reason_for(found: &ProjectDocs, path: &str) -> Option<IgnoreReason> {
     ignored.map(|ignored| ignored.reason.clone())
 }
 
-fn codes(found: &ProjectDocs) -> Vec<&'static str> {
+fn codes(found: &ProjectDocs) -> Vec<&str> {
     found.diagnostics.iter().map(|it| it.code.name()).collect()
 }
 

@@ -28,7 +28,10 @@ impl Scan<'_> {
     /// Reports a marker without a value.
     pub(super) fn note_empty(&mut self, keyword: Keyword) {
         let name = keyword.name();
-        let known = self.diagnostics.iter_mut().find(|diagnostic| diagnostic.section == Some(name));
+        let known = self
+            .diagnostics
+            .iter_mut()
+            .find(|diagnostic| diagnostic.section.as_deref() == Some(name));
         if let Some(count) = known.and_then(|diagnostic| diagnostic.count.as_mut()) {
             *count += 1;
             return;

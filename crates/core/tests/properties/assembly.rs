@@ -138,7 +138,7 @@ fn others(output: &AssemblerOutput<'_>, edited: usize) -> Vec<Diagnostic> {
         _ => format!("context message {edited} "),
     };
     let about_it = |diagnostic: &Diagnostic| {
-        let about_context = diagnostic.section == Some("CONTEXT");
+        let about_context = diagnostic.section.as_deref() == Some("CONTEXT");
         (about_context && diagnostic.message.contains(&name))
             // Counts the escapes of the whole prompt.
             || diagnostic.code == diagnostics::CONTENT_ESCAPED

@@ -77,7 +77,7 @@ fn the_line_before_a_slash_is_an_entry_of_the_ledger() {
         let mut entries = output.ledger.entries().filter(|entry| entry.target == Target::Prompt);
         let header = entries.find(|entry| entry.source == Source::convoke("header")).expect("one");
         assert_eq!(header.kept_bytes(), "The message is:\n".len() as u64);
-        let codes: Vec<_> = output.diagnostics.iter().map(|found| found.code).collect();
+        let codes: Vec<_> = output.diagnostics.iter().map(|found| found.code.clone()).collect();
         assert!(codes.contains(&diagnostics::CONTENT_ESCAPED), "{codes:?}");
     }
     let input = AssemblerInput {
@@ -117,5 +117,5 @@ fn escapes_are_counted_in_a_diagnostic() {
     let expected = "Team Task:\nwrite to me\\@example.org\n\nYour task:\n\\@generalist and \\@done";
     assert_eq!(output.prompt, expected);
     let [diagnostic] = &output.diagnostics[..] else { panic!("{:?}", output.diagnostics) };
-    assert_eq!((diagnostic.code, diagnostic.count), (diagnostics::CONTENT_ESCAPED, Some(2)));
+    assert_eq!((&diagnostic.code, diagnostic.count), (&diagnostics::CONTENT_ESCAPED, Some(2)));
 }

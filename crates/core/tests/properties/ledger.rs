@@ -57,7 +57,7 @@ proptest! {
                 prop_assert!(found.count > Some(0), "{}", found);
                 continue;
             }
-            let section = found.section.expect("every other diagnostic has a section");
+            let section = found.section.as_deref().expect("every other diagnostic has a section");
             prop_assert!(entries.iter().any(|entry| entry.section == section), "{}", found);
         }
     }

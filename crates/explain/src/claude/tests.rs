@@ -41,8 +41,8 @@ impl Place {
         found.map(|file| file.rule.to_string()).unwrap_or_default()
     }
 
-    fn codes(&self) -> Vec<&'static str> {
-        self.explain().diagnostics.iter().map(|it| it.code.name()).collect()
+    fn codes(&self) -> Vec<String> {
+        self.explain().diagnostics.iter().map(|it| it.code.name().to_owned()).collect()
     }
 
     fn set(mut self, name: &str, value: &str) -> Self {

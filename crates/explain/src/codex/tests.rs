@@ -28,9 +28,9 @@ impl Place {
         files.map(|file| file.path.display().to_string()).collect()
     }
 
-    fn codes(&self, edition: Edition) -> Vec<&'static str> {
+    fn codes(&self, edition: Edition) -> Vec<String> {
         let report = explain(&self.tree, &self.session, edition);
-        report.diagnostics.iter().map(|it| it.code.name()).collect()
+        report.diagnostics.iter().map(|it| it.code.name().to_owned()).collect()
     }
 }
 

@@ -42,8 +42,8 @@ impl Place {
         self.explain().loaded.first().map(|file| file.text.clone()).unwrap_or_default()
     }
 
-    fn codes(&self) -> Vec<&'static str> {
-        self.explain().diagnostics.iter().map(|it| it.code.name()).collect()
+    fn codes(&self) -> Vec<String> {
+        self.explain().diagnostics.iter().map(|it| it.code.name().to_owned()).collect()
     }
 
     fn settings(mut self, text: &str) -> Self {
@@ -424,7 +424,7 @@ fn imports_that_multiply_are_stopped_when_no_request_could_hold_them() {
         (0..60).map(|n| (format!("/w/repo/sub/f{n}.md"), all.clone())).collect();
     files.push(("/w/repo/sub/GEMINI.md".into(), all));
     let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-    assert_eq!(repository(&files).codes().last(), Some(&"file.too-large"));
+    assert_eq!(repository(&files).codes().last().map(String::as_str), Some("file.too-large"));
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Rule, Source, Target, estimate_tokens};
+use convoke_protocol::wire::Wire;
 use convoke_rehearsal::Recorded;
-use convoke_wire::{Part, PartKind, RequestKind, RequestParts, Wire};
+use convoke_wire::{Part, PartKind, RequestKind, RequestParts};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 

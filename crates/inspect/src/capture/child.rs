@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_agent::adapter::OneShot;
+use convoke_agent::approvals::Approvals;
 use convoke_agent::launch::{self, ConfinedEnvironment, ObservedPlace, ObservedState, Program};
-use convoke_agent::permission::Approvals;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{Dialogue, PrivateDir, supervise, temp_root};
 use convoke_agent::stream::plain::Plain;
 use convoke_agent::turn_input::Limits;
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{AgentTurn, TurnResult, Vendor, Verdict};
+use convoke_agent::{AgentTurn, TurnResult, Vendor};
 use convoke_core::Diagnostic;
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_redact::Redactor;
 use serde::{Deserialize, Serialize};
 

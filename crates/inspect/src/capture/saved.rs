@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_files::{Disk, FileKind, Files, draft};
+use convoke_protocol::usage::Usage;
 use convoke_rehearsal::{Answered, Recorded, Sent};
-use convoke_wire::{RequestKind, Usage};
+use convoke_wire::RequestKind;
 use serde::{Deserialize, Serialize};
 
 use super::{Capture, CapturedAgent, ChildEnd, UserText};
@@ -39,7 +40,7 @@ struct Manifest {
 #[serde(rename_all = "camelCase")]
 struct Request {
     number: usize,
-    #[serde(rename = "afterMs", with = "convoke_agent::milliseconds")]
+    #[serde(rename = "afterMs", with = "convoke_protocol::milliseconds")]
     after: Duration,
     method: String,
     target: String,

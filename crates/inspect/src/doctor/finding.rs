@@ -31,7 +31,8 @@ pub struct Finding {
 impl Finding {
     /// Creates a finding with the fix that its code has.
     pub fn new(level: Level, code: Code, message: impl Into<String>) -> Self {
-        Self { level, diagnostic: Diagnostic::new(code, message), fix: code.fix().to_owned() }
+        let fix = code.fix().to_owned();
+        Self { level, diagnostic: Diagnostic::new(code, message), fix }
     }
 
     /// Sets a more specific fix.

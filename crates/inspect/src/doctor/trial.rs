@@ -9,13 +9,14 @@ use std::time::Duration;
 use convoke_agent::adapter::{Host, Trial, trial};
 use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::endpoint::{self, ModelServer};
-use convoke_agent::id::{AttemptRef, SessionId, TurnId};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{PrivateDir, temp_root};
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_agent::team_tools::TeamTools;
-use convoke_agent::turn_input::ResumeHandle;
-use convoke_agent::{TurnInput, Vendor, Verdict};
+use convoke_agent::{TurnInput, Vendor};
+use convoke_protocol::id::{AttemptRef, SessionId, TurnId};
+use convoke_protocol::resume::ResumeHandle;
+use convoke_protocol::verdict::Verdict;
 use convoke_rehearsal::{Answer, Script, start};
 use tokio::sync::mpsc;
 

@@ -1,9 +1,11 @@
 //! The reason why a provider's cache served a request or not: what changed since the request before, and what the
 //! provider says of it.
 
-use convoke_agent::thread::{FirstDifference, RequestMeta, RequestRecord, RequestTexts};
+use convoke_agent::thread::FirstDifference;
 use convoke_core::ledger::estimate_tokens;
-use convoke_wire::{Wire, cache};
+use convoke_protocol::request::{RequestMeta, RequestRecord, RequestTexts};
+use convoke_protocol::wire::Wire;
+use convoke_wire::cache;
 use serde::Serialize;
 
 /// Providers cache no prefix of fewer tokens. As of November 2026 the least are 512 to 4,096, by model.
@@ -123,11 +125,11 @@ pub fn compare(
 
 #[cfg(test)]
 mod tests {
-    use convoke_agent::event::RequestPurpose;
-    use convoke_agent::id::ThreadId;
-    use convoke_agent::thread::RequestOutcome;
     use convoke_core::ledger::{Entry, Ledger, Rule, Source, Target};
-    use convoke_wire::Usage;
+    use convoke_protocol::agent_event::RequestPurpose;
+    use convoke_protocol::id::ThreadId;
+    use convoke_protocol::request::RequestOutcome;
+    use convoke_protocol::usage::Usage;
     use serde_json::{Value, json};
 
     use super::*;
@@ -148,7 +150,12 @@ mod tests {
             thread: ThreadId::generate(),
             number: 2,
             attempt: None,
-            meta: RequestMeta::new("/responses", RequestPurpose::Answer, texts.body.len() as u64),
+            meta: RequestMeta::new(
+                convoke_protocol::id::Millis(0),
+                "/responses",
+                RequestPurpose::Answer,
+                texts.body.len() as u64,
+            ),
             outcome: RequestOutcome { usage, ..RequestOutcome::default() },
             texts: (),
         };

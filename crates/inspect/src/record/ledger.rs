@@ -7,12 +7,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use convoke_agent::adapter::CLAUDE_TAIL;
-use convoke_agent::event::OwnerShare;
 use convoke_agent::team_tools::SERVER;
 use convoke_agent::thread::WITHHELD;
 use convoke_agent::turn_input::Trust;
 use convoke_agent::{TurnInput, Vendor};
 use convoke_core::ledger::{Entry, Ledger, Rule, Source, Target};
+use convoke_protocol::agent_event::OwnerShare;
 use convoke_rehearsal::{Answered, Recorded};
 use convoke_wire::{ModelCall, RequestKind, RequestParts};
 
@@ -255,7 +255,7 @@ impl OurText {
 mod tests {
     use convoke_core::assembler::CodexAssembler;
     use convoke_core::{AssemblerInput, ContextAssembler as _};
-    use convoke_wire::Wire;
+    use convoke_protocol::wire::Wire;
     use serde_json::json;
 
     use super::*;
@@ -370,9 +370,9 @@ mod tests {
         let found = owners(&turn_input);
         assert!(found.contains(&bash) && found.contains(&github), "{found:?}");
         assert!(found.contains(&own("MCP server team", 25)), "the user's own: {found:?}");
-        let attempt = convoke_agent::id::AttemptRef {
-            session: convoke_agent::id::SessionId::generate(),
-            turn: convoke_agent::id::TurnId(1),
+        let attempt = convoke_protocol::id::AttemptRef {
+            session: convoke_protocol::id::SessionId::generate(),
+            turn: convoke_protocol::id::TurnId(1),
             attempt: 1,
         };
         let calls = tokio::sync::mpsc::channel(1).0;

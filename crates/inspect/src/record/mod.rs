@@ -15,12 +15,12 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
-use convoke_agent::event::{Event, EventKind};
-use convoke_agent::id::ThreadId;
 use convoke_agent::redaction::{EventRedactor, redact_result};
 use convoke_agent::thread::ThreadStore;
 use convoke_agent::turn::TurnSide;
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Vendor};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::id::ThreadId;
 use convoke_redact::Redactor;
 use convoke_rehearsal::RequestFeed;
 use tokio::sync::{Mutex, watch};
@@ -123,7 +123,7 @@ async fn forward(
         tokio::select! {
             biased;
             event = turn.next() => match event {
-                Some(event) if matches!(event.kind, EventKind::Finished { .. }) => {}
+                Some(event) if matches!(event.kind, AgentEventKind::Finished { .. }) => {}
                 Some(event) => match (&mut redaction, &mut secrets) {
                     (Some(redaction), Some(secrets)) => {
                         if secrets.has_changed().unwrap_or(false) {
@@ -156,7 +156,7 @@ async fn forward(
     }
 }
 
-async fn send_all(side: &TurnSide, events: Vec<Event<'static>>) {
+async fn send_all(side: &TurnSide, events: Vec<AgentEvent<'static>>) {
     for event in events {
         side.send(event).await;
     }

@@ -3,20 +3,24 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use convoke_agent::event::{Event, EventKind, OwnerShare, Received, RequestPurpose};
-use convoke_agent::id::AttemptRef;
-use convoke_agent::thread::{
-    FirstDifference, RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts,
-    ThreadStoreError,
-};
+use convoke_agent::clock::now;
+use convoke_agent::thread::{FirstDifference, ThreadStoreError};
 use convoke_agent::turn::TurnSide;
 use convoke_agent::{TurnInput, TurnResult};
 use convoke_core::Diagnostic;
 use convoke_core::figures::hexadecimal;
 use convoke_core::ledger::{Ledger, Rule, Source, Target};
+use convoke_protocol::agent_event::{
+    AgentEvent, AgentEventKind, OwnerShare, Received, RequestPurpose,
+};
+use convoke_protocol::id::AttemptRef;
+use convoke_protocol::request::{
+    RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts,
+};
+use convoke_protocol::usage::Usage;
 use convoke_rehearsal::Recorded;
 use convoke_wire::cache;
-use convoke_wire::{AnswerFacts, Exchange, ReceivedAnswer, RequestKind, SentRequest, Usage};
+use convoke_wire::{AnswerFacts, Exchange, ReceivedAnswer, RequestKind, SentRequest};
 use sha2::{Digest as _, Sha256};
 
 use super::Recording;
@@ -157,8 +161,9 @@ impl TurnRecord {
                     open.stored = Some((stored, prepared.shares));
                 }
                 let RequestMeta { purpose, bytes, unchanged_bytes, .. } = prepared.meta;
-                let kind = EventKind::Request { number: stored, purpose, bytes, unchanged_bytes };
-                side.send(Event::own(kind)).await;
+                let kind =
+                    AgentEventKind::Request { number: stored, purpose, bytes, unchanged_bytes };
+                side.send(AgentEvent::own(kind)).await;
                 if let Some(broken) = prepared.broken {
                     side.warn(broken).await;
                 }
@@ -302,7 +307,7 @@ impl TurnRecord {
         let shares = shares.map(|(owner, bytes)| OwnerShare { owner, bytes }).collect();
         self.received.shares = sorted(shares);
         if self.received.requests + self.received.refused > 0 {
-            side.send(Event::own(EventKind::Received(self.received))).await;
+            side.send(AgentEvent::own(AgentEventKind::Received(self.received))).await;
         }
         let mut found = Vec::new();
         if let Some(error) = &self.failure {
@@ -370,7 +375,7 @@ fn prepare(
         sent_sha256: Some(request.sent_sha256),
         masked: request.masked,
         headers: request.headers,
-        ..RequestMeta::new(request.target, purpose, request.sent_bytes)
+        ..RequestMeta::new(now(), request.target, purpose, request.sent_bytes)
     };
     let texts = RequestTexts::new(body, &ledger)?;
     Ok(Prepared { texts, meta, shares, broken })
@@ -406,12 +411,14 @@ fn is_ours(source: &Source<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use convoke_agent::id::ThreadId;
     use convoke_agent::thread::MemoryThreadStore;
     use convoke_agent::turn_input::Trust;
-    use convoke_agent::{AgentTurn, Vendor, Verdict};
+    use convoke_agent::{AgentTurn, Vendor};
+    use convoke_protocol::id::ThreadId;
+    use convoke_protocol::verdict::Verdict;
+    use convoke_protocol::wire::Wire;
     use convoke_redact::Redactor;
-    use convoke_wire::{ModelCall, Wire};
+    use convoke_wire::ModelCall;
 
     use super::*;
     use crate::record::ProgramHome;
@@ -461,7 +468,7 @@ mod tests {
         drop(side);
         let mut received = None;
         while let Some(event) = turn.next().await {
-            if let EventKind::Received(it) = event.kind {
+            if let AgentEventKind::Received(it) = event.kind {
                 received = Some(it);
             }
         }

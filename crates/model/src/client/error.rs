@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use convoke_agent::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason};
 use serde_json::Value;
 
 use super::retry::MAX_ASKED_WAIT;

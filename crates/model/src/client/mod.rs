@@ -320,7 +320,7 @@ async fn refusal(mut response: reqwest::Response, idle: Duration) -> CallError {
         let message = format!(
             "the address redirects {target}, and redirects are not followed; set `base-url` accordingly"
         );
-        let reason = convoke_agent::verdict::FailureReason::Request;
+        let reason = convoke_protocol::verdict::FailureReason::Request;
         return CallError::Status { status, reason, message, after: None };
     }
     let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use convoke_agent::verdict::FailureReason;
+use convoke_protocol::verdict::FailureReason;
 use convoke_thread::config::Wire;
 
 use super::{CallError, CallEvent, CallLimits};

@@ -1,6 +1,6 @@
 //! Validates the lines of an imported thread.
 
-use convoke_agent::id::ThreadId;
+use convoke_protocol::id::ThreadId;
 use convoke_thread::record::{self, Event};
 
 use super::Log;

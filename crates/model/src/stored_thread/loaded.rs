@@ -1,7 +1,7 @@
 //! Loads a thread for a turn, without an earlier attempt at the same turn.
 
-use convoke_agent::id::ThreadId;
 use convoke_agent::thread::ThreadStore;
+use convoke_protocol::id::ThreadId;
 use serde_json::json;
 
 use super::own::{Attempt, OwnLine};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use convoke_agent::usage::{Usage, of_openai};
+use convoke_protocol::usage::Usage;
 use convoke_thread::item::{ContentItem, FunctionCall, Reasoning, ReasoningContent, ResponseItem};
+use convoke_wire::usage::of_openai;
 use serde::Deserialize;
 use serde_json::Value;
 

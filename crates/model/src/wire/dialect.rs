@@ -1,7 +1,7 @@
 //! Recognises a stream in a wire format other than the configured one.
 
+use convoke_protocol::wire::Wire as Format;
 use convoke_thread::config::Wire;
-use convoke_wire::Wire as Format;
 use serde_json::Value;
 
 use crate::client::CallError;

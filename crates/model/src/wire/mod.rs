@@ -8,7 +8,7 @@ pub(crate) mod strings;
 
 use std::collections::VecDeque;
 
-use convoke_agent::usage::Usage;
+use convoke_protocol::usage::Usage;
 use convoke_thread::config::Wire;
 use convoke_thread::item::ResponseItem;
 use convoke_wire::sse::{SseEvent, SseReader};

@@ -265,9 +265,9 @@ fn an_error_in_the_middle_of_a_stream_is_reported_on_either_wire() {
     let failed =
         json!({"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded"}}});
     for (wire, events, reason) in [
-        (Wire::Chat, &chat[..], convoke_agent::verdict::FailureReason::ContextFull),
-        (Wire::Responses, &responses[..], convoke_agent::verdict::FailureReason::Server),
-        (Wire::Responses, &[failed][..], convoke_agent::verdict::FailureReason::RateLimit),
+        (Wire::Chat, &chat[..], convoke_protocol::verdict::FailureReason::ContextFull),
+        (Wire::Responses, &responses[..], convoke_protocol::verdict::FailureReason::Server),
+        (Wire::Responses, &[failed][..], convoke_protocol::verdict::FailureReason::RateLimit),
     ] {
         let (heard, _) = read(wire, events);
         match heard.last() {

@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use convoke_agent::config::{Api, ApiWire};
-use convoke_agent::event::EventKind;
-use convoke_agent::id::ThreadId;
 use convoke_agent::thread::ThreadStore;
 use convoke_model::{Host, ModelAgent, Settings};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::event::{Event, EventKind, StopReason};
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::session::NewSession;
+use convoke_protocol::turn::TurnState;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{
-    Controls, Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewMessage, NewSession,
-    SessionEvent, SessionEventKind, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId,
-    TurnState,
+    Controls, Coordinator, MemberAgent, NewMessage, SqliteStore, Store, TeamAgents,
 };
 use convoke_team::Team;
 use convoke_thread::config::Machine;
@@ -105,9 +107,9 @@ async fn talk(directory: &Path) {
     let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
     let controls: Arc<OnceLock<Controls>> = Arc::default();
     let steering = Arc::clone(&controls);
-    let observer = Box::new(move |event: SessionEvent| {
-        if let SessionEventKind::Agent { event, .. } = event.kind
-            && matches!(&event.kind, EventKind::Text { text, .. } if text.contains(THINKING))
+    let observer = Box::new(move |event: Event| {
+        if let EventKind::Agent { event, .. } = event.kind
+            && matches!(&event.kind, AgentEventKind::Text { text, .. } if text.contains(THINKING))
             && let Some(controls) = steering.get()
         {
             controls.cancel_turn();

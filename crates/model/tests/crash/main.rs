@@ -10,12 +10,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use convoke_agent::Verdict;
 use convoke_agent::thread::ThreadStore as _;
 use convoke_model::{Log, stored_thread};
+use convoke_protocol::id::TurnId;
+use convoke_protocol::turn::TurnState;
+use convoke_protocol::verdict::Verdict;
 use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{Answer, End, Rehearsal, Reply, Script, Usage, start};
-use convoke_session::{SqliteStore, Store, StoreError, TurnId, TurnState};
+use convoke_session::{SqliteStore, Store, StoreError};
 use tempfile::TempDir;
 
 /// Starts a server whose every answer fills the thread, so that each turn but the first compacts it.

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use convoke_agent::usage::Usage;
-use convoke_agent::verdict::FailureReason;
 use convoke_model::wire::{FinishReason, ParsedResponse};
 use convoke_model::{CallError, CallEvent, CallLimits, Client, Endpoint, Key, Proxies};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::FailureReason;
 use convoke_rehearsal::{
     Answer, End, Limits, Rehearsal, Reply, RequestKind, Script, start, start_with,
 };

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use convoke_agent::Agent;
 use convoke_agent::config::ApiWire;
-use convoke_agent::event::RequestPurpose;
-use convoke_agent::thread::RequestEnd;
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{Agent, Verdict};
 use convoke_model::undo_compaction;
+use convoke_protocol::agent_event::RequestPurpose;
+use convoke_protocol::request::RequestEnd;
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_rehearsal::script::{Content, HttpError};
 use convoke_rehearsal::{Answer, Reply, Script, Usage};
 use serde_json::json;

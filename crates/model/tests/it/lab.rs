@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_agent::config::{Api, ApiTools, ApiWire};
-use convoke_agent::event::{Event, EventKind, TextPart};
-use convoke_agent::id::ThreadId;
 use convoke_agent::thread::{MemoryThreadStore, ThreadStore};
-use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult};
 use convoke_model::{Host, Log, ModelAgent, Settings};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::verdict::Verdict;
 use convoke_rehearsal::{Rehearsal, Script, start};
 use convoke_thread::config::Machine;
 use serde_json::Value;
@@ -34,7 +35,7 @@ pub struct Lab {
 
 /// The events and the result of a turn.
 pub struct FinishedTurn {
-    pub events: Vec<Event<'static>>,
+    pub events: Vec<AgentEvent<'static>>,
     pub outcome: TurnResult,
 }
 
@@ -173,7 +174,9 @@ impl FinishedTurn {
     /// Returns for each request its bytes and those that equal its predecessor's.
     pub fn sent(&self) -> Vec<(u64, u64)> {
         let sent = self.events.iter().filter_map(|event| match event.kind {
-            EventKind::Request { bytes, unchanged_bytes, .. } => Some((bytes, unchanged_bytes)),
+            AgentEventKind::Request { bytes, unchanged_bytes, .. } => {
+                Some((bytes, unchanged_bytes))
+            }
             _ => None,
         });
         sent.collect()
@@ -189,18 +192,20 @@ impl FinishedTurn {
     pub fn story(&self) -> Vec<String> {
         let words = self.events.iter().filter_map(|event| {
             Some(match &event.kind {
-                EventKind::Text { part: TextPart::Delta, .. }
-                | EventKind::Thinking { part: TextPart::Delta, .. }
-                | EventKind::Request { .. }
-                | EventKind::Usage(_) => return None,
-                EventKind::Started { .. } => "started".to_owned(),
-                EventKind::Text { text, .. } => format!("text {text}"),
-                EventKind::Thinking { text, .. } => format!("thought {text}"),
-                EventKind::ToolStarted { name, input, .. } => format!("call {name} {input}"),
-                EventKind::ToolFinished { ok, output, .. } => format!("result {ok} {output}"),
-                EventKind::Retry { attempt, status, .. } => format!("retry {attempt} {status:?}"),
-                EventKind::Warning(diagnostic) => format!("warning {}", diagnostic.code),
-                EventKind::Finished { verdict } => format!("finished {}", verdict.as_str()),
+                AgentEventKind::Text { part: TextPart::Delta, .. }
+                | AgentEventKind::Thinking { part: TextPart::Delta, .. }
+                | AgentEventKind::Request { .. }
+                | AgentEventKind::Usage(_) => return None,
+                AgentEventKind::Started { .. } => "started".to_owned(),
+                AgentEventKind::Text { text, .. } => format!("text {text}"),
+                AgentEventKind::Thinking { text, .. } => format!("thought {text}"),
+                AgentEventKind::ToolStarted { name, input, .. } => format!("call {name} {input}"),
+                AgentEventKind::ToolFinished { ok, output, .. } => format!("result {ok} {output}"),
+                AgentEventKind::Retry { attempt, status, .. } => {
+                    format!("retry {attempt} {status:?}")
+                }
+                AgentEventKind::Warning(diagnostic) => format!("warning {}", diagnostic.code),
+                AgentEventKind::Finished { verdict } => format!("finished {}", verdict.as_str()),
                 other => format!("{other:?}"),
             })
         });

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use convoke_agent::Agent;
 use convoke_agent::config::ApiWire;
-use convoke_agent::id::ThreadId;
-use convoke_agent::thread::{
-    MemoryThreadStore, RequestEnd, RequestOutcome, RequestRecord, RequestTexts, Stored,
-    ThreadAppend, ThreadLine, ThreadStore,
-};
+use convoke_agent::thread::{MemoryThreadStore, Stored, ThreadStore};
 use convoke_agent::turn_input::Trust;
-use convoke_agent::usage::Usage;
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{Agent, Verdict};
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::request::{RequestEnd, RequestOutcome, RequestRecord, RequestTexts};
+use convoke_protocol::thread::{ThreadAppend, ThreadLine};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use tokio::sync::Semaphore;
 

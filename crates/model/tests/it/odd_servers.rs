@@ -1,7 +1,7 @@
 //! Turns with servers that respond unexpectedly.
 
 use convoke_agent::config::ApiWire;
-use convoke_agent::event::EventKind;
+use convoke_protocol::agent_event::AgentEventKind;
 use convoke_rehearsal::script::{Content, HttpError};
 use convoke_rehearsal::{Answer, Reply, Script, Usage};
 
@@ -31,7 +31,7 @@ async fn a_rate_limit_is_no_full_context_whatever_its_words() {
     let second = lab.say("Second", Some(&first)).await;
     assert_eq!(second.story(), ["started", "retry 1 Some(429)", "text Two.", "finished done"]);
     let wait = second.events.iter().find_map(|event| match &event.kind {
-        EventKind::Retry { wait, .. } => *wait,
+        AgentEventKind::Retry { wait, .. } => *wait,
         _ => None,
     });
     assert!(wait.is_some_and(|wait| wait.as_secs() < 2), "{wait:?}");

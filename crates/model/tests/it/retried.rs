@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use convoke_agent::Agent;
+use convoke_agent::TurnInput;
 use convoke_agent::config::ApiWire;
-use convoke_agent::id::{SessionId, ThreadId};
-use convoke_agent::thread::{ThreadAppend, ThreadStore};
+use convoke_agent::thread::ThreadStore;
 use convoke_agent::turn_input::ThreadWriter;
-use convoke_agent::{TurnInput, Verdict};
 use convoke_model::{Log, undo_compaction};
+use convoke_protocol::id::{SessionId, ThreadId};
+use convoke_protocol::thread::ThreadAppend;
+use convoke_protocol::verdict::Verdict;
 use convoke_rehearsal::{Answer, End, Reply, Script, Usage};
 
 use crate::lab::{FinishedTurn, Lab, take};

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use convoke_agent::config::{AgentKind, ApiWire, Catalog, Definition};
-use convoke_agent::id::ThreadId;
-use convoke_agent::thread::{RequestRecord, ThreadStore};
+use convoke_agent::thread::ThreadStore;
 use convoke_core::ledger::{ENVELOPE, Entry, Rule, Source, Target};
 use convoke_model::{Log, Settings};
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::id::{MemberName, Millis, SessionId};
+use convoke_protocol::request::RequestRecord;
+use convoke_protocol::session::NewSession;
 use convoke_rehearsal::{Answer, Script};
-use convoke_session::{
-    Coordinator, MemberAgent, MemberName, Millis, NewMessage, NewSession, SessionId, SqliteStore,
-    TeamAgents,
-};
+use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, TeamAgents};
 use convoke_team::Team;
 use serde_json::json;
 

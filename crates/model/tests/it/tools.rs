@@ -1,9 +1,10 @@
 //! Tools: what a model is offered, what it gets, and what it never gets.
 
+use convoke_agent::Agent;
 use convoke_agent::config::ApiWire;
-use convoke_agent::event::EventKind;
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{Agent, Verdict};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_rehearsal::{Answer, Reply, Script};
 use serde_json::json;
 
@@ -188,7 +189,7 @@ async fn tools_that_change_between_turns_break_the_cache_and_are_reported() {
         let lab = lab.with_tools();
         let third = lab.say("Third?", Some(&second)).await;
         let mut warnings = third.events.iter().filter_map(|event| match &event.kind {
-            EventKind::Warning(diagnostic) => Some(diagnostic),
+            AgentEventKind::Warning(diagnostic) => Some(diagnostic),
             _ => None,
         });
         let broken = warnings.find(|it| it.code.name() == "cache.broken");

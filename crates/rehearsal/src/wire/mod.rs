@@ -1,7 +1,8 @@
 //! The vendors' wire formats: one module each, from a [`Reply`] to the bytes that its clients read.
 
 use bytes::Bytes;
-use convoke_wire::{Framing, Wire};
+use convoke_protocol::wire::Wire;
+use convoke_wire::Framing;
 use serde_json::{Value, json};
 
 use crate::body::SendStep;

@@ -2,10 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
-use convoke_agent::permission::PermissionAnswer;
+use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
+use convoke_protocol::permission::PermissionAnswer;
 use convoke_session::file_changes::{UndoAction, UndoConsent, UndoRequest};
 use convoke_session::transfer::{TransferError, fork as fork_session};
-use convoke_session::{MessageNumber, NewMessage, SessionId, Store as _, TurnId};
+use convoke_session::{NewMessage, Store as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

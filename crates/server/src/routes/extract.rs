@@ -6,8 +6,11 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::session::Session;
+use convoke_protocol::turn::Turn;
 use convoke_session::rows::find_turn;
-use convoke_session::{SentTurn, Session, SessionId, Store as _, Turn, TurnId};
+use convoke_session::{SentTurn, Store as _};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

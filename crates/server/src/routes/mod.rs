@@ -16,7 +16,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use convoke_session::SessionId;
+use convoke_protocol::id::SessionId;
 use maud::Markup;
 use serde_json::Value;
 

@@ -6,10 +6,12 @@ use axum::extract::{FromRequestParts, Query};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
-use convoke_agent::id::ThreadId;
-use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
+use convoke_agent::thread::ThreadStore as _;
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::request::{RequestRecord, RequestTexts};
+use convoke_session::StoreError;
 use convoke_session::sent_turn::requests_of;
-use convoke_session::{SessionId, StoreError, TurnId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

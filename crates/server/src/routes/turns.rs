@@ -3,8 +3,10 @@
 use axum::extract::{Path, Query};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, HeaderName};
 use axum::response::{IntoResponse as _, Response};
+use convoke_protocol::content::Content;
+use convoke_protocol::id::TurnId;
 use convoke_session::sent_turn::requests_of;
-use convoke_session::{Content, SentTurn, Store as _, TurnId};
+use convoke_session::{SentTurn, Store as _};
 use maud::html;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use convoke_core::name::shell_word;
-use convoke_session::SessionId;
+use convoke_protocol::id::SessionId;
 use maud::{Markup, html};
 use serde_json::json;
 

@@ -1,9 +1,12 @@
 //! A conversation: its messages, its running and queued turns, and the form for a message.
 
-use convoke_agent::permission::PermissionAnswer;
 use convoke_core::Timestamp;
-use convoke_session::attachment::Attachment;
-use convoke_session::{MemberCost, Session, SessionId, StopReason, Turn, TurnState};
+use convoke_protocol::attachment::Attachment;
+use convoke_protocol::event::StopReason;
+use convoke_protocol::id::SessionId;
+use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::session::{MemberCost, Session};
+use convoke_protocol::turn::{Turn, TurnState};
 use convoke_team::Team;
 use maud::{Markup, html};
 use serde_json::json;
@@ -301,7 +304,7 @@ fn question(id: SessionId, question: &Question) -> Markup {
                 @for answer in answers {
                     (action(answer_label(*answer), &path, &json!({"question": question.id, "answer": answer})))
                 }
-                span.faint { "No answer by " (moment(convoke_session::Millis(*expires_at))) " means no." }
+                span.faint { "No answer by " (moment(convoke_protocol::id::Millis(*expires_at))) " means no." }
             }
         }
     }

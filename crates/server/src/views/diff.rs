@@ -1,8 +1,9 @@
 //! The difference between two prompts: the part that a cache can reuse, and the lines side by side.
 
 use convoke_core::ledger::Target;
+use convoke_protocol::id::SessionId;
+use convoke_session::SentTurn;
 use convoke_session::diff::{DiffLine, LineChange, TextDiff};
-use convoke_session::{SentTurn, SessionId};
 use maud::{Markup, html};
 
 use super::inspector::crumbs;

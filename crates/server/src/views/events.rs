@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use convoke_agent::milliseconds;
-use convoke_agent::thread::RequestRecord;
+use convoke_protocol::id::Millis;
+use convoke_protocol::milliseconds;
+use convoke_protocol::request::RequestRecord;
+use convoke_protocol::turn::Attempt;
 use convoke_session::progress::AttemptProgress;
-use convoke_session::{Attempt, Millis};
 use maud::{Markup, html};
 use serde_json::Value;
 

@@ -1,8 +1,10 @@
 //! The inspector: the exact texts that were sent in a turn, and the result.
 
-use convoke_agent::thread::RequestRecord;
 use convoke_core::ledger::Target;
-use convoke_session::{Attempt, SentTurn, SessionId, Turn, TurnId};
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::request::RequestRecord;
+use convoke_protocol::turn::{Attempt, Turn};
+use convoke_session::SentTurn;
 use maud::{Markup, html};
 use serde_json::Value;
 

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use convoke_core::figures;
 pub use convoke_core::figures::{count, dollars, percent, thousands as number};
+use convoke_protocol::id::{Millis, SessionId};
 use convoke_session::time_format::utc;
-use convoke_session::{Millis, SessionId};
 use maud::{Markup, html};
 
 /// Returns a duration: `1.2 s`, `2 min 05 s`.

@@ -1,9 +1,9 @@
 //! Requests to models: those of a turn, one request, and the use of caches.
 
-use convoke_agent::milliseconds;
-use convoke_agent::thread::RequestRecord;
 use convoke_core::ledger::{Ledger, Target};
-use convoke_session::{SessionId, TurnId};
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::milliseconds;
+use convoke_protocol::request::RequestRecord;
 use maud::{Markup, html};
 
 use super::diff::prefix_bar;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use convoke_session::FoundMessage;
+use convoke_protocol::session::FoundMessage;
 use maud::{Markup, html};
 use serde_json::json;
 

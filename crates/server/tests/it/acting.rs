@@ -1,7 +1,7 @@
 //! The actions of people on the page.
 
 use convoke_agent::adapter::Step;
-use convoke_agent::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason};
 use serde_json::{Value, json};
 
 use crate::test_server::TestServer;

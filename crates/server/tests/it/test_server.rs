@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
-use convoke_agent::id::now;
+use convoke_agent::clock::now;
 use convoke_explain::DirectoryReport;
+use convoke_protocol::id::SessionId;
+use convoke_protocol::session::NewSession;
 use convoke_server::{
     CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges, Token,
     UndoReply,
 };
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
-use convoke_session::{
-    AnyStore, Coordinator, MemberAgent, NewMessage, NewSession, SessionId, SqliteStore, TeamAgents,
-};
+use convoke_session::{AnyStore, Coordinator, MemberAgent, NewMessage, SqliteStore, TeamAgents};
 use convoke_team::Team;
 use serde_json::Value;
 use tempfile::TempDir;

@@ -1,8 +1,9 @@
 //! The views, as JSON and as HTML.
 
 use convoke_agent::adapter::Step;
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_session::{NewMessage, SessionId, Store as _, TurnId};
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_session::{NewMessage, Store as _};
 use serde_json::{Value, json};
 
 use crate::test_server::TestServer;
@@ -85,7 +86,8 @@ async fn a_downloaded_prompt_has_the_stored_hash() {
     let base = format!("/api/sessions/{session}/turns/1");
     for (name, stored) in [("prompt", attempt.prompt), ("system", attempt.system.unwrap())] {
         let response = server.get(&format!("{base}/{name}")).await;
-        let hash = convoke_session::Content::new(&*response.body).reference().hash.to_string();
+        let hash =
+            convoke_protocol::content::Content::new(&*response.body).reference().hash.to_string();
         assert_eq!(hash, stored.hash.to_string(), "{name}");
         assert_eq!(response.header("x-content-sha256"), [hash]);
         assert!(response.header("content-disposition")[0].starts_with("attachment"));

@@ -4,13 +4,15 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use convoke_agent::TurnResult;
 use convoke_agent::redaction::redact_result;
-use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
+use convoke_agent::thread::ThreadStoreError;
 use convoke_agent::turn::Canceller;
 use convoke_agent::turn_input::{Lease, ThreadWriter};
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{TurnResult, Verdict};
 use convoke_core::{Diagnostic, MessageId, NewMessage};
+use convoke_protocol::thread::ThreadAppend;
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -20,16 +22,18 @@ use super::team_agents::MemberAgent;
 use super::team_calls::{CallNews, TeamCalls};
 use super::turn_runner::{TurnReport, TurnRunner};
 use super::{Coordinator, CoordinatorError};
+use crate::attempt::attempt_result;
 use crate::diagnostics;
-use crate::event::{FailedTurn, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
-use crate::file_changes::{ChangeCounts, ChangedBy, Recording, TurnDirectory};
-use crate::id::{AttemptRef, MemberName, Millis, ThreadId, TurnId};
+use crate::file_changes::{Recording, TurnDirectory};
 use crate::progress::{EventLog, Progress};
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
 use crate::store::{Commit, SessionHold, Store, StoreError};
-use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
+use convoke_protocol::changes::{ChangeCounts, ChangedBy};
+use convoke_protocol::event::{EventKind, FailedTurn, StopReason};
+use convoke_protocol::id::{AttemptRef, MemberName, Millis, ThreadId, TurnId};
+use convoke_protocol::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// The maximum number of queued reports. Beyond it, turns wait for the coordinator.
 const REPORT_QUEUE: usize = 256;
@@ -144,8 +148,8 @@ impl<S: Store> Coordinator<S> {
         self.guard.count_turn();
         let result = TurnResult::failed(failure);
         let outcome = result.verdict.clone();
-        let result = AttemptResult::new(at, result, "", &mut Vec::new());
-        self.emit(at, SessionEventKind::turn_ended(&turn, at, None, result));
+        let result = attempt_result(at, result, "", &mut Vec::new());
+        self.emit(at, EventKind::turn_ended(&turn, at, None, result));
         Ok(FailedTurn { turn: turn.id, member: turn.member, asker: turn.asker, outcome })
     }
 
@@ -179,9 +183,9 @@ impl<S: Store> Coordinator<S> {
             let at = attempt.began_at;
             let (member, number, bytes) = (&turn.member, attempt.number, attempt.assembled_bytes());
             tracing::info!("turn {} of {member}, attempt {number}: {bytes} bytes", turn.id);
-            self.emit(at, SessionEventKind::turn_started(&turn, &attempt, context));
+            self.emit(at, EventKind::turn_started(&turn, &attempt, context));
             for diagnostic in output.diagnostics.into_iter().chain(diagnostics) {
-                self.emit(at, SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic });
+                self.emit(at, EventKind::Diagnostic { turn: Some(turn.id), diagnostic });
             }
             let reference =
                 AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number };
@@ -235,7 +239,7 @@ impl<S: Store> Coordinator<S> {
             self.emit(at, files_changed(turn, ChangedBy::Person, counts));
         }
         for diagnostic in begun.diagnostics {
-            self.emit(at, SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic });
+            self.emit(at, EventKind::Diagnostic { turn: Some(turn.id), diagnostic });
         }
         begun.recording
     }
@@ -363,7 +367,7 @@ impl<S: Store> Coordinator<S> {
             other => other?,
         };
         for diagnostic in diagnostics {
-            self.emit(at, SessionEventKind::Diagnostic { turn: Some(turn), diagnostic });
+            self.emit(at, EventKind::Diagnostic { turn: Some(turn), diagnostic });
         }
         self.emit(at, ended);
         Ok(end)
@@ -381,7 +385,7 @@ impl<S: Store> Coordinator<S> {
         match report {
             TurnReport::Event(event) => {
                 let at = self.team_agents.now();
-                let kind = SessionEventKind::of_agent(turn, attempt.number, event);
+                let kind = EventKind::of_agent(turn, attempt.number, event);
                 self.emit(at, kind);
             }
             TurnReport::Batch(events) => {
@@ -402,7 +406,7 @@ impl<S: Store> Coordinator<S> {
         result: &TurnResult,
         events: &str,
         thread_append: Option<ThreadAppend>,
-    ) -> Result<(Millis, SessionEventKind, StoredEnd), CoordinatorError> {
+    ) -> Result<(Millis, EventKind, StoredEnd), CoordinatorError> {
         let RunningTurn { mut turn, attempt, .. } = running.clone();
         let team = self.team_agents.team();
         let routed = route(team, &turn.member, &result.reply);
@@ -419,7 +423,7 @@ impl<S: Store> Coordinator<S> {
         turn.ended_at = Some(at);
         commit.state = next.state();
         commit.threads.extend(thread_append);
-        let result = AttemptResult::new(at, result.clone(), events, &mut commit.contents);
+        let result = attempt_result(at, result.clone(), events, &mut commit.contents);
         let ended = add_end(&mut commit, &turn, attempt, Some(reply), result);
         self.commit_message(next, commit, &routed, effects).await?;
         let repeated = self.guard.count_message(&turn.member, &routed.text);
@@ -437,12 +441,12 @@ impl<S: Store> Coordinator<S> {
         result: &TurnResult,
         events: &str,
         thread_append: Option<ThreadAppend>,
-    ) -> Result<(Millis, SessionEventKind, StoredEnd), CoordinatorError> {
+    ) -> Result<(Millis, EventKind, StoredEnd), CoordinatorError> {
         let RunningTurn { mut turn, attempt, .. } = running.clone();
         let mut commit = self.commit_of(&self.conversation);
         let at = commit.at;
         commit.threads.extend(thread_append);
-        let result = AttemptResult::new(at, result.clone(), events, &mut commit.contents);
+        let result = attempt_result(at, result.clone(), events, &mut commit.contents);
         let outcome = result.verdict.clone();
         turn.state = match outcome {
             Verdict::Cancelled | Verdict::Withdrawn => TurnState::Cancelled,
@@ -464,8 +468,8 @@ fn add_end(
     mut attempt: Attempt,
     reply: Option<MessageId>,
     result: AttemptResult,
-) -> SessionEventKind {
-    let ended = SessionEventKind::turn_ended(turn, attempt.began_at, reply, result.clone());
+) -> EventKind {
+    let ended = EventKind::turn_ended(turn, attempt.began_at, reply, result.clone());
     attempt.ended = Some(result);
     commit.turns.push(turn.clone());
     commit.attempts.push(attempt);
@@ -478,8 +482,8 @@ fn name_of(turn: &Turn) -> String {
     format!("{}/{}", turn.id, turn.answers)
 }
 
-fn files_changed(turn: &Turn, by: ChangedBy, counts: ChangeCounts) -> SessionEventKind {
-    SessionEventKind::FilesChanged { turn: turn.id, member: turn.member.clone(), by, counts }
+fn files_changed(turn: &Turn, by: ChangedBy, counts: ChangeCounts) -> EventKind {
+    EventKind::FilesChanged { turn: turn.id, member: turn.member.clone(), by, counts }
 }
 
 /// Returns the diagnostic for secrets removed from a reply, if there were any.

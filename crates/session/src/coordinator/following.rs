@@ -1,7 +1,7 @@
 //! Following a session that another process holds: reports its events, and waits until this process can claim it.
 
-use convoke_agent::permission::PermissionAnswer;
 use convoke_core::Diagnostic;
+use convoke_protocol::permission::PermissionAnswer;
 use tokio::time::timeout;
 
 use super::controls::StopRequest;
@@ -9,12 +9,13 @@ use super::shared::{POLL_INTERVAL, SharedSession};
 use super::{Coordinator, CoordinatorError};
 use crate::TeamAgents;
 use crate::diagnostics;
-use crate::event::{SessionEventKind, StopReason};
 use crate::follow::Follower;
 use crate::routing::conversation::Conversation;
-use crate::shared::{QuestionId, SharedState, TurnOffer, unclaimable};
+use crate::shared::{SharedState, TurnOffer, unclaimable};
 use crate::store::{Store, StoreError};
-use crate::turn::TurnState;
+use convoke_protocol::event::{EventKind, StopReason};
+use convoke_protocol::question::QuestionId;
+use convoke_protocol::turn::TurnState;
 
 /// The next step of a process that does not hold a session.
 enum FollowStep {
@@ -82,7 +83,7 @@ impl<S: Store> Coordinator<S> {
         if !sharing.store.answer_question(self.session, question, answer).await? {
             let message = "the answer came too late: the question was already answered, or its turn has ended";
             let diagnostic = Diagnostic::new(diagnostics::ANSWER_LATE, message);
-            let kind = SessionEventKind::Diagnostic { turn: Some(question.turn), diagnostic };
+            let kind = EventKind::Diagnostic { turn: Some(question.turn), diagnostic };
             self.emit(self.team_agents.now(), kind);
         }
         Ok(())
@@ -174,7 +175,7 @@ impl<S: Store> Coordinator<S> {
             let reported = Some((turn, problem.clone()));
             if std::mem::replace(&mut sharing.reported_offer, reported.clone()) != reported {
                 let node = requirements.node;
-                let kind = SessionEventKind::TurnOffered { turn, member, node, problem };
+                let kind = EventKind::TurnOffered { turn, member, node, problem };
                 self.emit(self.team_agents.now(), kind);
             }
         }

@@ -12,13 +12,13 @@ use uuid::Uuid;
 use super::team_calls::PAGE;
 use super::{Coordinator, CoordinatorError};
 use crate::diagnostics;
-use crate::event::{SessionEventKind, ShownMessage, StopReason};
-use crate::id::{MemberName, MessageNumber, Millis, SessionId};
 use crate::routing::conversation::{Conversation, MessageEffects};
 use crate::routing::{CalledMember, Routed, route};
 use crate::shared::{InboxNumber, SEND_KEY};
 use crate::store::{Commit, Store, StoreError};
-use crate::turn::{Turn, TurnState};
+use convoke_protocol::event::{EventKind, ShownMessage, StopReason};
+use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId};
+use convoke_protocol::turn::{Turn, TurnState};
 
 /// The time limit for putting a message into the inbox of a shared session, and the pause between two attempts.
 const PUT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -43,7 +43,7 @@ impl<S: Store> Coordinator<S> {
     /// server is asked again until the person leaves.
     ///
     /// The recipients of the message are used only if its text has no `[NEXT: …]`. Markers in its
-    /// [attachments](crate::attachment::Attachment) have no effect.
+    /// [attachments](convoke_protocol::attachment::Attachment) have no effect.
     pub async fn accept(
         &mut self,
         given: NewMessage,
@@ -226,22 +226,19 @@ impl<S: Store> Coordinator<S> {
         commit.turns.extend(dropped.iter().chain(&queued).cloned());
         self.commit(commit).await?;
         self.conversation = next;
-        self.emit(at, SessionEventKind::Message(shown));
+        self.emit(at, EventKind::Message(shown));
         for diagnostic in &routed.diagnostics {
             let diagnostic = diagnostic.clone();
-            self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
+            self.emit(at, EventKind::Diagnostic { turn: None, diagnostic });
         }
         for turn in dropped {
-            self.emit(at, SessionEventKind::TurnDropped { turn: turn.id, member: turn.member });
+            self.emit(at, EventKind::TurnDropped { turn: turn.id, member: turn.member });
         }
         if let Some(task) = &routed.task {
-            self.emit(
-                at,
-                SessionEventKind::Task { task: task.clone(), by: routed.speaker.clone() },
-            );
+            self.emit(at, EventKind::Task { task: task.clone(), by: routed.speaker.clone() });
         }
         for Turn { id: turn, member, answers, intent, .. } in queued {
-            self.emit(at, SessionEventKind::TurnQueued { turn, member, answers, intent });
+            self.emit(at, EventKind::TurnQueued { turn, member, answers, intent });
         }
         if left_out > 0 {
             self.note_overflow(at, left_out);
@@ -253,7 +250,7 @@ impl<S: Store> Coordinator<S> {
         let limit = self.team_agents.team().limits.queue;
         let message = format!("queue full: {limit} turns queued, {left_out} not added");
         let diagnostic = Diagnostic::new(diagnostics::QUEUE_FULL, message).with_count(left_out);
-        self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
+        self.emit(at, EventKind::Diagnostic { turn: None, diagnostic });
         self.stop = Some(StopReason::QueueFull { person: self.asker(), limit, left_out });
     }
 }

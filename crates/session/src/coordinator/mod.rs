@@ -14,10 +14,10 @@ mod turn_runner;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use convoke_agent::Verdict;
-use convoke_agent::permission::PermissionAnswer;
 use convoke_agent::thread::ThreadStoreError;
 use convoke_core::{MessageId, NewMessage};
+use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::verdict::Verdict;
 use tokio::sync::mpsc;
 
 use self::controls::StopRequest;
@@ -25,18 +25,19 @@ pub use self::controls::{Controls, INBOX_LIMIT};
 use self::messages::UnsentMessage;
 use self::shared::SharedSession;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
-use crate::event::{SessionEvent, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
-use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
 use crate::progress::interrupt;
 use crate::routing::conversation::Conversation;
 use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
 use crate::rows::find_turn;
-use crate::session::{NewSession, State};
-use crate::shared::{QuestionId, TurnOffer};
+use crate::shared::TurnOffer;
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError};
-use crate::turn::{Turn, TurnState};
+use convoke_protocol::event::{Event, EventKind, StopReason};
+use convoke_protocol::id::{Head, MemberName, Millis, SessionId, TurnId};
+use convoke_protocol::question::QuestionId;
+use convoke_protocol::session::{NewSession, State};
+use convoke_protocol::turn::{Turn, TurnState};
 
 /// Runs the conversation of a session that this process has locked.
 ///
@@ -50,7 +51,7 @@ use crate::turn::{Turn, TurnState};
 ///
 /// use convoke_agent::adapter::{Script, StandIn};
 /// use convoke_session::{
-/// Coordinator, MemberAgent, NewMessage, NewSession, SessionEvent, SessionId, SqliteStore, StopReason,
+/// Coordinator, MemberAgent, NewMessage, NewSession, Event, SessionId, SqliteStore, StopReason,
 /// TeamAgents,
 /// };
 /// use convoke_team::Team;
@@ -64,10 +65,10 @@ use crate::turn::{Turn, TurnState};
 /// let store = SqliteStore::open(directory.path()).await?;
 ///
 /// let team_agents = TeamAgents::new(team, agents);
-/// let observer = Box::new(|event: SessionEvent| println!("{event:?}"));
+/// let observer = Box::new(|event: Event| println!("{event:?}"));
 /// let session = NewSession {
 ///     id: SessionId::generate(),
-///     created_at: convoke_session::id::now(),
+///     created_at: convoke_agent::clock::now(),
 ///     name: None,
 ///     directory: "/project".to_owned(),
 ///     team: file.to_owned(),
@@ -247,7 +248,7 @@ impl<S: Store> Coordinator<S> {
         let messages = coordinator.conversation.last_message().0;
         let waiting = coordinator.waiting().len() as u64;
         let at = coordinator.team_agents.now();
-        coordinator.emit(at, SessionEventKind::Opened { messages, waiting, interrupted });
+        coordinator.emit(at, EventKind::Opened { messages, waiting, interrupted });
         for event in noted {
             coordinator.observer.observe(event);
         }
@@ -359,7 +360,7 @@ impl<S: Store> Coordinator<S> {
                 }
             }
         };
-        self.emit(self.team_agents.now(), SessionEventKind::Stopped(stop.clone()));
+        self.emit(self.team_agents.now(), EventKind::Stopped(stop.clone()));
         Ok(stop)
     }
 
@@ -442,7 +443,7 @@ impl<S: Store> Coordinator<S> {
         self.commit(commit).await?;
         self.conversation = next;
         for turn in cancelled {
-            self.emit(at, SessionEventKind::TurnDropped { turn: turn.id, member: turn.member });
+            self.emit(at, EventKind::TurnDropped { turn: turn.id, member: turn.member });
         }
         Ok(())
     }
@@ -531,8 +532,8 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    fn emit(&mut self, at: Millis, kind: SessionEventKind) {
-        self.observer.observe(SessionEvent { kind, session: self.session, at });
+    fn emit(&mut self, at: Millis, kind: EventKind) {
+        self.observer.observe(Event { kind, session: self.session, at });
     }
 }
 
@@ -549,12 +550,12 @@ async fn hold_at_once<S: Store>(
 }
 
 /// Returns the events for the turns that a commit cancels.
-fn cancelled_turns(commit: &Commit) -> Vec<SessionEventKind> {
+fn cancelled_turns(commit: &Commit) -> Vec<EventKind> {
     let cancelled = commit.turns.iter().filter(|turn| turn.state == TurnState::Cancelled);
     let ended = cancelled.filter_map(|turn| {
         let attempt = commit.attempts.iter().rfind(|attempt| attempt.turn == turn.id)?;
         let result = attempt.ended.clone()?;
-        Some(SessionEventKind::turn_ended(turn, attempt.began_at, None, result))
+        Some(EventKind::turn_ended(turn, attempt.began_at, None, result))
     });
     ended.collect()
 }

@@ -3,19 +3,19 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_core::{AssemblerOutput, Diagnostic};
 use convoke_files::beneath::open_real;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_team::ChangesInContext;
 
 use super::team_agents::{MemberAgent, TeamAgents};
 use super::{Coordinator, CoordinatorError};
-use crate::content::Content;
 use crate::file_changes::{TeamWorkspaces, TeammateChanges, WorkspacesRequest};
-use crate::id::{AttemptRef, MemberName};
 use crate::prompt::PromptRecord;
 use crate::store::Store;
-use crate::turn::{Attempt, Turn, TurnState, diagnostics_json};
+use convoke_protocol::content::Content;
+use convoke_protocol::id::{AttemptRef, MemberName};
+use convoke_protocol::turn::{Attempt, Turn, TurnState, diagnostics_json};
 
 /// A turn with its prompt.
 pub(super) struct PreparedTurn {

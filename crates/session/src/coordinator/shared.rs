@@ -15,13 +15,13 @@ use super::controls::StopRequest;
 use super::{Coordinator, CoordinatorError, Pause};
 use crate::TeamAgents;
 use crate::diagnostics;
-use crate::event::{SessionEvent, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::follow::{Follower, interrupted};
-use crate::id::{MemberName, SessionId, TurnId};
 use crate::shared::{SEND_KEY, TurnOffer};
 use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold, Store, StoreError};
+use convoke_protocol::event::{Event, EventKind, StopReason};
+use convoke_protocol::id::{MemberName, SessionId, TurnId};
 
 /// The longest time between two reads of a session that another process holds. Commits are announced, but the
 /// end of a process is not.
@@ -171,7 +171,7 @@ impl<S: Store> Coordinator<S> {
             let message = format!("the store cannot be reached, retrying: {error}");
             let diagnostic = Diagnostic::new(diagnostics::STORE_UNREACHABLE, message);
             let at = self.team_agents.now();
-            self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
+            self.emit(at, EventKind::Diagnostic { turn: None, diagnostic });
         }
         if since.get_or_insert_with(Instant::now).elapsed() < RECONNECT_LIMIT {
             let mut requests = self.controls.watch();
@@ -198,7 +198,7 @@ impl<S: Store> Coordinator<S> {
         sharing.store.say(self.session, message).await?;
         let from = MemberName::new(message.speaker.name());
         let text = message.content.clone();
-        self.emit(self.team_agents.now(), SessionEventKind::MessageWaits { from, text });
+        self.emit(self.team_agents.now(), EventKind::MessageWaits { from, text });
         Ok(())
     }
 
@@ -232,7 +232,7 @@ impl<S: Store> Coordinator<S> {
                 );
                 let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, text);
                 let at = self.team_agents.now();
-                self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
+                self.emit(at, EventKind::Diagnostic { turn: None, diagnostic });
                 message.speaker = self.team_agents.team().speaker(&known);
             }
             Box::pin(self.store_message(message, Some(number))).await?;
@@ -242,13 +242,11 @@ impl<S: Store> Coordinator<S> {
 
     /// Stores the messages that a process which ended left in the inbox, and returns the events of diagnostics about them.
     /// Whoever opens the session reads the messages with the other stored ones, so that they are no events.
-    pub(super) async fn take_left_messages(
-        &mut self,
-    ) -> Result<Vec<SessionEvent>, CoordinatorError> {
+    pub(super) async fn take_left_messages(&mut self) -> Result<Vec<Event>, CoordinatorError> {
         let noted = Arc::new(Mutex::new(Vec::new()));
         let notes = noted.clone();
-        let only_diagnostics = move |event: SessionEvent| {
-            if matches!(event.kind, SessionEventKind::Diagnostic { .. }) {
+        let only_diagnostics = move |event: Event| {
+            if matches!(event.kind, EventKind::Diagnostic { .. }) {
                 notes.lock().unwrap_or_else(PoisonError::into_inner).push(event);
             }
         };
@@ -336,7 +334,7 @@ impl<S: Store> Coordinator<S> {
             "this process lost the session to another one; its running turns were terminated";
         let diagnostic = Diagnostic::new(diagnostics::LEASE_LOST, message);
         let at = self.team_agents.now();
-        self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
+        self.emit(at, EventKind::Diagnostic { turn: None, diagnostic });
         self.follow_from_here();
     }
 

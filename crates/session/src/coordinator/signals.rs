@@ -7,12 +7,12 @@ use tokio::task::JoinSet;
 
 use super::shared::POLL_INTERVAL;
 use super::{Controls, Coordinator};
-use crate::id::{SessionId, TurnId};
 use crate::kept_running::kept_running;
 use crate::shared::TurnSignal;
 use crate::store::postgres::PostgresStore;
 use crate::store::{Store, StoreError};
-use crate::turn::{Turn, TurnState};
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::turn::{Turn, TurnState};
 
 /// The task that applies signals from other machines; dropping it ends the task.
 pub(super) type SignalWatch = JoinSet<()>;

@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use convoke_agent::Agent;
+use convoke_agent::approvals::Approvals;
 use convoke_agent::command_files::TrustedCommands;
 use convoke_agent::diagnostics::{AGENT_COMMANDS_CHANGED, AGENT_COMMANDS_SHARED};
-use convoke_agent::permission::Approvals;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_core::Diagnostic;
 use convoke_redact::Redactor;
 use convoke_team::{Member, Team};
 
 use crate::file_changes::{ChangeRecorder, OwnWorkspace};
-use crate::id::{MemberName, Millis};
 use crate::prompt::InstructionFile;
 use crate::shared::TurnRequirements;
+use convoke_protocol::id::{MemberName, Millis};
 
 /// A source of the current time.
 pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
@@ -149,7 +149,7 @@ impl TeamAgents {
             team,
             agents,
             redactor: Redactor::default(),
-            clock: Arc::new(crate::id::now),
+            clock: Arc::new(convoke_agent::clock::now),
             is_rehearsal: false,
             recorder: None,
             elsewhere: BTreeSet::new(),

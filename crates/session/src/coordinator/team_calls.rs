@@ -21,15 +21,15 @@ use self::message::key;
 use super::batch::{Batch, StoredEnd};
 use super::controls::StopRequest;
 use super::{Coordinator, CoordinatorError};
-use crate::content::ContentHash;
-use crate::event::SessionEventKind;
 use crate::file_changes::TeammateChanges;
-use crate::id::{AttemptRef, MemberName, MessageNumber, TurnId};
 use crate::routing::queue::Concurrency;
-use crate::session::NumberedMessage;
 use crate::store::{Store, StoreError};
 use crate::team_tools::TeamRequest;
-use crate::turn::{Turn, TurnState};
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::event::EventKind;
+use convoke_protocol::id::{AttemptRef, MemberName, MessageNumber, TurnId};
+use convoke_protocol::session::NumberedMessage;
+use convoke_protocol::turn::{Turn, TurnState};
 
 /// The maximum number of turns that wait for each other's answers.
 pub const MAX_DEPTH: usize = 3;
@@ -380,7 +380,7 @@ impl<S: Store> Coordinator<S> {
         commit.turns.push(turn.clone());
         self.commit(commit).await?;
         self.conversation = next;
-        self.emit(at, SessionEventKind::TurnDropped { turn: turn.id, member: turn.member });
+        self.emit(at, EventKind::TurnDropped { turn: turn.id, member: turn.member });
         Ok(())
     }
 

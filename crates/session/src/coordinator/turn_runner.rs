@@ -3,17 +3,18 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use convoke_agent::event::{Event, EventKind};
 use convoke_agent::redaction::EventRedactor;
-use convoke_agent::{AgentTurn, TurnResult, Verdict};
+use convoke_agent::{AgentTurn, TurnResult};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::verdict::Verdict;
 use convoke_redact::Redactor;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::controls::StopRequest;
 use super::team_agents::Clock;
-use crate::id::TurnId;
 use crate::progress::EventLog;
+use convoke_protocol::id::TurnId;
 
 /// The time and size after which events of a running turn are stored. Every batch is a disk write, which most
 /// turns do not need.
@@ -47,13 +48,13 @@ impl OpenQuestions {
     }
 
     /// Records an event. Returns how long the agent waited, when the last open question is answered.
-    fn note(&mut self, event: &Event<'static>) -> Duration {
+    fn note(&mut self, event: &AgentEvent<'static>) -> Duration {
         match &event.kind {
-            EventKind::PermissionAsked { question, .. } => {
+            AgentEventKind::PermissionAsked { question, .. } => {
                 self.questions.insert(question.id.clone());
                 self.since.get_or_insert_with(Instant::now);
             }
-            EventKind::PermissionAnswered { id, .. } => {
+            AgentEventKind::PermissionAnswered { id, .. } => {
                 self.questions.remove(id);
             }
             _ => {}
@@ -66,7 +67,7 @@ impl OpenQuestions {
 /// A report on a running turn.
 pub(super) enum TurnReport {
     /// An event of the agent.
-    Event(Event<'static>),
+    Event(AgentEvent<'static>),
     /// Events to store in case the turn never ends: see [`crate::progress::Progress`].
     Batch(String),
 }
@@ -111,7 +112,8 @@ impl TurnRunner {
             for event in events {
                 if matches!(
                     event.kind,
-                    EventKind::PermissionAsked { .. } | EventKind::PermissionAnswered { .. }
+                    AgentEventKind::PermissionAsked { .. }
+                        | AgentEventKind::PermissionAnswered { .. }
                 ) {
                     // A process on another machine that can answer reads the question from the store.
                     store_at = Instant::now();

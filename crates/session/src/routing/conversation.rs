@@ -4,9 +4,9 @@ use convoke_core::{MessageId, NewMessage, Timestamp};
 
 use super::Routed;
 use super::queue::Queue;
-use crate::id::{MemberName, MessageNumber, Millis};
-use crate::session::{NumberedMessage, State};
-use crate::turn::{Turn, TurnState};
+use convoke_protocol::id::{MemberName, MessageNumber, Millis};
+use convoke_protocol::session::{NumberedMessage, State};
+use convoke_protocol::turn::{Turn, TurnState};
 
 /// The state and queue of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]

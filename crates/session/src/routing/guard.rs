@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::content::ContentHash;
-use crate::id::MemberName;
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::MemberName;
 
 /// The number of equal messages of one member at which a conversation stops.
 pub const MAX_REPEATS: u32 = 3;

@@ -13,7 +13,7 @@ use convoke_core::{Diagnostic, cut_team_task};
 use convoke_team::Team;
 
 use crate::diagnostics;
-use crate::id::MemberName;
+use convoke_protocol::id::MemberName;
 
 /// The routing of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -268,7 +268,11 @@ mod tests {
         for (speaker, from, expected, code) in cases {
             let routed = routed(speaker, &format!("[FROM: {from}] hello"));
             assert_eq!(routed.speaker.as_str(), expected, "{speaker} as {from}");
-            assert_eq!(routed.diagnostics.first().map(|d| d.code), code, "{speaker} as {from}");
+            assert_eq!(
+                routed.diagnostics.first().map(|d| d.code.clone()),
+                code,
+                "{speaker} as {from}"
+            );
             assert_eq!(routed.text, "hello");
         }
     }

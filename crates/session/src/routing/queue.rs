@@ -7,8 +7,8 @@
 use convoke_core::marker::Intent;
 
 use super::DropTurns;
-use crate::id::{MessageNumber, TurnId};
-use crate::turn::Turn;
+use convoke_protocol::id::{MessageNumber, TurnId};
+use convoke_protocol::turn::Turn;
 
 /// The maximum number of consecutive turns of one topic while others are queued.
 pub const MAX_IN_A_ROW: u32 = 5;
@@ -131,8 +131,8 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::Millis;
-    use crate::turn::TurnState;
+    use convoke_protocol::id::Millis;
+    use convoke_protocol::turn::TurnState;
 
     fn turn(id: u64, member: &str, answers: u64, intent: Intent) -> Turn {
         Turn {

@@ -1,23 +1,23 @@
 //! A store in either database, chosen at run time.
 
-use convoke_agent::thread::{
-    RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend, ThreadLine, ThreadStore,
-};
+use convoke_agent::thread::{Stored, ThreadStore};
 use convoke_agent::turn_input::Lease;
 use convoke_core::NewMessage;
+use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
+use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 
 use super::postgres::{PostgresImport, PostgresStore, SessionLease};
 use super::sqlite::{SessionLock, SqliteImport, SqliteStore};
 use super::{Commit, Holder, Page, SessionHold, SessionImport, Store, StoreError, Window};
-use crate::content::ContentHash;
-use crate::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::request::RequestDelta;
-use crate::session::{
-    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
-};
 use crate::shared::InboxNumber;
 use crate::thread::{LoneThread, ThreadOwner};
-use crate::turn::{Attempt, Turn};
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::session::{
+    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
+};
+use convoke_protocol::turn::{Attempt, Turn};
 
 /// Sessions in SQLite or in PostgreSQL. Clones share the database.
 #[derive(Debug, Clone)]

@@ -28,25 +28,25 @@ pub use self::any::{AnyHold, AnyImport, AnyStore};
 use std::future::Future;
 use std::path::PathBuf;
 
-use convoke_agent::thread::{
-    RequestRecord, ThreadAppend, ThreadLine, ThreadStore, ThreadStoreError,
-};
+use convoke_agent::thread::{ThreadStore, ThreadStoreError};
 use convoke_agent::turn_input::Lease;
 use convoke_core::NewMessage;
 use convoke_core::name::NameKey;
+use convoke_protocol::request::RequestRecord;
+use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 
 use self::postgres::PostgresStore;
-use crate::content::{Content, ContentHash};
-use crate::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::progress::Progress;
 use crate::request::RequestDelta;
-use crate::session::{
-    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
-};
 use crate::shared::{InboxNumber, TurnOffer};
 use crate::thread::{LoneThread, ThreadOwner};
 use crate::time_format::utc;
-use crate::turn::{Attempt, Turn};
+use convoke_protocol::content::{Content, ContentHash};
+use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::session::{
+    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
+};
+use convoke_protocol::turn::{Attempt, Turn};
 
 /// A store of sessions.
 pub trait Store: ThreadStore + Clone + Sized + 'static {
@@ -234,7 +234,7 @@ pub trait Store: ThreadStore + Clone + Sized + 'static {
 
     /// Returns the time by which the store orders sessions: the database's if machines share it, else this machine's.
     fn now(&self) -> Millis {
-        self.shared().map_or_else(crate::id::now, PostgresStore::now)
+        self.shared().map_or_else(convoke_agent::clock::now, PostgresStore::now)
     }
 }
 

@@ -7,9 +7,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::pages::{Pages, contents_of};
 use super::{TransferError, export};
-use crate::content::{Content, ContentHash};
-use crate::id::SessionId;
 use crate::store::{SessionImport as _, Store, StoreError};
+use convoke_protocol::content::{Content, ContentHash};
+use convoke_protocol::id::SessionId;
 
 /// A copied session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use serde_json::json;
 use super::TransferError;
 use super::lines::{Header, RequestLine, ThreadLineLine};
 use super::pages::{Pages, contents_of};
-use crate::content::{Content, ContentHash};
-use crate::id::{SessionId, ThreadId};
-use crate::session::NumberedMessage;
 use crate::store::{Page, Store};
+use convoke_protocol::content::{Content, ContentHash};
+use convoke_protocol::id::{SessionId, ThreadId};
+use convoke_protocol::session::NumberedMessage;
 
 /// The number of recent contents that are not repeated in the file, limited to bound the memory.
 const RECENT: usize = 4096;

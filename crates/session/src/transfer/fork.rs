@@ -1,20 +1,22 @@
 //! Copies a session within its store.
 
-use convoke_agent::thread::{RequestRecord, RequestTexts};
 use convoke_core::marker::{TextPolicy, scan};
 use convoke_core::{Diagnostic, SpeakerType};
+use convoke_protocol::request::{RequestRecord, RequestTexts};
 use convoke_team::Team;
 
 use super::TransferError;
 use super::export::name;
 use super::pages::{Pages, contents_of};
 use crate::diagnostics;
-use crate::id::{AttemptRef, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::prompt::PromptRecord;
 use crate::request::{self, RequestDelta, TextDelta};
-use crate::session::{NewSession, NumberedMessage, State};
 use crate::store::{Page, SessionImport, Store, StoreError};
-use crate::turn::{Attempt, Turn, TurnState};
+use convoke_protocol::id::{
+    AttemptRef, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId,
+};
+use convoke_protocol::session::{NewSession, NumberedMessage, State};
+use convoke_protocol::turn::{Attempt, Turn, TurnState};
 
 /// Copies a session as it was after one of its messages, or as it is now.
 ///

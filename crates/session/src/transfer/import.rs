@@ -15,9 +15,9 @@ use self::archive::ArchiveReader;
 pub use self::thread::{BadThread, ThreadCheck};
 use super::lines::{FORMAT, Header, VERSION};
 use super::{ArchiveProblem, TransferError, snapshot};
-use crate::id::SessionId;
-use crate::session::NewSession;
 use crate::store::{Page, SessionImport, Store, StoreError};
+use convoke_protocol::id::SessionId;
+use convoke_protocol::session::NewSession;
 
 /// The maximum size of a line: far more than a reply or the stored events of a turn. Also the maximum size of a
 /// snapshot, which is held in memory whole.

@@ -1,11 +1,11 @@
 //! The lines of an archive.
 
-use convoke_agent::thread::{RequestOutcome, RequestRecord};
+use convoke_protocol::request::{RequestOutcome, RequestRecord};
 use serde::{Deserialize, Serialize};
 
-use crate::id::{MessageNumber, Millis, SessionId};
 use crate::request::{RequestDelta, TextDelta};
-use crate::session::{NewSession, Rehearsal, State};
+use convoke_protocol::id::{MessageNumber, Millis, SessionId};
+use convoke_protocol::session::{NewSession, Rehearsal, State};
 
 /// The format that the first line names.
 pub(super) const FORMAT: &str = "convoke-session";

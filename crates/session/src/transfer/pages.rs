@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use crate::content::ContentHash;
-use crate::id::{MessageNumber, SessionId, ThreadId, TurnId};
 use crate::progress::interrupt;
-use crate::session::Session;
 use crate::store::{Page, Store, StoreError};
-use crate::turn::Attempt;
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::{MessageNumber, SessionId, ThreadId, TurnId};
+use convoke_protocol::session::Session;
+use convoke_protocol::turn::Attempt;
 
 /// The number of rows per read.
 const ROWS: usize = 256;

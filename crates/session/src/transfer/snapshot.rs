@@ -7,10 +7,10 @@ use convoke_core::{ContextManager, Diagnostic, MessageId};
 use serde_json::Value;
 
 use super::{ArchiveProblem, TransferError};
-use crate::id::{MessageNumber, Millis, SessionId};
 use crate::rows::each_message;
-use crate::session::{NewSession, NumberedMessage, State};
 use crate::store::Store;
+use convoke_protocol::id::{MessageNumber, Millis, SessionId};
+use convoke_protocol::session::{NewSession, NumberedMessage, State};
 
 pub(super) async fn write(
     store: &impl Store,

@@ -1,20 +1,19 @@
 //! The cost of copying whole sessions, counted in hashed bytes.
 
-use convoke_agent::event::RequestPurpose;
-use convoke_agent::thread::{
-    RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStore as _,
-};
+use convoke_agent::thread::ThreadStore as _;
 use convoke_core::{MessageId, NewMessage};
+use convoke_protocol::agent_event::RequestPurpose;
+use convoke_protocol::request::{RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::pages::Pages;
 use super::{ArchiveSource, ImportLimits, TransferError, export, fork, import};
-use crate::content::tests::HASHED;
-use crate::id::{AttemptRef, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-use crate::session::{NewSession, NumberedMessage, State};
+use crate::request::tests::HASHED;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Page, SessionImport, Store};
+use convoke_protocol::id::{AttemptRef, MessageNumber, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::session::{NewSession, NumberedMessage, State};
 
 async fn store() -> (TempDir, SqliteStore) {
     let directory = tempfile::tempdir().unwrap();
@@ -72,7 +71,12 @@ async fn with_requests(store: &SqliteStore, count: u64) -> (SessionId, usize) {
             thread: thread.clone(),
             number,
             attempt: Some(AttemptRef { session, turn: TurnId(1), attempt: 1 }),
-            meta: RequestMeta::new("/path", RequestPurpose::Answer, texts.body.len() as u64),
+            meta: RequestMeta::new(
+                Millis(0),
+                "/path",
+                RequestPurpose::Answer,
+                texts.body.len() as u64,
+            ),
             outcome: RequestOutcome::default(),
             texts,
         };

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_core::marker::{TextPolicy, strip_all_markers};
+use convoke_protocol::event::{Event, EventKind, ShownMessage, StopReason};
+use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId};
+use convoke_protocol::session::{NewSession, NumberedMessage};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
-use convoke_session::{
-    Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewMessage, NewSession,
-    NumberedMessage, SessionEvent, SessionEventKind, SessionId, ShownMessage, SqliteStore,
-    StopReason, Store, TeamAgents,
-};
+use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, Store, TeamAgents};
 use convoke_team::Team;
 
 pub const DIRECTORY: &str = "CONVOKE_CRASH_DIRECTORY";
@@ -75,8 +74,8 @@ async fn talk(directory: &Path) {
     let seats = ["max", "sarah"]
         .map(|name| (MemberName::from(name), MemberAgent::new(Arc::new(Echo(name)), directory)));
     let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
-    let observer = Box::new(|event: SessionEvent| {
-        if let SessionEventKind::Message(ShownMessage { number, from, text, .. }) = event.kind {
+    let observer = Box::new(|event: Event| {
+        if let EventKind::Message(ShownMessage { number, from, text, .. }) = event.kind {
             // On a separate line, whatever the test harness has written.
             println!("\n{ACKNOWLEDGED}{number} {from} {text:?}");
             std::io::stdout().flush().unwrap();

@@ -16,8 +16,10 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use convoke_protocol::id::{MessageNumber, TurnId};
+use convoke_protocol::turn::TurnState;
 use convoke_session::replay::{ReplayResult, verify};
-use convoke_session::{MessageNumber, SqliteStore, Store, StoreError, TurnId, TurnState};
+use convoke_session::{SqliteStore, Store, StoreError};
 use tempfile::TempDir;
 
 /// The result of a child.

@@ -4,12 +4,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use convoke_agent::adapter::Step;
-use convoke_agent::event::EventKind;
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_session::{
-    Controls, Coordinator, MessageNumber, NewMessage, SessionEvent, SessionEventKind, StopReason,
-    Store, TurnId, TurnState,
-};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::event::{Event, EventKind, StopReason};
+use convoke_protocol::id::{MessageNumber, TurnId};
+use convoke_protocol::turn::TurnState;
+use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_session::{Controls, Coordinator, NewMessage, Store};
 
 use crate::test_session::{Act, TestSession, does, says, works};
 
@@ -160,7 +160,7 @@ async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
     let mut coordinator = test.begin().await;
     coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     let controls = coordinator.controls();
-    let is_text = |event: &SessionEventKind| matches!(event, SessionEventKind::Agent { event, .. } if matches!(event.kind, EventKind::Text { .. }));
+    let is_text = |event: &EventKind| matches!(event, EventKind::Agent { event, .. } if matches!(event.kind, AgentEventKind::Text { .. }));
     let at_work = test.happened(is_text);
     tokio::spawn(async move {
         at_work.await;
@@ -319,14 +319,14 @@ async fn diagnostics_about_messages_that_a_process_left_are_shown_to_whoever_ope
     // The process is killed.
     drop(coordinator);
     let (sender, shown) = std::sync::mpsc::sync_channel(64);
-    let observer = Box::new(move |event: SessionEvent| sender.send(event.kind).unwrap());
+    let observer = Box::new(move |event: Event| sender.send(event.kind).unwrap());
     let team_agents = test.team_agents.clone();
     Coordinator::open(test.store.clone(), test.session, team_agents, observer).await.unwrap();
     let noted: Vec<String> = shown
         .try_iter()
         .map(|event| match event {
-            SessionEventKind::Opened { messages, .. } => format!("opened with {messages}"),
-            SessionEventKind::Diagnostic { diagnostic, .. } => diagnostic.message,
+            EventKind::Opened { messages, .. } => format!("opened with {messages}"),
+            EventKind::Diagnostic { diagnostic, .. } => diagnostic.message,
             other => panic!("the messages are no events: {other:?}"),
         })
         .collect();
@@ -350,12 +350,8 @@ async fn the_second_process_is_told_who_holds_the_session() {
     let test = TestSession::new("", &[("max", says(&["a"]))]).await;
     let coordinator = test.begin().await;
     let team_agents = test.team_agents.clone();
-    let second = Coordinator::open(
-        test.store.clone(),
-        test.session,
-        team_agents,
-        Box::new(|_: SessionEvent| {}),
-    );
+    let second =
+        Coordinator::open(test.store.clone(), test.session, team_agents, Box::new(|_: Event| {}));
     let refused = second.await.err().unwrap().to_string();
     let expected = format!("session {} is held by process {}", test.session, std::process::id());
     assert!(refused.starts_with(&expected), "{refused}");

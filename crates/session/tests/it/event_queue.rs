@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_agent::event::{Event, EventKind, TextPart};
-use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult};
 use convoke_conformance_store::new_session;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::event::{Event, EventKind, StopReason};
+use convoke_protocol::id::TurnId;
+use convoke_protocol::verdict::Verdict;
 use convoke_redact::Redactor;
 use convoke_session::event_queue::{EVENT_LIMIT, EventQueue, EventReceiver, merge_text};
-use convoke_session::{
-    Coordinator, MemberAgent, NewMessage, SessionEvent, SessionEventKind, SqliteStore, StopReason,
-    TeamAgents, TurnId,
-};
+use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, TeamAgents};
 use convoke_team::Team;
 
 const PIECES: usize = 20_000;
@@ -26,7 +26,8 @@ impl Agent for Flood {
         tokio::spawn(async move {
             for number in 0..PIECES {
                 let text = format!("{number} ").into();
-                side.send(Event::own(EventKind::Text { text, part: TextPart::Delta })).await;
+                side.send(AgentEvent::own(AgentEventKind::Text { text, part: TextPart::Delta }))
+                    .await;
             }
             let mut result = TurnResult::new(Verdict::Done);
             result.reply = all_pieces();
@@ -41,7 +42,7 @@ fn all_pieces() -> String {
 }
 
 /// Reads all events once the queue is full. Returns the text, and the maximum number of queued events.
-async fn read_late(mut events: EventReceiver<SessionEvent>) -> (String, usize) {
+async fn read_late(mut events: EventReceiver<Event>) -> (String, usize) {
     let (mut text, mut most) = (String::new(), 0);
     while events.queued() < EVENT_LIMIT {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -49,8 +50,8 @@ async fn read_late(mut events: EventReceiver<SessionEvent>) -> (String, usize) {
     loop {
         most = most.max(events.queued());
         let Some(event) = events.recv().await else { return (text, most) };
-        if let SessionEventKind::Agent { event, .. } = event.kind
-            && let EventKind::Text { text: piece, part: TextPart::Delta } = event.kind
+        if let EventKind::Agent { event, .. } = event.kind
+            && let AgentEventKind::Text { text: piece, part: TextPart::Delta } = event.kind
         {
             text.push_str(&piece);
         }
@@ -83,10 +84,10 @@ async fn a_slow_reader_gets_everything_from_a_queue_of_bounded_length() {
 #[test]
 fn pieces_of_a_text_are_merged_up_to_a_limit_and_nothing_else_is() {
     let (queue, mut events) = EventQueue::merging(merge_text);
-    let piece = |turn: u64, text: &str, part| SessionEventKind::Agent {
+    let piece = |turn: u64, text: &str, part| EventKind::Agent {
         turn: TurnId(turn),
         member: "max".into(),
-        event: Event::own(EventKind::Text { text: text.to_owned().into(), part }),
+        event: AgentEvent::own(AgentEventKind::Text { text: text.to_owned().into(), part }),
     };
     for number in 0..PIECES {
         queue.push(piece(1, &format!("{number} "), TextPart::Delta));
@@ -95,8 +96,8 @@ fn pieces_of_a_text_are_merged_up_to_a_limit_and_nothing_else_is() {
     queue.push(piece(1, "whole", TextPart::Whole));
     queue.push(piece(2, "another turn", TextPart::Delta));
     let mut texts = Vec::new();
-    while let Some(SessionEventKind::Agent { event, .. }) = events.try_recv() {
-        if let EventKind::Text { text, .. } = event.kind {
+    while let Some(EventKind::Agent { event, .. }) = events.try_recv() {
+        if let AgentEventKind::Text { text, .. } = event.kind {
             texts.push(text.into_owned());
         }
     }

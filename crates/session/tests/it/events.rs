@@ -1,7 +1,7 @@
 //! The JSON form of events, which other programs read.
 
 use convoke_agent::adapter::Step;
-use convoke_agent::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_session::NewMessage;
 use serde_json::{Value, json};
 

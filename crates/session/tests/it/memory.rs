@@ -1,10 +1,11 @@
 //! Threads of members: stored with their turns, copied, cut, exported and imported with their session.
 
-use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStore as _, ThreadStoreError};
+use convoke_agent::thread::{ThreadStore as _, ThreadStoreError};
+use convoke_protocol::event::StopReason;
+use convoke_protocol::id::{MessageNumber, SessionId, ThreadId, TurnId};
+use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_session::transfer::{BadThread, TransferError, export, import};
-use convoke_session::{
-    MessageNumber, NewMessage, SessionId, StopReason, Store, StoreError, ThreadId, TurnId,
-};
+use convoke_session::{NewMessage, Store, StoreError};
 
 use crate::room::{Room, new_session, thread};
 use crate::test_session::unchecked;

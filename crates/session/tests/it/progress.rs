@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::Step;
+use convoke_protocol::event::{EventKind, StopReason};
+use convoke_protocol::id::{Millis, SessionId, TurnId};
+use convoke_protocol::turn::TurnState;
 use convoke_session::transfer::{export, fork, import};
-use convoke_session::{
-    Millis, NewMessage, SessionEventKind, SessionId, StopReason, Store, TurnId, TurnState,
-};
+use convoke_session::{NewMessage, Store};
 
 use crate::test_session::{TestSession, says, unchecked};
 
@@ -45,7 +46,7 @@ async fn what_had_come_of_a_turn_survives_the_end_of_the_process() {
     let test = interrupted().await;
     let mut coordinator = test.resume().await;
     let opened = test.events.lock().unwrap().iter().rev().find_map(|event| match &event.kind {
-        SessionEventKind::Opened { interrupted, .. } => Some(interrupted.clone()),
+        EventKind::Opened { interrupted, .. } => Some(interrupted.clone()),
         _ => None,
     });
     assert_eq!(opened, Some(vec![TurnId(1)]), "the turn is offered again");
@@ -55,7 +56,7 @@ async fn what_had_come_of_a_turn_survives_the_end_of_the_process() {
         ended.verdict.to_string(),
         "failed: ended early: Convoke was interrupted during this attempt"
     );
-    let content = async |of: Option<convoke_session::ContentRef>| {
+    let content = async |of: Option<convoke_protocol::content::ContentRef>| {
         test.store.content(of.unwrap().hash).await.unwrap()
     };
     assert_eq!(content(ended.partial).await, "I look. [NEXT: sarah]");

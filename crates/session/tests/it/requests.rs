@@ -1,8 +1,10 @@
 //! Stored requests in the SQLite store.
 
-use convoke_agent::thread::{RequestEnd, RequestOutcome, RequestTexts, ThreadStore as _};
+use convoke_agent::thread::ThreadStore as _;
 use convoke_conformance_store::request;
-use convoke_session::{AttemptRef, SessionId, SqliteStore, ThreadId, TurnId};
+use convoke_protocol::id::{AttemptRef, SessionId, ThreadId, TurnId};
+use convoke_protocol::request::{RequestEnd, RequestOutcome, RequestTexts};
+use convoke_session::SqliteStore;
 use sqlx::{ConnectOptions, Connection};
 
 fn texts(items: &[String]) -> RequestTexts {

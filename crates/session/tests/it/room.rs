@@ -3,19 +3,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use convoke_agent::thread::{
-    RequestEnd, RequestOutcome, RequestTexts, ThreadAppend, ThreadStore as _,
-};
+use convoke_agent::thread::ThreadStore as _;
 use convoke_agent::turn_input::ThreadWriter;
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult};
 use convoke_conformance_store::request;
+use convoke_protocol::event::Event;
+use convoke_protocol::id::{AttemptRef, MemberName, MessageNumber, Millis, SessionId, ThreadId};
+use convoke_protocol::request::{RequestEnd, RequestOutcome, RequestTexts};
+use convoke_protocol::session::NewSession;
+use convoke_protocol::thread::ThreadAppend;
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_redact::Redactor;
 use convoke_session::transfer::{export, fork};
-use convoke_session::{
-    AttemptRef, Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewMessage,
-    NewSession, SessionEvent, SessionId, SqliteStore, TeamAgents, ThreadId,
-};
+use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, TeamAgents};
 use convoke_team::Team;
 use serde_json::json;
 use tempfile::TempDir;
@@ -165,14 +166,14 @@ impl Room {
     pub async fn begin(&self) -> Coordinator<SqliteStore> {
         let new = new_session(self.session);
         let team_agents = self.team_agents(self.session);
-        Coordinator::create(self.store.clone(), new, team_agents, Box::new(|_: SessionEvent| {}))
+        Coordinator::create(self.store.clone(), new, team_agents, Box::new(|_: Event| {}))
             .await
             .unwrap()
     }
 
     pub async fn open(&self, session: SessionId) -> Coordinator<SqliteStore> {
         let team_agents = self.team_agents(session);
-        Coordinator::open(self.store.clone(), session, team_agents, Box::new(|_: SessionEvent| {}))
+        Coordinator::open(self.store.clone(), session, team_agents, Box::new(|_: Event| {}))
             .await
             .unwrap()
     }
@@ -182,11 +183,11 @@ impl Room {
         lines.into_iter().map(|line| (line.as_of.map(|number| number.0), line.text)).collect()
     }
 
-    pub async fn fork(&self, after: Option<u64>) -> (SessionId, Vec<&'static str>) {
+    pub async fn fork(&self, after: Option<u64>) -> (SessionId, Vec<String>) {
         let copy = SessionId::generate();
         let after = after.map(MessageNumber);
         let told = fork(&self.store, self.session, after, copy, Millis(7)).await.unwrap();
-        (copy, told.iter().map(|diagnostic| diagnostic.code.name()).collect())
+        (copy, told.iter().map(|diagnostic| diagnostic.code.name().to_owned()).collect())
     }
 
     pub async fn exported(&self) -> String {

@@ -1,7 +1,8 @@
 //! Stored requests belong to their session: copied, cut, exported, imported and removed with it.
 
+use convoke_protocol::id::SessionId;
+use convoke_session::Store as _;
 use convoke_session::transfer::{TransferError, export, import};
-use convoke_session::{SessionId, Store as _};
 
 use crate::room::{Room, new_session, thread};
 use crate::test_session::unchecked;

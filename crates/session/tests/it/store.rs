@@ -5,8 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use convoke_conformance_store::{self as conformance, new_session};
+use convoke_protocol::content::Content;
+use convoke_protocol::id::{Head, Millis, TurnId};
 use convoke_session::progress::Progress;
-use convoke_session::{Content, Head, Millis, NewMessage, SqliteStore, Store, StoreError, TurnId};
+use convoke_session::{NewMessage, SqliteStore, Store, StoreError};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 

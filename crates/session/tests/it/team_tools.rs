@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use convoke_agent::TurnInput;
 use convoke_agent::team_tools::TeamAnswer;
-use convoke_session::{
-    Coordinator, MessageNumber, NewMessage, SessionEventKind, SqliteStore, StopReason, Store as _,
-    TurnId, TurnState,
-};
+use convoke_protocol::event::{EventKind, StopReason};
+use convoke_protocol::id::{MessageNumber, TurnId};
+use convoke_protocol::turn::TurnState;
+use convoke_session::{Coordinator, NewMessage, SqliteStore, Store as _};
 use serde_json::{Value, json};
 
 use crate::test_session::{TestSession, Work, fails, works};
@@ -48,7 +48,7 @@ fn idle() -> StopReason {
 /// Runs a turn of max, drops the coordinator at an event, as if the process had died, and opens the session again.
 async fn restarted_when(
     session: &TestSession,
-    is_it: fn(&SessionEventKind) -> bool,
+    is_it: fn(&EventKind) -> bool,
 ) -> Coordinator<SqliteStore> {
     let mut coordinator = session.begin().await;
     coordinator.accept(NewMessage::from_person("kailai", "Go [NEXT: max]")).await.unwrap();
@@ -230,9 +230,10 @@ async fn a_turn_that_is_tried_again_sends_and_asks_nothing_twice() {
     });
     let session = TestSession::working(TOOLS, &[("max", max), ("sarah", sarah)]).await;
     // The process ends after sarah has answered.
-    let mut coordinator = restarted_when(&session, |event| {
-        matches!(event, SessionEventKind::TurnEnded { member, .. } if member.as_str() == "sarah")
-    })
+    let mut coordinator = restarted_when(
+        &session,
+        |event| matches!(event, EventKind::TurnEnded { member, .. } if member.as_str() == "sarah"),
+    )
     .await;
     coordinator.run().await.unwrap();
     assert_eq!((attempt.load(Ordering::SeqCst), answered.load(Ordering::SeqCst)), (2, 1));
@@ -265,7 +266,7 @@ async fn a_question_that_was_interrupted_is_answered_by_the_turn_that_waits() {
     let members = [("max", asks("sarah", "Is it safe?")), ("sarah", sarah)];
     let session = TestSession::working(TOOLS, &members).await;
     let mut coordinator = restarted_when(&session, |event| {
-        matches!(event, SessionEventKind::TurnStarted { member, .. } if member.as_str() == "sarah")
+        matches!(event, EventKind::TurnStarted { member, .. } if member.as_str() == "sarah")
     })
     .await;
     assert_eq!(coordinator.run().await.unwrap(), idle());
@@ -306,7 +307,7 @@ async fn a_cancel_ends_the_asker_and_the_asked() {
     coordinator.accept(NewMessage::from_person("kailai", "Go [NEXT: max]")).await.unwrap();
     let controls = coordinator.controls();
     let started = session.happened(|event| {
-        matches!(event, SessionEventKind::TurnStarted { member, .. } if member.as_str() == "sarah")
+        matches!(event, EventKind::TurnStarted { member, .. } if member.as_str() == "sarah")
     });
     let (stop, ()) = tokio::join!(coordinator.run(), async {
         started.await;
@@ -427,9 +428,11 @@ async fn a_turn_that_ends_without_its_answers_withdraws_its_questions() {
     let session = TestSession::working(TOOLS, &members).await;
     let mut coordinator = session.begin().await;
     coordinator.accept(NewMessage::from_person("kailai", "Go [NEXT: max]")).await.unwrap();
-    let started = session.happened(|event| matches!(event, SessionEventKind::TurnStarted { member, .. } if member.as_str() != "max"));
+    let started = session.happened(
+        |event| matches!(event, EventKind::TurnStarted { member, .. } if member.as_str() != "max"),
+    );
     let queued = session.happened(
-        |event| matches!(event, SessionEventKind::TurnQueued { turn, .. } if *turn == TurnId(3)),
+        |event| matches!(event, EventKind::TurnQueued { turn, .. } if *turn == TurnId(3)),
     );
     let (stop, ()) = tokio::join!(coordinator.run(), async {
         started.await;
@@ -444,8 +447,7 @@ async fn a_turn_that_ends_without_its_answers_withdraws_its_questions() {
     );
     assert_eq!(ended.load(Ordering::SeqCst), 1, "one of them was never started");
     let events = session.events.lock().unwrap();
-    let dropped =
-        events.iter().filter(|it| matches!(it.kind, SessionEventKind::TurnDropped { .. }));
+    let dropped = events.iter().filter(|it| matches!(it.kind, EventKind::TurnDropped { .. }));
     assert_eq!(dropped.count(), 1);
 }
 

@@ -8,18 +8,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
-use convoke_agent::event::EventKind;
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::event::{Event, EventKind, ShownMessage};
+use convoke_protocol::id::{MemberName, Millis, SessionId};
+use convoke_protocol::session::NewSession;
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_redact::Redactor;
 use convoke_session::event_queue::Observer;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::transfer::ThreadCheck;
-use convoke_session::{
-    Coordinator, MemberAgent, MemberName, Millis, NewSession, SessionEvent, SessionEventKind,
-    SessionId, ShownMessage, SqliteStore, TeamAgents,
-};
+use convoke_session::{Coordinator, MemberAgent, SqliteStore, TeamAgents};
 use convoke_team::Team;
 use sqlx::{ConnectOptions as _, Connection as _};
 use tempfile::TempDir;
@@ -61,7 +62,7 @@ impl Agent for MeetingAgent {
         tokio::spawn(async move {
             all.wait().await;
             while let Some(event) = at_work.next().await {
-                if !matches!(event.kind, EventKind::Finished { .. }) {
+                if !matches!(event.kind, AgentEventKind::Finished { .. }) {
                     side.send(event).await;
                 }
             }
@@ -135,7 +136,7 @@ pub struct TestSession {
     pub team_agents: TeamAgents,
     /// The text of the team file.
     team: String,
-    pub events: Arc<Mutex<Vec<SessionEvent>>>,
+    pub events: Arc<Mutex<Vec<Event>>>,
 }
 
 impl TestSession {
@@ -235,14 +236,11 @@ impl TestSession {
 
     fn observer(&self) -> Box<dyn Observer> {
         let events = self.events.clone();
-        Box::new(move |event: SessionEvent| events.lock().unwrap().push(event))
+        Box::new(move |event: Event| events.lock().unwrap().push(event))
     }
 
     /// Waits until an event has happened.
-    pub fn happened(
-        &self,
-        what: fn(&SessionEventKind) -> bool,
-    ) -> impl Future<Output = ()> + use<> {
+    pub fn happened(&self, what: fn(&EventKind) -> bool) -> impl Future<Output = ()> + use<> {
         let events = self.events.clone();
         async move {
             while !events.lock().unwrap().iter().any(|event| what(&event.kind)) {
@@ -254,10 +252,8 @@ impl TestSession {
     /// Returns the author and text of every message.
     pub fn transcript(&self) -> Vec<String> {
         let events = self.events.lock().unwrap();
-        let line = |event: &SessionEventKind| match event {
-            SessionEventKind::Message(ShownMessage { from, text, .. }) => {
-                Some(format!("{from}: {text}"))
-            }
+        let line = |event: &EventKind| match event {
+            EventKind::Message(ShownMessage { from, text, .. }) => Some(format!("{from}: {text}")),
             _ => None,
         };
         events.iter().map(|event| &event.kind).filter_map(line).collect()
@@ -279,10 +275,10 @@ impl TestSession {
     }
 
     /// Returns the codes of the diagnostics.
-    pub fn codes(&self) -> Vec<&'static str> {
+    pub fn codes(&self) -> Vec<String> {
         let events = self.events.lock().unwrap();
-        let code = |event: &SessionEventKind| match event {
-            SessionEventKind::Diagnostic { diagnostic, .. } => Some(diagnostic.code.name()),
+        let code = |event: &EventKind| match event {
+            EventKind::Diagnostic { diagnostic, .. } => Some(diagnostic.code.name().to_owned()),
             _ => None,
         };
         events.iter().map(|event| &event.kind).filter_map(code).collect()

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStore as _};
+use convoke_agent::thread::ThreadStore as _;
 use convoke_conformance_store::{commit, message, new_session};
-use convoke_session::{Head, NewMessage, NewSession, SqliteStore, Store, ThreadId};
+use convoke_protocol::id::{Head, ThreadId};
+use convoke_protocol::session::NewSession;
+use convoke_protocol::thread::{ThreadAppend, ThreadLine};
+use convoke_session::{NewMessage, SqliteStore, Store};
 use sqlx::{ConnectOptions, Connection};
 
 const TO_FORMAT_5: &str = "DROP TABLE inbox; PRAGMA user_version = 5;";

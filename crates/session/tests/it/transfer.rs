@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke_agent::adapter::Step;
-use convoke_agent::verdict::{Failure, FailureReason};
+use convoke_protocol::event::StopReason;
+use convoke_protocol::id::{MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::session::NewSession;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_session::diff::diff;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::transfer::{TransferError, export, export_snapshot, fork, import};
-use convoke_session::{
-    MessageNumber, Millis, NewMessage, NewSession, SessionId, SqliteStore, StopReason, Store,
-    StoreError, TurnId,
-};
+use convoke_session::{NewMessage, SqliteStore, Store, StoreError};
 use serde_json::Value;
 
 use crate::test_session::{TestSession, does, says, unchecked};

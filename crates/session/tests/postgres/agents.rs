@@ -5,13 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
-use convoke_agent::event::{Event, EventKind};
-use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use convoke_agent::turn_input::Permissions;
-use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::event::{Event, EventKind};
+use convoke_protocol::id::MemberName;
+use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use convoke_protocol::verdict::Verdict;
 use convoke_redact::Redactor;
 use convoke_session::event_queue::Observer;
-use convoke_session::{MemberAgent, MemberName, SessionEvent, SessionEventKind, TeamAgents};
+use convoke_session::{MemberAgent, TeamAgents};
 use convoke_team::Team;
 use tokio::sync::Semaphore;
 
@@ -110,8 +113,9 @@ impl Agent for Asking {
         };
         tokio::spawn(async move {
             let decided = turn_input.approvals.decide(&question);
-            let asked = EventKind::PermissionAsked { question: question.clone(), expires_at: 0 };
-            side.send(Event::own(asked)).await;
+            let asked =
+                AgentEventKind::PermissionAsked { question: question.clone(), expires_at: 0 };
+            side.send(AgentEvent::own(asked)).await;
             let (answer, by) = if let Some(decided) = decided {
                 decided
             } else {
@@ -128,8 +132,8 @@ impl Agent for Asking {
                     }
                 }
             };
-            let answered = EventKind::PermissionAnswered { id: question.id, answer, by };
-            side.send(Event::own(answered)).await;
+            let answered = AgentEventKind::PermissionAnswered { id: question.id, answer, by };
+            side.send(AgentEvent::own(answered)).await;
             let reply = format!("told {}", answer.as_str());
             side.finish(TurnResult { reply, ..TurnResult::new(Verdict::Done) }).await;
         });
@@ -170,7 +174,7 @@ pub fn team(agents: &[(&'static str, &Gate)]) -> TeamAgents {
 pub struct Seen(Arc<Mutex<Vec<String>>>);
 
 impl Observer for Seen {
-    fn observe(&mut self, event: SessionEvent) {
+    fn observe(&mut self, event: Event) {
         self.0.lock().unwrap().extend(line(&event.kind));
     }
 }
@@ -193,28 +197,28 @@ impl Seen {
 }
 
 /// Returns the line for an event of the conversation itself.
-fn line(kind: &SessionEventKind) -> Option<String> {
+fn line(kind: &EventKind) -> Option<String> {
     Some(match kind {
-        SessionEventKind::Message(message) => {
+        EventKind::Message(message) => {
             format!("{} {}: {}", message.number, message.from, message.text)
         }
-        SessionEventKind::TurnQueued { turn, member, .. } => format!("queued {turn} {member}"),
-        SessionEventKind::TurnStarted { turn, attempt, .. } => format!("started {turn}.{attempt}"),
-        SessionEventKind::TurnEnded { turn, state, .. } => {
+        EventKind::TurnQueued { turn, member, .. } => format!("queued {turn} {member}"),
+        EventKind::TurnStarted { turn, attempt, .. } => format!("started {turn}.{attempt}"),
+        EventKind::TurnEnded { turn, state, .. } => {
             format!("ended {turn} {}", state.as_str())
         }
-        SessionEventKind::TurnOffered { turn, member, node, problem } => {
+        EventKind::TurnOffered { turn, member, node, problem } => {
             let problem = problem.as_ref().map(|problem| format!(": {problem}"));
             let node = node.as_deref().unwrap_or("anywhere");
             format!("offered {turn} {member} {node}{}", problem.unwrap_or_default())
         }
-        SessionEventKind::PermissionAsked { question, .. } => {
+        EventKind::PermissionAsked { question, .. } => {
             format!("asked {}: {}", question.id, question.summary)
         }
-        SessionEventKind::PermissionAnswered { id, answer, by, .. } => {
+        EventKind::PermissionAnswered { id, answer, by, .. } => {
             format!("answered {id}: {} by {}", answer.as_str(), by.as_str())
         }
-        SessionEventKind::Diagnostic { diagnostic, .. } => diagnostic.code.name().to_owned(),
+        EventKind::Diagnostic { diagnostic, .. } => diagnostic.code.name().to_owned(),
         _ => return None,
     })
 }

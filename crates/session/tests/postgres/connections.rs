@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use convoke_agent::clock::now;
 use convoke_conformance_store::new_session;
-use convoke_session::id::now;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::store::{ServerFailure, SessionHold as _};
 use convoke_session::{Coordinator, Store as _, StoreError};

@@ -3,19 +3,20 @@
 
 use std::time::Duration;
 
-use convoke_agent::thread::{
-    RequestOutcome, RequestTexts, ThreadAppend, ThreadStore as _, ThreadStoreError,
-};
+use convoke_agent::thread::{ThreadStore as _, ThreadStoreError};
 use convoke_conformance_store::{attempt, commit, message, request, turn};
+use convoke_protocol::content::Content;
+use convoke_protocol::id::{AttemptRef, Head, MessageNumber, Millis, ThreadId, TurnId};
+use convoke_protocol::request::{RequestOutcome, RequestTexts};
+use convoke_protocol::session::NewSession;
+use convoke_protocol::thread::ThreadAppend;
+use convoke_protocol::turn::TurnState;
 use convoke_session::progress::Progress;
 use convoke_session::shared::{TurnOffer, TurnRequirements};
 use convoke_session::store::SessionHold as _;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::{PostgresStore, SessionLease};
-use convoke_session::{
-    AttemptRef, Commit, Content, Coordinator, Head, MessageNumber, Millis, NewSession, Store,
-    StoreError, ThreadId, TurnId, TurnState,
-};
+use convoke_session::{Commit, Coordinator, Store, StoreError};
 
 use super::agents::{Seen, team};
 use super::cluster::Cluster;

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use convoke_conformance_store::{commit, new_session};
+use convoke_protocol::id::{Head, Millis, SessionId};
 use convoke_session::shared::NodeOffer;
 use convoke_session::store::postgres::{PostgresStore, SessionLease};
 use convoke_session::store::{Holder, SessionHold as _};
-use convoke_session::{Head, Millis, NewMessage, SessionId, Store as _, StoreError};
+use convoke_session::{NewMessage, Store as _, StoreError};
 use stateright::semantics::{ConsistencyTester as _, LinearizabilityTester, SequentialSpec};
 
 use super::cluster::Cluster;

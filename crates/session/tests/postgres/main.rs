@@ -16,13 +16,14 @@ mod statements;
 use std::time::Duration;
 
 use convoke_conformance_store::{self as conformance, attempt, commit, message, new_session, turn};
+use convoke_protocol::content::Content;
+use convoke_protocol::id::{Head, MessageNumber, Millis, TurnId};
+use convoke_protocol::turn::TurnState;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::store::{Holder, SessionHold as _};
 use convoke_session::transfer::{self, TransferError};
-use convoke_session::{
-    Content, Head, MessageNumber, Millis, SqliteStore, Store, StoreError, TurnId, TurnState,
-};
+use convoke_session::{SqliteStore, Store, StoreError};
 
 use self::cluster::Cluster;
 

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use convoke_conformance_store::new_session;
+use convoke_protocol::event::StopReason;
+use convoke_protocol::id::{MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::session::NewSession;
+use convoke_protocol::turn::TurnState;
 use convoke_session::shared::{NodeOffer, ProjectOrigin};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::store::{Holder, SessionHold as _};
-use convoke_session::{
-    Coordinator, CoordinatorError, MessageNumber, Millis, NewMessage, NewSession, SessionId,
-    StopReason, Store, StoreError, TurnId, TurnState,
-};
+use convoke_session::{Coordinator, CoordinatorError, NewMessage, Store, StoreError};
 
 use super::agents::{Gate, Seen, TEAM, team};
 use super::cluster::Cluster;

@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
-use convoke_agent::permission::PermissionAnswer;
-use convoke_session::shared::{QuestionId, TurnSignal};
+use convoke_protocol::event::StopReason;
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::question::QuestionId;
+use convoke_protocol::session::NewSession;
+use convoke_protocol::turn::TurnState;
+use convoke_session::shared::TurnSignal;
 use convoke_session::store::postgres::PostgresStore;
-use convoke_session::{
-    Controls, Coordinator, NewSession, SessionId, StopReason, Store, StoreError, TeamAgents,
-    TurnId, TurnState,
-};
+use convoke_session::{Controls, Coordinator, Store, StoreError, TeamAgents};
 use tokio::task::JoinHandle;
 
 use super::agents::{Gate, Seen, asking_team, team};

@@ -12,15 +12,14 @@ use std::time::Duration;
 
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{AgentKind, Definition};
-use convoke_agent::event::EventKind;
 use convoke_agent::process::guardian::{Guardian, run_if_asked};
 use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::Permissions;
 use convoke_conformance_store::new_session;
-use convoke_session::{
-    Coordinator, MemberAgent, MessageNumber, NewMessage, SessionEvent, SessionEventKind,
-    SqliteStore, StopReason, Store, TeamAgents, TurnId,
-};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::event::{Event, EventKind, StopReason};
+use convoke_protocol::id::{MessageNumber, TurnId};
+use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, Store, TeamAgents};
 use convoke_team::Team;
 use tokio::sync::Notify;
 
@@ -56,7 +55,7 @@ async fn talk(
     directory: &Path,
     script: &str,
     observer: Observer,
-) -> (SqliteStore, convoke_session::SessionId, StopReason) {
+) -> (SqliteStore, convoke_protocol::id::SessionId, StopReason) {
     let definition = Definition {
         command: Some("/bin/sh".to_owned()),
         args: vec!["-c".to_owned(), script.to_owned()],
@@ -88,7 +87,7 @@ async fn talk(
 
 /// Ignores all events.
 fn nobody() -> Observer {
-    Box::new(|_: SessionEvent| {})
+    Box::new(|_: Event| {})
 }
 
 async fn what_is_not_utf8_is_replaced_and_reported() {
@@ -125,8 +124,8 @@ async fn a_program_that_takes_too_long_leaves_what_it_wrote() {
     let script = "cat >/dev/null; echo 'half [NEXT: user]'; sleep 1000";
     let wrote = Arc::new(Notify::new());
     let seen = wrote.clone();
-    let observer = Box::new(move |event: SessionEvent| {
-        if matches!(&event.kind, SessionEventKind::Agent { event, .. } if matches!(event.kind, EventKind::Text { .. }))
+    let observer = Box::new(move |event: Event| {
+        if matches!(&event.kind, EventKind::Agent { event, .. } if matches!(event.kind, AgentEventKind::Text { .. }))
         {
             seen.notify_one();
         }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
-use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
+use convoke_protocol::event::{Event, StopReason};
+use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::session::{NewSession, NumberedMessage};
+use convoke_protocol::turn::TurnState;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_session::replay::{ReplayResult, verify};
-use convoke_session::{
-    Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewMessage, NewSession,
-    NumberedMessage, SessionEvent, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId,
-    TurnState,
-};
+use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, Store, TeamAgents};
 use convoke_team::Team;
 
 use super::model::{MessageRow, Model, TurnRow};
@@ -123,14 +123,10 @@ impl World {
             rehearsal: None,
         };
         let team_agents = self.team_agents(&asked);
-        let mut coordinator = Coordinator::create(
-            store.clone(),
-            new,
-            team_agents.clone(),
-            Box::new(|_: SessionEvent| {}),
-        )
-        .await
-        .unwrap();
+        let mut coordinator =
+            Coordinator::create(store.clone(), new, team_agents.clone(), Box::new(|_: Event| {}))
+                .await
+                .unwrap();
         let mut stops = vec![];
         for action in &self.actions {
             match action {
@@ -148,7 +144,7 @@ impl World {
                 }
                 PersonAction::Reopen => {
                     drop(coordinator);
-                    let observer = Box::new(|_: SessionEvent| {});
+                    let observer = Box::new(|_: Event| {});
                     coordinator =
                         Coordinator::open(store.clone(), id, team_agents.clone(), observer)
                             .await

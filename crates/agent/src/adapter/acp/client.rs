@@ -21,13 +21,13 @@ use tokio::sync::mpsc;
 use super::request::{ClientRequest, CommandLine, ReadRange};
 use crate::adapter::unified;
 use crate::diagnostics;
-use crate::event::{Event, EventKind, FileChange};
+use crate::ending::Exit;
 use crate::process::guardian::Guardian;
 use crate::process::{HostAccess, Launch, OutputBounds, Terminal};
 use crate::sandbox::Reach;
 use crate::stream::Sink;
-use crate::verdict::Exit;
 use crate::working_directory::WorkingDirectory;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, FileChange};
 
 /// The maximum number of commands that run at once.
 const OPEN_TERMINALS: usize = 16;
@@ -234,7 +234,7 @@ impl Client {
             let change = Cow::Borrowed(if *is_new { "add" } else { "update" });
             // The finished call reports the difference.
             let changes = vec![FileChange { path, change, diff: None }];
-            sink(Event::own(EventKind::FileChange { changes }));
+            sink(AgentEvent::own(AgentEventKind::FileChange { changes }));
         }
         written.map(|()| json!({}))
     }
@@ -428,10 +428,14 @@ fn exit_status(exit: Exit) -> Value {
 
 fn started(id: &str, name: &str, input: &Value, sink: &mut Sink<'_>) {
     let (id, name) = (Cow::Borrowed(id), Cow::Borrowed(name));
-    sink(Event::own(EventKind::ToolStarted { id, name, input: Cow::Owned(input.to_string()) }));
+    sink(AgentEvent::own(AgentEventKind::ToolStarted {
+        id,
+        name,
+        input: Cow::Owned(input.to_string()),
+    }));
 }
 
 fn finished(id: &str, ok: bool, output: &str, sink: &mut Sink<'_>) {
     let (id, output) = (Cow::Borrowed(id), Cow::Borrowed(output));
-    sink(Event::own(EventKind::ToolFinished { id, ok, output }));
+    sink(AgentEvent::own(AgentEventKind::ToolFinished { id, ok, output }));
 }

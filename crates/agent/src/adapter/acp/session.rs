@@ -17,11 +17,12 @@ use super::choice::{Choice, ChoiceLookup};
 use super::client::{Client, ClientSettings};
 use super::permit::Permit;
 use crate::diagnostics;
+use crate::ending::Ending;
 use crate::process::{Decision, Dialogue, HostAccess, Input};
 use crate::stream::acp::{Acp, Message, failure};
 use crate::stream::{EventReader, Sink};
 use crate::turn::TurnResult;
-use crate::verdict::{Ending, Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason};
 
 /// The supported protocol version. If asked for a newer one, some agents respond in a draft of it.
 const VERSION: u64 = 1;

@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{ClientSettings, Permit, Session, SessionSettings};
-use crate::event::{Event, EventKind};
 use crate::process::guardian::Guardian;
 use crate::process::{Decision, Dialogue as _, HostAccess, Launch};
 use crate::sandbox::Reach;
 use crate::stream::acp::Acp;
 use crate::turn_input::Permissions;
 use crate::working_directory::WorkingDirectory;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
 
 /// A session whose prompt is running, in a directory of its own.
 struct SimulatedAgent {
     dir: TempDir,
     session: Session,
-    events: Vec<Event<'static>>,
+    events: Vec<AgentEvent<'static>>,
 }
 
 const ALL: ClientSettings =
@@ -131,7 +131,9 @@ fn files_beneath_the_directory_are_read_and_written_with_a_diff() {
     assert_eq!(std::fs::read_to_string(played.cwd().join("new/b.txt")).unwrap(), "b");
     let diffs: Vec<&str> = (played.events.iter())
         .filter_map(|event| match &event.kind {
-            EventKind::ToolFinished { output, .. } if output.contains("+++") => Some(&**output),
+            AgentEventKind::ToolFinished { output, .. } if output.contains("+++") => {
+                Some(&**output)
+            }
             _ => None,
         })
         .collect();
@@ -169,7 +171,7 @@ fn paths_outside_or_secret_are_refused() {
             assert!(!cwd.join(path).exists());
         }
         let denied = (played.events.iter())
-            .any(|event| matches!(&event.kind, EventKind::Warning(it) if it.code.name() == "agent.tool-denied"));
+            .any(|event| matches!(&event.kind, AgentEventKind::Warning(it) if it.code.name() == "agent.tool-denied"));
         assert!(denied);
     }
 }
@@ -213,7 +215,7 @@ fn a_person_is_asked_about_a_change_with_its_diff() {
         assert_eq!(played.write(&path, "x\n"), Value::Null);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
         let asked = played.events.iter().find_map(|event| match &event.kind {
-            EventKind::PermissionAsked { question, .. } => Some(question.clone()),
+            AgentEventKind::PermissionAsked { question, .. } => Some(question.clone()),
             _ => None,
         });
         assert!(asked.unwrap().diff.unwrap().contains("-one\n-two\n+x\n"));

@@ -8,10 +8,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::adapter::diff::unified;
-use crate::event::{Event, EventKind};
-use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles};
 use crate::process::Decision;
 use crate::stream::Sink;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::permission::{
+    AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles,
+};
 
 /// The maximum size of the inputs of all open questions together.
 const HELD: usize = 32 << 20;
@@ -68,7 +70,7 @@ impl Questions {
             ("control_cancel_request", _) => {
                 if self.0.remove(&id).is_some() {
                     let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
-                    sink(Event::own(EventKind::PermissionAnswered { id, answer, by }));
+                    sink(AgentEvent::own(AgentEventKind::PermissionAnswered { id, answer, by }));
                 }
                 LineRole::Question
             }
@@ -80,7 +82,7 @@ impl Questions {
                 }
                 self.0.insert(id, question.input.clone());
                 let expires_at = 0;
-                sink(Event::own(EventKind::PermissionAsked { question, expires_at }));
+                sink(AgentEvent::own(AgentEventKind::PermissionAsked { question, expires_at }));
                 LineRole::Question
             }
             _ => LineRole::Other,
@@ -176,7 +178,7 @@ mod tests {
         let mut questions = Questions::default();
         let mut found = None;
         let is_read = questions.read(line.as_bytes(), false, &mut |event| {
-            if let EventKind::PermissionAsked { question, .. } = event.kind {
+            if let AgentEventKind::PermissionAsked { question, .. } = event.kind {
                 found = Some(question);
             }
         });
@@ -245,7 +247,10 @@ mod tests {
         assert_eq!(role, LineRole::Question);
         assert!(matches!(
             &told[..],
-            [Event { kind: EventKind::PermissionAnswered { by: AnsweredBy::Withdrawn, .. }, .. }]
+            [AgentEvent {
+                kind: AgentEventKind::PermissionAnswered { by: AnsweredBy::Withdrawn, .. },
+                ..
+            }]
         ));
         assert!(questions.answer("r1", Decision::Allowed).is_empty());
     }

@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 
 use super::single::{DroppedQuestion, SingleQuestions};
 use crate::diagnostics;
-use crate::event::{Event, EventKind};
-use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles};
 use crate::process::Decision;
 use crate::stream::Sink;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::permission::{
+    AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles,
+};
 
 /// The maximum number of patches whose changes are kept for later questions.
 const CHANGES_KEPT: usize = 64;
@@ -87,7 +89,7 @@ impl Questions {
             let id = line.params["requestId"].to_string();
             if self.open.remove(&id).is_some() {
                 let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
-                sink(Event::own(EventKind::PermissionAnswered { id, answer, by }));
+                sink(AgentEvent::own(AgentEventKind::PermissionAnswered { id, answer, by }));
             }
         } else if holds(b"\"item/started\"") && holds(b"\"fileChange\"") {
             let kept = self.changes.values().flatten().map(|change| change.diff.len());
@@ -121,7 +123,7 @@ impl Questions {
                 self.drop_question(dropped, sink);
             }
         } else {
-            sink(Event::own(EventKind::PermissionAsked { question, expires_at: 0 }));
+            sink(AgentEvent::own(AgentEventKind::PermissionAsked { question, expires_at: 0 }));
         }
         self.open.insert(id.to_owned(), form);
         true
@@ -138,7 +140,7 @@ impl Questions {
         self.notes.push(Diagnostic::new(diagnostics::PERMISSION_DROPPED, message));
         if was_put {
             let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
-            sink(Event::own(EventKind::PermissionAnswered { id, answer, by }));
+            sink(AgentEvent::own(AgentEventKind::PermissionAnswered { id, answer, by }));
         }
     }
 
@@ -151,7 +153,7 @@ impl Questions {
     pub(in crate::adapter) fn put_due(&mut self, sink: &mut Sink<'_>) {
         let due = self.single.iter_mut().flat_map(SingleQuestions::due);
         for question in due {
-            sink(Event::own(EventKind::PermissionAsked { question, expires_at: 0 }));
+            sink(AgentEvent::own(AgentEventKind::PermissionAsked { question, expires_at: 0 }));
         }
     }
 
@@ -307,7 +309,7 @@ mod tests {
             br#"{"method":"item/fileChange/requestApproval","id":0,"params":{"itemId":"c1"}}"#;
         let mut found = None;
         assert!(questions.ask("0", line, &mut |event| found = Some(event.into_owned())));
-        let Some(EventKind::PermissionAsked { question, .. }) = found.map(|event| event.kind)
+        let Some(AgentEventKind::PermissionAsked { question, .. }) = found.map(|event| event.kind)
         else {
             panic!("no question");
         };

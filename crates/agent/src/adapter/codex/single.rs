@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::permission::PermissionQuestion;
+use convoke_protocol::permission::PermissionQuestion;
 
 /// The time after the end of a response in which its calls ask their questions.
 const SETTLES: Duration = Duration::from_millis(500);

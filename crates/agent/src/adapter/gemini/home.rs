@@ -19,7 +19,7 @@ use crate::adapter::{Context, write_private};
 use crate::process::PrivateDir;
 use crate::team_tools::{McpServer, SERVER};
 use crate::turn_input::Permissions;
-use crate::verdict::Failure;
+use convoke_protocol::verdict::Failure;
 
 /// The entries of the user's home that are not shared.
 const OWN: &[&str] = &["settings.json", "tmp", "history", "projects.json"];

@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 
 use crate::adapter::Context;
-use crate::verdict::Failure;
+use convoke_protocol::verdict::Failure;
 
 const NODE_OPTIONS: &str = "NODE_OPTIONS";
 

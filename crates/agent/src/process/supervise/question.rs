@@ -3,9 +3,9 @@
 use tokio::time::Instant;
 
 use super::{Supervisor, in_time};
-use crate::event::{Event, EventKind};
-use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use crate::process::Decision;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 
 /// A question that waits for a person.
 pub(super) struct OpenQuestion {
@@ -88,8 +88,8 @@ impl Supervisor<'_> {
             _ if answer.allows() => Decision::Allowed,
             _ => Decision::Refused,
         };
-        let kind = EventKind::PermissionAnswered { id: question.id.clone(), answer, by };
-        self.waiting.push_back(Event::own(kind));
+        let kind = AgentEventKind::PermissionAnswered { id: question.id.clone(), answer, by };
+        self.waiting.push_back(AgentEvent::own(kind));
         let input = self.read(|dialogue, sink| dialogue.answer(&question.id, decision, sink));
         self.send_input(input);
     }

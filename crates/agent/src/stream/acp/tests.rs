@@ -1,12 +1,12 @@
 use serde_json::json;
 
 use super::*;
-use crate::verdict::Exit;
+use crate::ending::Exit;
 
 fn read(updates: &[Value], result: &Value) -> (TurnResult, Vec<String>) {
     let mut reader = Acp::new(1000);
     let mut events = Vec::new();
-    let mut sink = |event: Event<'_>| {
+    let mut sink = |event: AgentEvent<'_>| {
         let event = serde_json::to_value(&event.kind).unwrap();
         let kind = event["kind"].as_str().unwrap_or_default().to_owned();
         events.push(match event["part"].as_str() {
@@ -169,7 +169,7 @@ fn what_is_known_of_calls_is_bounded_and_goes_when_they_end() {
             "rawInput": { "text": "x".repeat(1 << 20) },
         });
         reader.update(&update, "", &mut |event| {
-            steps.push(matches!(event.kind, EventKind::ToolStarted { .. }));
+            steps.push(matches!(event.kind, AgentEventKind::ToolStarted { .. }));
         });
     };
     for id in 0..100 {

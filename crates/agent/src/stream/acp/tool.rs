@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::push;
 use crate::adapter::unified;
-use crate::event::{Event, EventKind, FileChange, FileDiff};
 use crate::stream::Sink;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, FileChange, FileDiff};
 
 /// The maximum number of tracked calls. Later ones are reported from single updates.
 const KEPT: usize = 1 << 12;
@@ -168,7 +168,7 @@ impl ToolCall {
 
     fn start(&mut self, sink: &mut Sink<'_>) {
         if !std::mem::replace(&mut self.is_started, true) {
-            sink(Event::own(EventKind::ToolStarted {
+            sink(AgentEvent::own(AgentEventKind::ToolStarted {
                 id: Cow::Borrowed(&self.id),
                 name: Cow::Borrowed(self.tool()),
                 input: Cow::Owned(self.input_text()),
@@ -180,7 +180,7 @@ impl ToolCall {
         if std::mem::replace(&mut self.is_finished, true) {
             return;
         }
-        sink(Event::own(EventKind::ToolFinished {
+        sink(AgentEvent::own(AgentEventKind::ToolFinished {
             id: Cow::Borrowed(&self.id),
             ok,
             output: Cow::Owned(self.output_text(raw)),
@@ -194,7 +194,7 @@ impl ToolCall {
             })
             .collect();
         if ok && !changes.is_empty() {
-            sink(Event::own(EventKind::FileChange { changes }));
+            sink(AgentEvent::own(AgentEventKind::FileChange { changes }));
         }
     }
 

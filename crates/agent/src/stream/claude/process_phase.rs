@@ -6,8 +6,9 @@
 //! at all.
 
 use super::wire::Task;
+use crate::ending::{Ending, TerminationCause};
 use crate::stream::TurnPhase;
-use crate::verdict::{Ending, Failure, FailureReason, TerminationCause};
+use convoke_protocol::verdict::{Failure, FailureReason};
 
 /// The task type of shells, the only tasks that may outlive a complete reply.
 const SHELL: &str = "local_bash";

@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::stream::lenient::{Decimal, Flag, List, Number, Object, Text};
-use crate::usage::Usage;
+use convoke_protocol::usage::Usage;
 
 /// The fields of all events. Parsed in one pass; other fields are skipped.
 #[derive(Deserialize, Default)]

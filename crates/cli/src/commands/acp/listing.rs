@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use convoke_inspect::HostEnvironment;
+use convoke_protocol::id::Millis;
+use convoke_protocol::session::Summary;
+use convoke_session::Store as _;
 use convoke_session::time_format::utc;
-use convoke_session::{Millis, Store as _, Summary};
 use serde_json::{Value, json};
 
 use super::updates::safe;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::rc::Rc;
 
-use convoke_agent::permission::{PermissionAnswer, PermissionQuestion};
+use convoke_protocol::permission::{PermissionAnswer, PermissionQuestion};
 use convoke_session::Controls;
 use serde_json::{Value, json};
 

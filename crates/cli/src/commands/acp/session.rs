@@ -7,13 +7,12 @@ use std::rc::Rc;
 
 use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
 use convoke_inspect::HostEnvironment;
-use convoke_session::event::StopReason;
+use convoke_protocol::event::StopReason;
+use convoke_protocol::event::{Event, EventKind, ShownMessage};
+use convoke_protocol::id::{MemberName, MessageNumber};
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::file_changes::UndoRequest;
-use convoke_session::{
-    Controls, MemberName, MessageNumber, NewMessage, SessionEvent, SessionEventKind, ShownMessage,
-    Store as _,
-};
+use convoke_session::{Controls, NewMessage, Store as _};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
@@ -220,7 +219,7 @@ async fn past(conversation: &Conversation) -> anyhow::Result<Vec<ShownMessage>> 
 struct Replies {
     id: String,
     conversation: Conversation,
-    events: EventReceiver<SessionEvent>,
+    events: EventReceiver<Event>,
     output: Output,
     speaker: MemberName,
     to: Vec<String>,
@@ -277,7 +276,7 @@ impl Replies {
                     return prompt;
                 }
                 Some(event) = events.recv() => {
-                    if let SessionEventKind::Message(message) = &event.kind
+                    if let EventKind::Message(message) = &event.kind
                         && people.contains(&message.from)
                     {
                         let words = format!("\n\n**{}:** {}\n\n", message.from, safe(&message.text));
@@ -381,29 +380,28 @@ impl Replies {
         let controls = conversation.coordinator.controls();
         let mut updates = Updates::default();
         let mut has_turns = false;
-        let mut show =
-            |updates: &mut Updates, SessionEvent { at, kind: event, .. }: &SessionEvent| {
-                has_turns |= matches!(event, SessionEventKind::TurnStarted { .. });
-                match event {
-                    // A question that a rule or an earlier answer decides has expired when it is asked.
-                    SessionEventKind::PermissionAsked { member, question, expires_at, .. }
-                        if *expires_at > at.0 =>
-                    {
-                        updates.flush().iter().for_each(|waiting| output.update(id, waiting));
-                        output.ask(id, member.as_str(), question, controls.clone());
-                    }
-                    SessionEventKind::PermissionAnswered { id: question, .. } => {
-                        output.withdraw(question);
-                    }
-                    _ => {}
+        let mut show = |updates: &mut Updates, Event { at, kind: event, .. }: &Event| {
+            has_turns |= matches!(event, EventKind::TurnStarted { .. });
+            match event {
+                // A question that a rule or an earlier answer decides has expired when it is asked.
+                EventKind::PermissionAsked { member, question, expires_at, .. }
+                    if *expires_at > at.0 =>
+                {
+                    updates.flush().iter().for_each(|waiting| output.update(id, waiting));
+                    output.ask(id, member.as_str(), question, controls.clone());
                 }
-                for update in updates.for_event(event) {
-                    output.update(id, &update);
+                EventKind::PermissionAnswered { id: question, .. } => {
+                    output.withdraw(question);
                 }
-                if output.is_gone() {
-                    controls.leave();
-                }
-            };
+                _ => {}
+            }
+            for update in updates.for_event(event) {
+                output.update(id, &update);
+            }
+            if output.is_gone() {
+                controls.leave();
+            }
+        };
         let running = conversation.coordinator.run();
         tokio::pin!(running);
         let stop = loop {

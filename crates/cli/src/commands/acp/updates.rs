@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use convoke_agent::event::{EventKind, TextPart, TodoItem, TodoState};
 use convoke_chat::printable;
-use convoke_session::event::waits_for;
-use convoke_session::{MemberName, SessionEventKind, TurnId};
+use convoke_protocol::agent_event::{AgentEventKind, TextPart, TodoItem, TodoState};
+use convoke_protocol::event::EventKind;
+use convoke_protocol::event::waits_for;
+use convoke_protocol::id::{MemberName, TurnId};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -38,7 +39,7 @@ struct WaitingText {
 
 impl Updates {
     /// Returns the updates of an event, after the texts that wait. A text waits itself.
-    pub(super) fn for_event(&mut self, event: &SessionEventKind) -> Vec<Value> {
+    pub(super) fn for_event(&mut self, event: &EventKind) -> Vec<Value> {
         let mut sent = Vec::new();
         for update in self.updates(event) {
             match update {
@@ -94,19 +95,17 @@ impl Updates {
         }
     }
 
-    fn updates(&mut self, event: &SessionEventKind) -> Vec<Update> {
+    fn updates(&mut self, event: &EventKind) -> Vec<Update> {
         match event {
-            SessionEventKind::Agent { turn, member, event } => {
-                self.agent(*turn, member, &event.kind)
-            }
-            SessionEventKind::TurnEnded { turn, member, result, .. } => {
+            EventKind::Agent { turn, member, event } => self.agent(*turn, member, &event.kind),
+            EventKind::TurnEnded { turn, member, result, .. } => {
                 let verdict = result.verdict.to_string();
                 match verdict.as_str() {
                     "done" => Vec::new(),
                     _ => words(*turn, member, "agent_message_chunk", &format!("*{verdict}*")),
                 }
             }
-            SessionEventKind::TurnOffered { turn, member, node, problem } => {
+            EventKind::TurnOffered { turn, member, node, problem } => {
                 let waits = waits_for(node.as_deref(), problem.as_deref());
                 words(*turn, member, "agent_thought_chunk", &format!("{member} {waits}\n"))
             }
@@ -114,18 +113,23 @@ impl Updates {
         }
     }
 
-    fn agent(&mut self, turn: TurnId, member: &MemberName, event: &EventKind<'_>) -> Vec<Update> {
+    fn agent(
+        &mut self,
+        turn: TurnId,
+        member: &MemberName,
+        event: &AgentEventKind<'_>,
+    ) -> Vec<Update> {
         match event {
-            EventKind::Text { text, part } => {
+            AgentEventKind::Text { text, part } => {
                 self.text(turn, member, "agent_message_chunk", text, *part)
             }
-            EventKind::Thinking { text, part } => {
+            AgentEventKind::Thinking { text, part } => {
                 self.text(turn, member, "agent_thought_chunk", text, *part)
             }
-            EventKind::ToolStarted { id, name, input } => {
+            AgentEventKind::ToolStarted { id, name, input } => {
                 vec![Update::ToolStarted(tool_started(turn, member, id, name, input))]
             }
-            EventKind::ToolFinished { id, ok, output } => {
+            AgentEventKind::ToolFinished { id, ok, output } => {
                 let status = if *ok { "completed" } else { "failed" };
                 let text = json!({ "type": "text", "text": safe(output) });
                 let mut update = json!({
@@ -140,7 +144,7 @@ impl Updates {
                 }
                 vec![Update::Other(update)]
             }
-            EventKind::FileChange { changes } => {
+            AgentEventKind::FileChange { changes } => {
                 let paths: Vec<&str> = changes.iter().map(|change| &*change.path).collect();
                 let locations: Vec<Value> =
                     paths.iter().map(|path| json!({ "path": path })).collect();
@@ -164,7 +168,7 @@ impl Updates {
                 }
                 vec![Update::Other(update)]
             }
-            EventKind::Todo { items } => vec![Update::Other(plan(items))],
+            AgentEventKind::Todo { items } => vec![Update::Other(plan(items))],
             _ => Vec::new(),
         }
     }
@@ -285,14 +289,14 @@ fn plan(items: &[TodoItem<'_>]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use convoke_agent::event::Event;
+    use convoke_protocol::agent_event::AgentEvent;
 
     use super::*;
 
-    fn writes(turn: u64, member: &str, text: &str) -> SessionEventKind {
-        let kind = EventKind::Text { text: text.to_owned().into(), part: TextPart::Delta };
-        let event = Event { sub_agent: None, kind };
-        SessionEventKind::Agent { turn: TurnId(turn), member: member.into(), event }
+    fn writes(turn: u64, member: &str, text: &str) -> EventKind {
+        let kind = AgentEventKind::Text { text: text.to_owned().into(), part: TextPart::Delta };
+        let event = AgentEvent { sub_agent: None, kind };
+        EventKind::Agent { turn: TurnId(turn), member: member.into(), event }
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, value_parser};
 use convoke_agent::config::{AgentKind, Api, ApiDeveloperRole, ApiTools, ApiWire, Catalog};
-use convoke_agent::id::ThreadId;
 use convoke_core::Diagnostic;
 use convoke_core::name::nearest;
 use convoke_files::FileKind;
 use convoke_files::limit::read_stream;
 use convoke_model::withhold_key;
+use convoke_protocol::id::ThreadId;
 use convoke_thread::config::DEFAULT_MODEL;
 use convoke_thread::user_input::decode_prompt;
 

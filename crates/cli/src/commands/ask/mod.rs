@@ -10,16 +10,17 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use convoke_agent::config::ApiWire;
-use convoke_agent::event::EventKind;
-use convoke_agent::id::ThreadId;
-use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_agent::{Agent, TurnInput, Verdict};
+use convoke_agent::{Agent, TurnInput};
 use convoke_core::Diagnostic;
 use convoke_files::Disk;
 use convoke_model::{
     CallLimits, Client, Endpoint, Host, Key, ModelAgent, Proxies, Settings, may_speak_chat,
     undo_compaction,
 };
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_session::AnyStore;
 use convoke_thread::config::{DEFAULT_MODEL, Wire};
 use convoke_thread::pack::Pack;
@@ -176,7 +177,7 @@ impl Turn {
         let mut printer = Printer::new(Streams::of_process(), watched, agent.redactor());
         let mut requests = Vec::new();
         let mut followed = follow(turn, |event| {
-            if let EventKind::Request { number, .. } = event.kind {
+            if let AgentEventKind::Request { number, .. } = event.kind {
                 requests.push(number);
             }
             printer.event(event)
@@ -232,7 +233,9 @@ async fn conclude(
         }
         Verdict::Done => {
             shown?;
-            Ok(arguments.deny.outcome(ended.diagnostics.iter().map(|diagnostic| diagnostic.code)))
+            Ok(arguments
+                .deny
+                .outcome(ended.diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
         }
         Verdict::Failed(Failure { reason: FailureReason::Usage, message }) => {
             Err(UsageError(message).into())
@@ -284,7 +287,7 @@ fn turn_input(
     let mut turn_input = TurnInput::new(question, cwd.clone());
     let trusted = TrustedDirectories::load(home)?;
     turn_input.trust = trusted.trust_here(&cwd, machine::home().as_deref());
-    turn_input.resume = thread.map(|thread| convoke_agent::turn_input::ResumeHandle {
+    turn_input.resume = thread.map(|thread| convoke_protocol::resume::ResumeHandle {
         session: thread.as_str().to_owned(),
         cwd,
         model: None,

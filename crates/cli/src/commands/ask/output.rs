@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
-use convoke_agent::event::{Event, EventKind, TextPart};
-use convoke_agent::id::ThreadId;
-use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
-use convoke_agent::{TurnResult, Verdict};
+use convoke_agent::TurnResult;
+use convoke_agent::thread::ThreadStore as _;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::request::{RequestRecord, RequestTexts};
+use convoke_protocol::verdict::Verdict;
 use convoke_redact::{Redactor, StreamRedactor};
 use convoke_session::AnyStore;
 use serde_json::json;
@@ -125,15 +127,15 @@ impl<O: Write, E: Write> Printer<O, E> {
         }
     }
 
-    pub fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+    pub fn event(&mut self, event: &AgentEvent<'_>) -> io::Result<()> {
         match (&event.kind, self.watched) {
-            (_, LiveOutput::Nothing) | (EventKind::Text { .. }, LiveOutput::Notes) => Ok(()),
-            (EventKind::Text { text, part: TextPart::Delta }, _) => {
+            (_, LiveOutput::Nothing) | (AgentEventKind::Text { .. }, LiveOutput::Notes) => Ok(()),
+            (AgentEventKind::Text { text, part: TextPart::Delta }, _) => {
                 let text = self.pieces.push(text);
                 let fresh = self.shown_piece(&text);
                 self.print(fresh)
             }
-            (EventKind::Text { text, part: TextPart::Whole }, _) => {
+            (AgentEventKind::Text { text, part: TextPart::Whole }, _) => {
                 // The whole message includes the text that the redactor held back.
                 self.pieces = self.redactor.stream();
                 let text = self.redactor.redact(text).into_owned();
@@ -141,17 +143,17 @@ impl<O: Write, E: Write> Printer<O, E> {
                 let fresh = self.shown.whole(&text);
                 self.print((fresh, is_begun))
             }
-            (EventKind::Request { .. }, _) => {
+            (AgentEventKind::Request { .. }, _) => {
                 // A new message begins.
                 self.shown = ShownText::default();
                 Ok(())
             }
-            (kind @ EventKind::Retry { .. }, _) => {
+            (kind @ AgentEventKind::Retry { .. }, _) => {
                 self.show_held()?;
                 self.shown.start_attempt();
                 retry(kind).map_or(Ok(()), |note| self.note(&note))
             }
-            (EventKind::ToolStarted { name, input, .. }, _) => {
+            (AgentEventKind::ToolStarted { name, input, .. }, _) => {
                 self.note(&printable(&format!("{name} {input}")))
             }
             _ => Ok(()),
@@ -291,13 +293,13 @@ mod tests {
     use super::*;
 
     /// Prints events, and returns the text of both streams.
-    fn printed(is_terminal: bool, events: Vec<EventKind<'static>>) -> [String; 2] {
+    fn printed(is_terminal: bool, events: Vec<AgentEventKind<'static>>) -> [String; 2] {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let paint = Paint::Plain;
         let streams = Streams { out: &mut out, err: &mut err, is_terminal, are_one: false, paint };
         let mut printer = Printer::new(streams, LiveOutput::Answer, Redactor::default());
         for kind in events {
-            printer.event(&Event::own(kind)).unwrap();
+            printer.event(&AgentEvent::own(kind)).unwrap();
         }
         printer.finish().unwrap();
         [out, err].map(|bytes| String::from_utf8(bytes).unwrap())
@@ -307,20 +309,20 @@ mod tests {
     fn no_text_of_a_server_controls_the_terminal() {
         let events = || {
             vec![
-                EventKind::Retry {
+                AgentEventKind::Retry {
                     attempt: 1,
                     max: None,
                     status: None,
                     wait: None,
                     reason: "\u{1b}]0;title\u{7}busy\r".into(),
                 },
-                EventKind::ToolStarted {
+                AgentEventKind::ToolStarted {
                     id: "1".into(),
                     name: "read\u{9b}2J".into(),
                     input: "{\n\u{1b}[1A}".into(),
                 },
-                EventKind::Text { text: "one\u{1b}".into(), part: TextPart::Delta },
-                EventKind::Text { text: "one\u{1b}[2J\ntwo".into(), part: TextPart::Whole },
+                AgentEventKind::Text { text: "one\u{1b}".into(), part: TextPart::Delta },
+                AgentEventKind::Text { text: "one\u{1b}[2J\ntwo".into(), part: TextPart::Whole },
             ]
         };
         let notes = "attempt 1 failed: ]0;titlebusy; retrying\nread2J { [1A}\n";

@@ -3,13 +3,16 @@
 use std::cmp::Reverse;
 use std::io::Write as _;
 
-use convoke_agent::event::RequestPurpose;
-use convoke_agent::id::{ThreadId, now};
-use convoke_agent::thread::{RequestRecord, ThreadStore as _};
+use convoke_agent::clock::now;
+use convoke_agent::thread::ThreadStore as _;
 use convoke_core::name::shell_word;
 use convoke_model::Log;
+use convoke_protocol::agent_event::RequestPurpose;
+use convoke_protocol::id::Millis;
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::request::RequestRecord;
 use convoke_session::thread::{LoneThread, ThreadOwner};
-use convoke_session::{AnyStore, Millis, Store as _};
+use convoke_session::{AnyStore, Store as _};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -134,7 +134,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         }
         error
     })?;
-    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
+    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
 }
 
 /// The default prompt of a capture.

@@ -11,7 +11,7 @@ use convoke_changes::{
 };
 use convoke_core::figures::hexadecimal;
 use convoke_core::name::shell_word;
-use convoke_session::TurnId;
+use convoke_protocol::id::TurnId;
 use serde_json::{Value, json};
 
 use self::workspace::WorkspaceCommand;

@@ -8,11 +8,13 @@ use convoke_chat::{
     Attachments as _, InputParser, PromptView, SentPrompt, UserAction, help, printable,
     read_last_prompt,
 };
+use convoke_protocol::event::Event;
+use convoke_protocol::event::StopReason;
+use convoke_protocol::id::MemberName;
 use convoke_server::{HeldRequest, answer};
-use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::file_changes::{UndoAction, UndoRequest};
-use convoke_session::{MemberName, NewMessage, SessionEvent, Store as _};
+use convoke_session::{NewMessage, Store as _};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -95,7 +97,7 @@ struct LineChat {
     conversation: Conversation,
     page: Option<SessionPage>,
     show: Show,
-    events: EventReceiver<SessionEvent>,
+    events: EventReceiver<Event>,
     speaker: MemberName,
     to: Vec<String>,
     attachments: ProjectAttachments,

@@ -7,7 +7,8 @@ use std::io::{IsTerminal, Write as _, stdin};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use convoke_chat::{Host, Setup};
-use convoke_session::{MessageNumber, Store as _};
+use convoke_protocol::id::MessageNumber;
+use convoke_session::Store as _;
 
 use crate::commands::completions;
 use crate::commands::run::{Arguments as RunArguments, addressees};

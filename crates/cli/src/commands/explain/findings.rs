@@ -34,7 +34,7 @@ impl Findings {
                 let index = findings.iter().position(|it| it.code == diagnostic.code);
                 let index = index.unwrap_or_else(|| {
                     findings.push(Finding {
-                        code: diagnostic.code,
+                        code: diagnostic.code.clone(),
                         agents: Vec::new(),
                         messages: Vec::new(),
                     });

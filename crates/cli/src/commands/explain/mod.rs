@@ -103,7 +103,7 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     out.flush()?;
     let given = report.agents.iter().flat_map(|agent| &agent.diagnostics);
     let differs = report.agents.iter().any(|agent| agent.verified == Some(false));
-    Ok(match arguments.deny.outcome(given.map(|diagnostic| diagnostic.code)) {
+    Ok(match arguments.deny.outcome(given.map(|diagnostic| diagnostic.code.clone())) {
         Outcome::Done if arguments.verify && differs => Outcome::Failed,
         outcome => outcome,
     })

@@ -331,7 +331,7 @@ impl View<'_> {
         push_line(out, &self.paint.text(Tone::Strong, title));
         for finding in findings {
             let agents = finding.agents.join(", ");
-            let code = self.paint.text(tone, finding.code);
+            let code = self.paint.text(tone, &finding.code);
             push_line(out, &format!("  {code}  {}", self.paint.text(Tone::Faint, agents)));
             for message in finding.messages.iter().take(MAX_MESSAGES) {
                 for line in wrapped(&self.shown(message), self.width - 4) {

@@ -4,9 +4,10 @@ use std::io::{self, Write as _};
 
 use crate::terminal::printable;
 use convoke_core::Diagnostic;
+use convoke_protocol::event::{Event, EventKind};
+use convoke_protocol::id::SessionId;
 use convoke_session::event_queue::Observer;
 use convoke_session::shared::NodeOffer;
-use convoke_session::{SessionEvent, SessionEventKind, SessionId};
 use serde_json::{Value, json};
 
 use crate::commands::sessions::short;
@@ -60,28 +61,28 @@ impl NodeOutput {
         Ok(())
     }
 
-    fn event(self, event: &SessionEvent) -> io::Result<()> {
+    fn event(self, event: &Event) -> io::Result<()> {
         let session = short(event.session);
         let text = match &event.kind {
-            SessionEventKind::TurnStarted { turn, member, attempt, .. } => {
+            EventKind::TurnStarted { turn, member, attempt, .. } => {
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
                 format!("{session}: turn {turn} of {member} began{again}")
             }
-            SessionEventKind::TurnEnded { turn, member, result, elapsed, .. } => {
+            EventKind::TurnEnded { turn, member, result, elapsed, .. } => {
                 let seconds = elapsed.as_secs_f64();
                 format!("{session}: turn {turn} of {member}: {} ({seconds:.1} s)", result.verdict)
             }
-            SessionEventKind::PermissionAsked { turn, member, question, .. } => {
+            EventKind::PermissionAsked { turn, member, question, .. } => {
                 let (tool, summary) =
                     (&question.tool, question.summary.lines().next().unwrap_or_default());
                 format!("{session}: turn {turn} of {member} asks to use {tool}: {summary}")
             }
-            SessionEventKind::PermissionAnswered { turn, member, answer, by, .. } => {
+            EventKind::PermissionAnswered { turn, member, answer, by, .. } => {
                 let may = if answer.allows() { "allowed" } else { "refused" };
                 format!("{session}: turn {turn} of {member}: {may} ({})", by.as_str())
             }
-            SessionEventKind::Diagnostic { diagnostic, .. } => {
+            EventKind::Diagnostic { diagnostic, .. } => {
                 format!("{session}: {}", diagnostic.message)
             }
             _ => return Ok(()),
@@ -101,7 +102,7 @@ impl NodeOutput {
 }
 
 impl Observer for NodeOutput {
-    fn observe(&mut self, event: SessionEvent) {
+    fn observe(&mut self, event: Event) {
         // A node whose output is closed continues its turns.
         let _ = self.event(&event);
     }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use convoke_agent::permission::SessionAnswers;
+use convoke_agent::approvals::SessionAnswers;
 use convoke_inspect::HostEnvironment;
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::session::Session;
 use convoke_session::shared::{LeftTurn, NodeOffer, TurnRequirements};
 use convoke_session::store::postgres::{Commits, PostgresStore, SessionLease};
 use convoke_session::store::{Holder, SessionHold as _};
-use convoke_session::{
-    AnyStore, Coordinator, CoordinatorError, Session, SessionId, Store as _, StoreError, TurnId,
-};
+use convoke_session::{AnyStore, Coordinator, CoordinatorError, Store as _, StoreError};
 use convoke_team::AgentSettings;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

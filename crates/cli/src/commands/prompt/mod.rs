@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         PromptOutput::Prompt
     };
     output::write(&prompt, shown, arguments)?;
-    Ok(arguments.deny.outcome(prompt.diagnostics.iter().map(|diagnostic| diagnostic.code)))
+    Ok(arguments.deny.outcome(prompt.diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
 }
 
 /// Assembles a prompt from a team file and the conversation that the arguments name.

@@ -50,7 +50,9 @@ pub(super) fn run(agent: Vendor, arguments: &Arguments) -> anyhow::Result<Outcom
     let mut measured = measured.map_err(explain)?;
     measured.diagnostics.extend(changed);
     output::write_measured(&measured, arguments)?;
-    Ok(arguments.deny.outcome(measured.diagnostics.iter().map(|diagnostic| diagnostic.code)))
+    Ok(arguments
+        .deny
+        .outcome(measured.diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
 }
 
 /// Converts errors that keep a program from starting to usage errors.

@@ -10,12 +10,12 @@ use convoke_agent::Vendor;
 use convoke_core::Diagnostic;
 use convoke_files::Disk;
 use convoke_inspect::installed::Installed;
+use convoke_protocol::wire::Wire;
 use convoke_thread::config::{Config, ConfigError, Machine};
 use convoke_thread::pack::{Pack, Shape};
 use convoke_thread::prompt::{Request, RequestPurpose};
 use convoke_thread::record::Record;
 use convoke_thread::thread::{Setup, Step, Thread, TurnOutcome, TurnOverrides};
-use convoke_wire::Wire;
 
 pub use self::arguments::Arguments;
 use crate::diagnostics::own;
@@ -82,7 +82,7 @@ fn assemble(arguments: &Arguments) -> anyhow::Result<Outcome> {
         diagnostics: &diagnostics,
     };
     output::write_assembled(&assembled, arguments)?;
-    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
+    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
 }
 
 fn read_pack(arguments: &Arguments) -> Result<Pack, UsageError> {

@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use convoke_core::Diagnostic;
 use convoke_core::ledger::{Ledger, Source, Table};
 use convoke_inspect::capture::Measured;
+use convoke_protocol::wire::Wire;
 use convoke_thread::pack::Shape;
 use convoke_thread::prompt::Request;
-use convoke_wire::{Part, PartKind, RequestParts, Wire};
+use convoke_wire::{Part, PartKind, RequestParts};
 use serde_json::json;
 
 use super::Arguments;

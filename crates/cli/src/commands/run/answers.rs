@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, IsTerminal as _, Read as _, stdin};
 use std::time::{Duration, Instant};
 
-use convoke_agent::permission::PermissionAnswer;
+use convoke_protocol::event::EventKind;
+use convoke_protocol::permission::PermissionAnswer;
 use convoke_server::{HeldRequest, Interjections};
-use convoke_session::{Controls, SessionEventKind, Store as _};
+use convoke_session::{Controls, Store as _};
 use rustix::termios::{QueueSelector, tcflush};
 use serde::Deserialize;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -132,13 +133,13 @@ impl Answers {
     }
 
     /// Records an event.
-    pub(super) fn note(&mut self, event: &SessionEventKind) {
+    pub(super) fn note(&mut self, event: &EventKind) {
         let before = self.open.front().cloned();
         match event {
-            SessionEventKind::PermissionAsked { question, answers, .. } if !answers.is_empty() => {
+            EventKind::PermissionAsked { question, answers, .. } if !answers.is_empty() => {
                 self.open.push_back(question.id.clone());
             }
-            SessionEventKind::PermissionAnswered { id, .. } => self.open.retain(|it| it != id),
+            EventKind::PermissionAnswered { id, .. } => self.open.retain(|it| it != id),
             _ => {}
         }
         if self.open.front() != before.as_ref() {

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use convoke_session::{Rehearsal, SessionEvent, SessionEventKind, SessionId};
+use convoke_protocol::event::{Event, EventKind};
+use convoke_protocol::id::SessionId;
+use convoke_protocol::session::Rehearsal;
 use serde::Serialize;
 
 use super::totals::{MemberTotals, Totals};
@@ -21,24 +23,21 @@ pub(super) fn write(event: &impl Serialize) -> io::Result<()> {
 }
 
 /// Removes token counts that a stand-in only estimated.
-pub(super) fn as_counted(
-    event: &SessionEvent,
-    rehearsal: Option<Rehearsal>,
-) -> Cow<'_, SessionEvent> {
+pub(super) fn as_counted(event: &Event, rehearsal: Option<Rehearsal>) -> Cow<'_, Event> {
     let is_stand_in = rehearsal == Some(Rehearsal::StandIn);
-    if !is_stand_in || !matches!(event.kind, SessionEventKind::TurnEnded { .. }) {
+    if !is_stand_in || !matches!(event.kind, EventKind::TurnEnded { .. }) {
         return Cow::Borrowed(event);
     }
     let mut event = event.clone();
-    if let SessionEventKind::TurnEnded { result, .. } = &mut event.kind {
+    if let EventKind::TurnEnded { result, .. } = &mut event.kind {
         result.usage = None;
     }
     Cow::Owned(event)
 }
 
 /// Writes an event. The first one says whether the run is a rehearsal.
-pub(super) fn event(event: &SessionEvent, rehearsal: Option<Rehearsal>) -> io::Result<()> {
-    if !matches!(event.kind, SessionEventKind::Opened { .. }) {
+pub(super) fn event(event: &Event, rehearsal: Option<Rehearsal>) -> io::Result<()> {
+    if !matches!(event.kind, EventKind::Opened { .. }) {
         return write(event);
     }
     let mut opened = serde_json::to_value(event)?;
@@ -55,15 +54,15 @@ struct Summary<'a> {
     rehearsal: Option<Rehearsal>,
     turns: u64,
     messages: u64,
-    #[serde(rename = "elapsedMs", with = "convoke_agent::milliseconds")]
+    #[serde(rename = "elapsedMs", with = "convoke_protocol::milliseconds")]
     elapsed: Duration,
     members: &'a [MemberTotals],
-    diagnostics: Vec<DiagnosticCount>,
+    diagnostics: Vec<DiagnosticCount<'a>>,
 }
 
 #[derive(Serialize)]
-struct DiagnosticCount {
-    code: &'static str,
+struct DiagnosticCount<'a> {
+    code: &'a str,
     count: u64,
 }
 

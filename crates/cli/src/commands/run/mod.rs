@@ -14,14 +14,16 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use convoke_agent::id::now;
+use convoke_agent::clock::now;
 use convoke_core::Diagnostic;
 use convoke_inspect::HostEnvironment;
-use convoke_session::event::StopReason;
+use convoke_protocol::event::StopReason;
+use convoke_protocol::event::{Event, EventKind};
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::session::Rehearsal;
+use convoke_protocol::turn::TurnState;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
-use convoke_session::{
-    Controls, Rehearsal, SessionEvent, SessionEventKind, SessionId, Store as _, TurnId, TurnState,
-};
+use convoke_session::{Controls, Store as _};
 use tokio::signal::unix::{SignalKind, signal};
 
 pub(in crate::commands) use self::answers::Answers;
@@ -98,7 +100,7 @@ async fn run_conversation(arguments: &Arguments) -> anyhow::Result<Outcome> {
 async fn converse(
     arguments: &Arguments,
     mut conversation: Conversation,
-    mut events: EventReceiver<SessionEvent>,
+    mut events: EventReceiver<Event>,
     page: Option<SessionPage>,
     host_environment: &HostEnvironment,
 ) -> anyhow::Result<Outcome> {
@@ -219,7 +221,7 @@ async fn unfinished(conversation: &Conversation) -> anyhow::Result<Option<TurnId
 /// Runs the conversation until it stops, and shows its events.
 pub(in crate::commands) async fn drive(
     conversation: &mut Conversation,
-    events: &mut EventReceiver<SessionEvent>,
+    events: &mut EventReceiver<Event>,
     show: &mut Show,
     reached: &mut Vec<Reached>,
     answers: &mut Answers,
@@ -230,8 +232,8 @@ pub(in crate::commands) async fn drive(
     let mut clock = tokio::time::interval(Duration::from_millis(100));
     let servers = &mut conversation.rehearsal_servers;
     let mut reader = OutputState { controls: controls.clone(), gone: None };
-    let mut see = |event: &SessionEvent, show: &mut Show, reader: &mut OutputState| {
-        if let SessionEventKind::TurnEnded { turn, member, .. } = &event.kind
+    let mut see = |event: &Event, show: &mut Show, reader: &mut OutputState| {
+        if let EventKind::TurnEnded { turn, member, .. } = &event.kind
             && let Some(received) = servers.received(member)
         {
             reached.push(Reached::new(*turn, member.clone(), received));
@@ -360,12 +362,12 @@ impl Show {
     }
 
     fn diagnostic(&mut self, turn: Option<TurnId>, diagnostic: Diagnostic) -> io::Result<()> {
-        let kind = SessionEventKind::Diagnostic { turn, diagnostic };
-        self.event(&SessionEvent { kind, session: self.session, at: now() })
+        let kind = EventKind::Diagnostic { turn, diagnostic };
+        self.event(&Event { kind, session: self.session, at: now() })
     }
 
     /// Shows an event.
-    pub(in crate::commands) fn event(&mut self, event: &SessionEvent) -> io::Result<()> {
+    pub(in crate::commands) fn event(&mut self, event: &Event) -> io::Result<()> {
         let event = json::as_counted(event, self.rehearsal);
         self.totals.note(&event.kind);
         match &mut self.form {

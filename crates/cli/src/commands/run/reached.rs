@@ -1,7 +1,8 @@
 //! Compares the prompt that reached the model in a rehearsal with the prompt that was sent.
 
 use convoke_core::Diagnostic;
-use convoke_session::{MemberName, SessionId, Store, StoreError, TurnId};
+use convoke_protocol::id::{MemberName, SessionId, TurnId};
+use convoke_session::{Store, StoreError};
 use serde::Serialize;
 
 use crate::conversation::rehearsal_servers::Received;

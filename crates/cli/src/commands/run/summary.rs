@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use convoke_core::ledger::estimate_tokens;
-use convoke_session::event::StopReason;
+use convoke_protocol::event::StopReason;
 
 use super::reached::Arrivals;
 use super::totals::{CountedTokens, MemberTotals, Requests, Totals};
@@ -298,7 +298,7 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use convoke_session::MemberName;
+    use convoke_protocol::id::MemberName;
 
     #[test]
     fn figures_are_aligned_in_columns() {

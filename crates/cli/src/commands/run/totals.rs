@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
-use convoke_agent::event::EventKind;
 use convoke_core::{Code, Diagnostic};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::event::EventKind;
+use convoke_protocol::id::{MemberName, TurnId};
+use convoke_protocol::turn::TurnState;
 use convoke_session::diagnostics::MARKER_UNRESOLVED;
-use convoke_session::{MemberName, SessionEventKind, TurnId, TurnState};
 use serde::Serialize;
 
 use crate::figures::{count, number, percent};
@@ -45,7 +47,7 @@ pub(super) struct MemberTotals {
     pub(super) requests: Option<Requests>,
     /// The cost that the agent reported.
     pub(super) cost_usd: Option<f64>,
-    #[serde(rename = "elapsedMs", with = "convoke_agent::milliseconds")]
+    #[serde(rename = "elapsedMs", with = "convoke_protocol::milliseconds")]
     pub(super) elapsed: Duration,
 }
 
@@ -115,15 +117,13 @@ pub(super) struct DiagnosticTotal {
 
 impl Totals {
     /// Records an event.
-    pub(super) fn note(&mut self, event: &SessionEventKind) {
+    pub(super) fn note(&mut self, event: &EventKind) {
         match event {
-            SessionEventKind::Message(message) => {
+            EventKind::Message(message) => {
                 self.messages += 1;
                 self.has_no_recipient = message.to.is_empty();
             }
-            SessionEventKind::TurnStarted {
-                turn, member, prompt, system, tokens_estimate, ..
-            } => {
+            EventKind::TurnStarted { turn, member, prompt, system, tokens_estimate, .. } => {
                 let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
                 self.running.insert(*turn, (bytes, *tokens_estimate));
                 let totals = self.member(member);
@@ -131,7 +131,7 @@ impl Totals {
                 totals.sent_bytes += bytes;
                 totals.sent_tokens_estimate += tokens_estimate;
             }
-            SessionEventKind::TurnEnded { turn, member, state, result, elapsed, .. } => {
+            EventKind::TurnEnded { turn, member, state, result, elapsed, .. } => {
                 let (bytes, tokens) = self.running.remove(turn).unwrap_or_default();
                 let totals = self.member(member);
                 if !result.verdict.is_sent() {
@@ -151,10 +151,10 @@ impl Totals {
                     *totals.cost_usd.get_or_insert(0.0) += cost;
                 }
             }
-            SessionEventKind::Diagnostic { diagnostic, .. } => self.remark(diagnostic),
-            SessionEventKind::Agent { event, member, .. } => match &event.kind {
-                EventKind::Warning(diagnostic) => self.remark(diagnostic),
-                EventKind::Request { bytes, unchanged_bytes, .. } => {
+            EventKind::Diagnostic { diagnostic, .. } => self.remark(diagnostic),
+            EventKind::Agent { event, member, .. } => match &event.kind {
+                AgentEventKind::Warning(diagnostic) => self.remark(diagnostic),
+                AgentEventKind::Request { bytes, unchanged_bytes, .. } => {
                     let requests = self.member(member).requests.get_or_insert_default();
                     requests.add(*bytes, *unchanged_bytes);
                 }
@@ -167,18 +167,20 @@ impl Totals {
     fn remark(&mut self, diagnostic: &Diagnostic) {
         // The diagnostics of a message come right after it.
         if diagnostic.code == MARKER_UNRESOLVED
-            && diagnostic.section == Some("NEXT")
+            && diagnostic.section.as_deref() == Some("NEXT")
             && self.has_no_recipient
         {
             self.unknown_calls += 1;
         }
         let first = || DiagnosticTotal { count: 0, first: diagnostic.message.clone() };
-        self.diagnostics.entry(diagnostic.code).or_insert_with(first).count += 1;
+        self.diagnostics.entry(diagnostic.code.clone()).or_insert_with(first).count += 1;
     }
 
     /// Returns the code of every diagnostic, duplicates included.
     pub(super) fn given(&self) -> impl Iterator<Item = Code> {
-        self.diagnostics.iter().flat_map(|(code, totals)| (0..totals.count).map(move |_| *code))
+        self.diagnostics
+            .iter()
+            .flat_map(|(code, totals)| (0..totals.count).map(move |_| code.clone()))
     }
 
     /// Returns the number of attempts of all members.

@@ -8,15 +8,15 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
-use convoke_agent::event::{EventKind, Received, TextPart};
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
 use convoke_inspect::diagnostics::RELAY_HOST_REFUSED;
-use convoke_session::event::waits_for;
-use convoke_session::file_changes::ChangedBy;
-use convoke_session::{
-    MemberName, MessageNumber, SessionEventKind, ShownMessage, TurnId, TurnState,
-};
+use convoke_protocol::agent_event::{AgentEventKind, Received, TextPart};
+use convoke_protocol::changes::ChangedBy;
+use convoke_protocol::event::waits_for;
+use convoke_protocol::event::{EventKind, ShownMessage};
+use convoke_protocol::id::{MemberName, MessageNumber, TurnId};
+use convoke_protocol::turn::TurnState;
 
 use unicode_width::UnicodeWidthChar as _;
 
@@ -147,30 +147,26 @@ impl<W: Write> View<W> {
     }
 
     /// Shows an event in quiet output: replies, errors and losses only.
-    fn show_quietly(&mut self, event: &SessionEventKind, quiet: Quiet) -> io::Result<()> {
+    fn show_quietly(&mut self, event: &EventKind, quiet: Quiet) -> io::Result<()> {
         match event {
-            SessionEventKind::Message(message) if message.in_reply_to.is_some() => match quiet {
+            EventKind::Message(message) if message.in_reply_to.is_some() => match quiet {
                 Quiet::Text => self.line(&message.text),
                 Quiet::Named => self.line(&format!("{}: {}", message.from, message.text)),
             },
-            SessionEventKind::TurnEnded { member, state, result, .. }
-                if *state != TurnState::Done =>
-            {
+            EventKind::TurnEnded { member, state, result, .. } if *state != TurnState::Done => {
                 let verdict = result.verdict.to_string();
                 let line = format!("{} {member}: {}", self.paint().bad("✗"), printable(&verdict));
                 self.line(&line)
             }
-            SessionEventKind::Diagnostic { diagnostic, .. } => self.diagnostic(diagnostic),
-            SessionEventKind::Agent { event, .. } => match &event.kind {
-                EventKind::Warning(diagnostic) => self.diagnostic(diagnostic),
+            EventKind::Diagnostic { diagnostic, .. } => self.diagnostic(diagnostic),
+            EventKind::Agent { event, .. } => match &event.kind {
+                AgentEventKind::Warning(diagnostic) => self.diagnostic(diagnostic),
                 _ => Ok(()),
             },
-            SessionEventKind::PermissionAsked { member, question, answers, .. }
-                if !answers.is_empty() =>
-            {
+            EventKind::PermissionAsked { member, question, answers, .. } if !answers.is_empty() => {
                 self.ask(AskedQuestion::new(member, question, answers))
             }
-            SessionEventKind::PermissionAnswered { member, id, answer, by, .. }
+            EventKind::PermissionAnswered { member, id, answer, by, .. }
                 if self.questions.iter().any(|asked| asked.question.id == *id) =>
             {
                 self.answer(member, id, *answer, *by)
@@ -180,36 +176,36 @@ impl<W: Write> View<W> {
     }
 
     /// Shows an event.
-    pub(super) fn show(&mut self, event: &SessionEventKind) -> io::Result<()> {
+    pub(super) fn show(&mut self, event: &EventKind) -> io::Result<()> {
         if let Some(quiet) = self.layout.quiet {
             self.show_quietly(event, quiet)?;
             return self.out.flush();
         }
         match event {
-            SessionEventKind::Message(message) => self.message(message)?,
-            SessionEventKind::TurnQueued { turn, member, intent, .. } => {
+            EventKind::Message(message) => self.message(message)?,
+            EventKind::TurnQueued { turn, member, intent, .. } => {
                 let queued = Queued { turn: *turn, member: member.clone(), intent: *intent };
                 self.called.push(queued.clone());
                 self.queue.push(queued);
             }
-            SessionEventKind::TurnDropped { turn, member } => {
+            EventKind::TurnDropped { turn, member } => {
                 self.queue.retain(|queued| queued.turn != *turn);
                 let paint = self.layout.paint;
                 self.line(&paint.faint(&format!("  {member}'s turn was dropped")))?;
             }
-            SessionEventKind::MessageWaits { .. } => {
+            EventKind::MessageWaits { .. } => {
                 let line =
                     "  your message waits until the running turn on another machine has ended";
                 let line = self.layout.paint.faint(line);
                 self.line(&line)?;
             }
-            SessionEventKind::TurnOffered { turn, member, node, problem } => {
+            EventKind::TurnOffered { turn, member, node, problem } => {
                 let waits = waits_for(node.as_deref(), problem.as_deref());
                 let line = format!("  turn {turn} of {member} {}", printable(&waits));
                 let line = self.layout.paint.faint(&line);
                 self.line(&line)?;
             }
-            SessionEventKind::TurnStarted {
+            EventKind::TurnStarted {
                 turn,
                 member,
                 answers,
@@ -230,14 +226,14 @@ impl<W: Write> View<W> {
                 );
                 self.begin(*turn, member, &about)?;
             }
-            SessionEventKind::Agent { turn, event, .. } => self.agent(*turn, event)?,
-            SessionEventKind::PermissionAsked { member, question, answers, .. } => {
+            EventKind::Agent { turn, event, .. } => self.agent(*turn, event)?,
+            EventKind::PermissionAsked { member, question, answers, .. } => {
                 self.ask(AskedQuestion::new(member, question, answers))?;
             }
-            SessionEventKind::PermissionAnswered { member, id, answer, by, .. } => {
+            EventKind::PermissionAnswered { member, id, answer, by, .. } => {
                 self.answer(member, id, *answer, *by)?;
             }
-            SessionEventKind::TurnEnded { turn, member, state, result, elapsed, .. } => {
+            EventKind::TurnEnded { turn, member, state, result, elapsed, .. } => {
                 let elapsed = seconds(*elapsed);
                 let elapsed = match result.cost_usd {
                     Some(cost) => format!("{elapsed}, {}", dollars(cost)),
@@ -270,7 +266,7 @@ impl<W: Write> View<W> {
                 };
                 self.line(&format!("  {line}"))?;
             }
-            SessionEventKind::FilesChanged { turn, member, by, counts } => {
+            EventKind::FilesChanged { turn, member, by, counts } => {
                 let text = match by {
                     ChangedBy::Agent => {
                         self.pause_text(*turn)?;
@@ -282,15 +278,15 @@ impl<W: Write> View<W> {
                 };
                 self.line(&format!("  {}", self.layout.paint.faint(&text)))?;
             }
-            SessionEventKind::Diagnostic { diagnostic, .. } => self.diagnostic(diagnostic)?,
-            SessionEventKind::Task { task, by } => {
+            EventKind::Diagnostic { diagnostic, .. } => self.diagnostic(diagnostic)?,
+            EventKind::Task { task, by } => {
                 let paint = self.layout.paint;
                 self.line(&format!(
                     "  {}",
                     paint.faint(&format!("{by} set the team task: {}", printable(task)))
                 ))?;
             }
-            SessionEventKind::Opened { interrupted, .. } => {
+            EventKind::Opened { interrupted, .. } => {
                 for turn in interrupted {
                     let paint = self.layout.paint;
                     let line = format!(
@@ -425,19 +421,19 @@ impl<W: Write> View<W> {
     fn agent(
         &mut self,
         turn: TurnId,
-        event: &convoke_agent::event::Event<'static>,
+        event: &convoke_protocol::agent_event::AgentEvent<'static>,
     ) -> io::Result<()> {
         let Some(index) = self.at_work.iter().position(|at_work| at_work.turn == turn) else {
             return Ok(());
         };
         self.at_work[index].note(event);
-        if let EventKind::Warning(diagnostic) = &event.kind {
+        if let AgentEventKind::Warning(diagnostic) = &event.kind {
             return self.diagnostic(diagnostic);
         }
         if let Some(retry) = retry(&event.kind) {
             return self.retry(index, &retry);
         }
-        let EventKind::Text { text, part } = &event.kind else { return Ok(()) };
+        let AgentEventKind::Text { text, part } = &event.kind else { return Ok(()) };
         if event.sub_agent.is_some() || self.layout.parallel {
             return Ok(());
         }
@@ -523,19 +519,23 @@ impl Queued {
 }
 
 impl RunningAgent {
-    fn note(&mut self, event: &convoke_agent::event::Event<'static>) {
+    fn note(&mut self, event: &convoke_protocol::agent_event::AgentEvent<'static>) {
         self.events += 1;
         match &event.kind {
-            EventKind::Request { bytes, unchanged_bytes, .. } => {
+            AgentEventKind::Request { bytes, unchanged_bytes, .. } => {
                 self.requests.add(*bytes, *unchanged_bytes);
             }
-            EventKind::Received(received) => self.received = Some(received.clone()),
-            EventKind::Usage(usage) => self.tokens = Some(usage.input.saturating_add(usage.output)),
-            EventKind::ToolStarted { name, .. } => self.doing = Some(format!("running {name}")),
-            EventKind::ToolFinished { .. } => self.doing = None,
-            EventKind::Thinking { .. } => self.doing = Some("thinking".to_owned()),
-            EventKind::Text { .. } => self.doing = Some("writing".to_owned()),
-            EventKind::Retry { attempt, .. } => {
+            AgentEventKind::Received(received) => self.received = Some(received.clone()),
+            AgentEventKind::Usage(usage) => {
+                self.tokens = Some(usage.input.saturating_add(usage.output))
+            }
+            AgentEventKind::ToolStarted { name, .. } => {
+                self.doing = Some(format!("running {name}"))
+            }
+            AgentEventKind::ToolFinished { .. } => self.doing = None,
+            AgentEventKind::Thinking { .. } => self.doing = Some("thinking".to_owned()),
+            AgentEventKind::Text { .. } => self.doing = Some("writing".to_owned()),
+            AgentEventKind::Retry { attempt, .. } => {
                 self.doing = Some(format!("retrying after attempt {attempt}"));
             }
             _ => {}

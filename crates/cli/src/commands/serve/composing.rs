@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use convoke_chat::{Attachments as _, InputParser};
 use convoke_inspect::HostEnvironment;
+use convoke_protocol::id::{MemberName, SessionId};
 use convoke_server::Compose;
-use convoke_session::{AnyStore, MemberName, NewMessage, SessionId, Store as _, StoreError};
+use convoke_session::{AnyStore, NewMessage, Store as _, StoreError};
 use convoke_team::Team;
 
 use crate::conversation::Conversation;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use convoke_changes::{Author, Changes, Direction, Record, Step, Workspace, direction, steps};
 use convoke_explain::DirectoryReport;
 use convoke_inspect::HostEnvironment;
+use convoke_protocol::id::{MemberName, SessionId, TurnId};
 use convoke_server::{
     CacheRow, ChangedFile, ExportForm, Host, HostFuture, MemberWorkspace, OpenedSession,
     SessionChanges, TurnChanges, UndoReply,
 };
+use convoke_session::AnyStore;
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::{UndoConsent, UndoRequest};
-use convoke_session::{AnyStore, MemberName, SessionId, TurnId};
 
 use super::composing::compose;
 use crate::commands::changes::shown_count;

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use convoke_chat::RemoteRequests;
 use convoke_inspect::HostEnvironment;
+use convoke_protocol::event::Event;
 use convoke_server::{
     ActionError, ActionResult, HeldRequest, Scope, Server, Token, session_requests,
 };
-use convoke_session::SessionEvent;
 use convoke_session::event_queue::{Observer, Ready};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -41,7 +41,7 @@ struct SharedObserver {
 }
 
 impl Observer for SharedObserver {
-    fn observe(&mut self, event: SessionEvent) {
+    fn observe(&mut self, event: Event) {
         let mut page = self.page.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(page) = page.as_mut() {
             page.observe(event.clone());

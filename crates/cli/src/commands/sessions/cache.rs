@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use convoke_agent::event::RequestPurpose;
-use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
+use convoke_agent::thread::ThreadStore as _;
 use convoke_core::ledger::Source;
 use convoke_inspect::record::cache::{CacheStep, CacheVerdict, compare};
+use convoke_protocol::agent_event::RequestPurpose;
+use convoke_protocol::id::SessionId;
+use convoke_protocol::request::{RequestRecord, RequestTexts};
 use convoke_server::CacheRow;
-use convoke_session::{AnyStore, SessionId, Store as _};
+use convoke_session::{AnyStore, Store as _};
 use serde_json::{Value, json};
 
 use super::sent::requests_by_member;

@@ -3,11 +3,12 @@
 use std::io::{self, Write as _};
 
 use clap::Args;
-use convoke_agent::event::Event;
-use convoke_agent::id::ThreadId;
-use convoke_agent::{TurnInput, Verdict};
+use convoke_agent::TurnInput;
 use convoke_core::Diagnostic;
 use convoke_model::undo_compaction;
+use convoke_protocol::agent_event::AgentEvent;
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::verdict::Verdict;
 use convoke_session::store::Holder;
 use convoke_session::{AnyStore, Store as _};
 use serde_json::{Value, json};
@@ -57,7 +58,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
         turn_input.trust = trust;
         let mut err = stderr();
         let (paint, redactor) = (Paint::for_stream(&err), agent.redactor());
-        let note = |event: &Event<'_>| match retry(&event.kind) {
+        let note = |event: &AgentEvent<'_>| match retry(&event.kind) {
             Some(note) if !arguments.json => {
                 writeln!(err, "{}", paint.faint(&redactor.redact(&note)))
             }
@@ -88,7 +89,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
         writeln!(stdout(), "{text}")?;
         diagnostics::show(&diagnostics)?;
     }
-    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
+    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
 }
 
 fn failure(verdict: Verdict) -> anyhow::Error {

@@ -3,13 +3,14 @@
 use std::io::{self, BufWriter, Write};
 
 use convoke_core::{ConversationMessage, Diagnostic};
+use convoke_protocol::event::ShownAttachment;
+use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
+use convoke_protocol::session::{NumberedMessage, Session};
+use convoke_protocol::turn::TurnState;
 use convoke_server::stored::PendingMessage;
 use convoke_session::diagnostics::MESSAGES_PENDING;
 use convoke_session::rows::{each_message, each_turn};
-use convoke_session::{
-    AnyStore, MessageNumber, NumberedMessage, Session, SessionId, ShownAttachment, Store as _,
-    StoreError, TurnId, TurnState,
-};
+use convoke_session::{AnyStore, Store as _, StoreError};
 use convoke_team::Team;
 use serde::Serialize;
 use serde_json::json;

@@ -7,8 +7,9 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 use convoke_core::figures::hexadecimal;
 use convoke_inspect::HostEnvironment;
+use convoke_protocol::id::SessionId;
 use convoke_session::transfer::{self, CopiedSession};
-use convoke_session::{AnyStore, SessionId, Store as _};
+use convoke_session::{AnyStore, Store as _};
 use serde_json::json;
 
 use super::conversation::pending_diagnostic;

@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 
 use clap::Args;
+use convoke_protocol::id::TurnId;
+use convoke_session::AnyStore;
 use convoke_session::diff::{DiffError, DiffLine, LineChange, PromptDiff, TextDiff, diff};
-use convoke_session::{AnyStore, TurnId};
 use serde_json::json;
 
 use super::turn::find_turn;

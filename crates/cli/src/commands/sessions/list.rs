@@ -4,7 +4,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use clap::Args;
-use convoke_session::{AnyStore, MemberCost, Millis, Store as _, Summary};
+use convoke_protocol::id::Millis;
+use convoke_protocol::session::{MemberCost, Summary};
+use convoke_session::{AnyStore, Store as _};
 use convoke_team::Team;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr as _;

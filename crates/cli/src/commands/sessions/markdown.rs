@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
+use convoke_protocol::event::ShownAttachment;
+use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::session::NumberedMessage;
 use convoke_server::stored::PendingMessage;
 use convoke_session::rows::each_message;
 use convoke_session::time_format::utc;
-use convoke_session::{
-    AnyStore, MessageNumber, NumberedMessage, SessionId, ShownAttachment, Store as _,
-};
+use convoke_session::{AnyStore, Store as _};
 use convoke_team::Team;
 
 use super::conversation::{arrow, recipients};

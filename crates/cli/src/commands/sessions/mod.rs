@@ -21,7 +21,8 @@ use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
-use convoke_session::{AnyStore, SessionId, TurnId};
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_session::AnyStore;
 use serde::Serialize;
 
 use crate::commands::completions;

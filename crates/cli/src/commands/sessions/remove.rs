@@ -3,7 +3,8 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::Args;
-use convoke_session::{AnyStore, SessionId, Store as _};
+use convoke_protocol::id::SessionId;
+use convoke_session::{AnyStore, Store as _};
 use serde_json::json;
 
 use super::list::{age, one_line};

@@ -3,8 +3,9 @@
 use std::io::Write as _;
 
 use clap::Args;
+use convoke_protocol::content::ContentRef;
+use convoke_session::AnyStore;
 use convoke_session::replay::{ReplayResult, Replayed, verify};
-use convoke_session::{AnyStore, ContentRef};
 use serde_json::json;
 
 use super::{SessionArgument, write_json};
@@ -54,7 +55,7 @@ fn difference(replayed: &Replayed) -> String {
             format!("the {text} differs: sent {}, rebuilt {}", hash(sent), hash(rebuilt))
         }
         ReplayResult::ContextDiffers { used, found } => {
-            let list = |numbers: &[convoke_session::MessageNumber]| {
+            let list = |numbers: &[convoke_protocol::id::MessageNumber]| {
                 numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
             };
             format!("the context differs: used {}, found {}", list(used), list(found))

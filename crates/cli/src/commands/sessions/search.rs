@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::io::Write as _;
 
 use clap::Args;
-use convoke_session::{AnyStore, SessionId, Store as _, Summary};
+use convoke_protocol::id::SessionId;
+use convoke_protocol::session::Summary;
+use convoke_session::{AnyStore, Store as _};
 use serde_json::json;
 
 use super::list::age;

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use convoke_agent::id::{AttemptRef, ThreadId};
-use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
+use convoke_agent::thread::ThreadStore as _;
+use convoke_protocol::id::SessionId;
+use convoke_protocol::id::{AttemptRef, ThreadId};
+use convoke_protocol::request::{RequestRecord, RequestTexts};
+use convoke_protocol::turn::Turn;
 use convoke_session::rows::each_turn;
 use convoke_session::sent_turn::requests_of;
-use convoke_session::{AnyStore, SessionId, Store as _, Turn};
+use convoke_session::{AnyStore, Store as _};
 use convoke_team::Team;
 
 use super::heading;

@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use clap::Args;
-use convoke_agent::thread::RequestRecord;
 use convoke_changes::Author;
 use convoke_core::ledger::Table;
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::request::RequestRecord;
+use convoke_protocol::turn::{Attempt, Turn};
 use convoke_session::progress::AttemptProgress;
 use convoke_session::rows::each_turn;
 use convoke_session::sent_turn::requests_of;
-use convoke_session::{AnyStore, Attempt, SentTurn, SessionId, Turn, TurnId};
+use convoke_session::{AnyStore, SentTurn};
 
 use super::cache;
 use super::conversation;

@@ -9,10 +9,12 @@ use anyhow::Context as _;
 use clap::Args;
 use convoke_core::Diagnostic;
 use convoke_files::draft::Draft;
+use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::session::NewSession;
 use convoke_server::{ExportForm, document};
 use convoke_session::rows::each_turn;
 use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
-use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId, Store as _, StoreError};
+use convoke_session::{AnyStore, Store as _, StoreError};
 use serde_json::json;
 
 use super::conversation::pending_diagnostic;
@@ -58,7 +60,7 @@ pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<O
         writeln!(stdout(), "{copy}")?;
         diagnostics::show(&diagnostics)?;
     }
-    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
+    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
 }
 
 /// Copies the recorded changes of the copied turns. Returns a diagnostic about workspaces.
@@ -207,7 +209,9 @@ pub(super) async fn import(arguments: &Import, store: &AnyStore) -> anyhow::Resu
         writeln!(stdout(), "{}", imported.session)?;
         diagnostics::show(&imported.diagnostics)?;
     }
-    Ok(arguments.deny.outcome(imported.diagnostics.iter().map(|diagnostic| diagnostic.code)))
+    Ok(arguments
+        .deny
+        .outcome(imported.diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
 }
 
 /// Returns the new session of a snapshot, which contains no team.

@@ -1,6 +1,8 @@
 //! A stored turn, found by its number.
 
-use convoke_session::{AnyStore, SentTurn, SessionId, Store as _, Turn, TurnId, rows};
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::turn::Turn;
+use convoke_session::{AnyStore, SentTurn, Store as _, rows};
 
 use crate::outcome::UsageError;
 

@@ -18,7 +18,10 @@ fn rules_with_paths_wait_for_a_file_that_matches() {
     let rule = "only when a file that matches src/**/*.{ts,tsx} is read";
     assert_eq!(start.rule("/w/repo/.claude/rules/ts.md"), rule);
     let codes = start.codes();
-    assert!(codes.contains(&"rules.conditional") && codes.contains(&"rules.cursor-keys"));
+    assert!(
+        codes.contains(&"rules.conditional".to_owned())
+            && codes.contains(&"rules.cursor-keys".to_owned())
+    );
 
     let read = place("/w/repo", &files).after_reading("/w/repo/src/a/b.ts");
     let expected = [
@@ -41,14 +44,14 @@ fn a_rule_whose_front_matter_is_no_yaml_is_always_loaded() {
     ];
     let start = place("/w/repo", &files);
     assert_eq!(start.loaded(), ["/w/repo/.claude/rules/list.md"]);
-    assert!(start.codes().contains(&"rules.front-matter"));
+    assert!(start.codes().contains(&"rules.front-matter".to_owned()));
 }
 
 #[test]
 fn empty_front_matter_is_nothing_to_report() {
     let start = place("/w/repo", &[("/w/repo/.claude/rules/a.md", "---\n---\ntext")]);
     assert_eq!(start.loaded(), ["/w/repo/.claude/rules/a.md"]);
-    assert!(!start.codes().contains(&"rules.front-matter"));
+    assert!(!start.codes().contains(&"rules.front-matter".to_owned()));
 }
 
 #[test]

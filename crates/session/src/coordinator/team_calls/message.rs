@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::super::controls::StopRequest;
 use super::super::{Coordinator, CoordinatorError};
 use super::{Batch, SentMessage};
-use crate::content::ContentHash;
-use crate::id::{MemberName, TurnId};
 use crate::routing::{CalledMember, DropTurns, Routed, route};
 use crate::rows::each_message;
 use crate::store::{Store, StoreError};
 use crate::team_tools::FIELD;
-use crate::turn::Turn;
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::{MemberName, TurnId};
+use convoke_protocol::turn::Turn;
 
 /// The maximum number of messages that one turn can send through calls.
 pub const MAX_MESSAGES: u32 = 16;

@@ -8,10 +8,10 @@ use convoke_core::{ConversationMessage, Visibility};
 use serde_json::{Value, json};
 
 use super::super::Coordinator;
-use crate::id::{MemberName, MessageNumber};
 use crate::rows::each_message;
-use crate::session::NumberedMessage;
 use crate::store::{Store, StoreError};
+use convoke_protocol::id::{MemberName, MessageNumber};
+use convoke_protocol::session::NumberedMessage;
 
 /// The maximum bytes of a message that `read_context` returns.
 const SHOWN_TEXT: usize = 8 << 10;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use sqlx::PgConnection;
 
-use crate::id::{Millis, now};
+use convoke_agent::clock::now;
+use convoke_protocol::id::Millis;
 
 /// The clock of the database, as it was when a connection was opened. Clones share it.
 #[derive(Debug, Clone, Default)]

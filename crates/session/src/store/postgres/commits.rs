@@ -15,8 +15,8 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::database::CHANNEL;
-use crate::id::{Head, SessionId};
 use crate::store::StoreError;
+use convoke_protocol::id::{Head, SessionId};
 
 /// The number of commits that a reader may fall behind. Beyond it, the reader has to read again.
 const BEHIND: usize = 1024;

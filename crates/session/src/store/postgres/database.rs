@@ -7,8 +7,8 @@ pub(super) use super::lease::Fence;
 pub(super) use super::offer::{put_message, remove_shared, set_offer};
 pub(super) use super::search::{index_messages, remove_from_index};
 pub(super) use super::signal::remove_signals;
-use crate::id::{Head, SessionId, ThreadId};
 use crate::store::StoreError;
+use convoke_protocol::id::{Head, SessionId, ThreadId};
 
 pub(super) type Database = sqlx::Postgres;
 pub(super) type Pool = sqlx::PgPool;

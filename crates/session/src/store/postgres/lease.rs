@@ -18,8 +18,8 @@ use tokio::time::Instant;
 
 use super::database::Connection;
 use super::{CLOSE_LIMIT, IdleConnections};
-use crate::id::{Millis, SessionId};
 use crate::store::{Holder, SessionHold, StoreError};
+use convoke_protocol::id::{Millis, SessionId};
 
 /// The leases that this process holds in a store. Clones share them.
 #[derive(Debug, Clone)]

@@ -48,7 +48,7 @@ pub use self::nodes::NodeRegistration;
 pub use self::signal::Attendance;
 use super::failpoint::Failpoint;
 use super::{Commit, Holder, ServerFailure, Store as _, StoreError};
-use crate::id::{Head, Millis, SessionId};
+use convoke_protocol::id::{Head, Millis, SessionId};
 
 /// The duration of a lease without a heartbeat.
 const LEASE: Duration = Duration::from_secs(15);

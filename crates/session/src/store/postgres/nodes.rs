@@ -8,11 +8,11 @@ use super::PostgresStore;
 use super::database::{DatabaseRow, text};
 use super::offer::{from_json, holder};
 use super::read::turn;
-use crate::event::SessionEventKind;
 use crate::follow::open_questions;
-use crate::id::SessionId;
 use crate::shared::{NodeOffer, NodeState, NodeTurn};
 use crate::store::{Holder, StoreError};
+use convoke_protocol::event::EventKind;
+use convoke_protocol::id::SessionId;
 
 /// The registration of a node.
 #[derive(Debug, Clone)]
@@ -108,7 +108,7 @@ impl PostgresStore {
             let events: Option<String> = row.try_get("events")?;
             let asked = open_questions(&turn, turn.attempts, &events.unwrap_or_default());
             let question = |kind| match kind {
-                SessionEventKind::PermissionAsked { question, .. } => {
+                EventKind::PermissionAsked { question, .. } => {
                     Some(format!("{}: {}", question.tool, question.summary))
                 }
                 _ => None,

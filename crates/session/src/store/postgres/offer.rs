@@ -6,10 +6,10 @@ use super::database::{CHANNEL, Connection, DatabaseRow, optional_text, sql};
 use super::lease::SessionLease;
 use super::{PostgresStore, write};
 use crate::coordinator::INBOX_LIMIT;
-use crate::event::StopReason;
-use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
 use crate::shared::{NodeOffer, ProjectOrigin, SharedState, TurnOffer, TurnRequirements};
 use crate::store::{Holder, StoreError};
+use convoke_protocol::event::StopReason;
+use convoke_protocol::id::{Head, MemberName, Millis, SessionId, TurnId};
 
 /// Writes the row of an offer. A repeated offer of the same turn keeps its position.
 const SET_OFFER: &str = "INSERT INTO offer (session, since, turn, member, agent, node, guard) \

@@ -10,10 +10,10 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::database::{Connection, Database, DatabaseRow, Pool, sql, text, text_value};
 use super::read::number;
-use crate::id::{MessageNumber, SessionId};
-use crate::session::{FoundMessage, NumberedMessage};
 use crate::store::StoreError;
 use crate::store::excerpt::{excerpt, is_written_without_spaces};
+use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::session::{FoundMessage, NumberedMessage};
 
 /// The maximum number of words per row. Together with the length of a word, it keeps a row below the limit of a
 /// TSVECTOR.

@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use convoke_agent::permission::PermissionAnswer;
+use convoke_protocol::permission::PermissionAnswer;
 use sqlx::Row as _;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::PostgresStore;
 use super::database::{CHANNEL, Connection, DatabaseRow, sql, text};
-use crate::id::{SessionId, TurnId};
 use crate::kept_running::kept_running;
-use crate::shared::{QuestionId, TurnSignal};
+use crate::shared::TurnSignal;
 use crate::store::StoreError;
-use crate::turn::Turn;
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::question::QuestionId;
+use convoke_protocol::turn::Turn;
 
 impl PostgresStore {
     /// Asks for the running turns of a session to be cancelled, in one statement. Returns the number of running

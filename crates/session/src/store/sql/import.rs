@@ -1,6 +1,8 @@
 //! Imports a whole session in one transaction, page by page.
 
-use convoke_agent::thread::{RequestRecord, ThreadLine, ThreadStoreError};
+use convoke_agent::thread::ThreadStoreError;
+use convoke_protocol::request::RequestRecord;
+use convoke_protocol::thread::ThreadLine;
 use sqlx::{QueryBuilder, Transaction};
 
 use super::database::{BEGIN_IMPORT, Database, notify, sql, text_value};
@@ -8,10 +10,10 @@ use super::write::{
     ROWS, create, insert_messages, json, share, write_attempts, write_contents, write_turns,
 };
 use super::{Writer, requests, threads};
-use crate::id::{Head, SessionId, ThreadId};
-use crate::session::{NewSession, State};
 use crate::store::failpoint::Failpoint;
 use crate::store::{Page, SessionImport, StoreError};
+use convoke_protocol::id::{Head, SessionId, ThreadId};
+use convoke_protocol::session::{NewSession, State};
 
 /// A whole session that is being imported.
 pub struct OpenImport {

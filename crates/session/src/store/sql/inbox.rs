@@ -5,10 +5,10 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::database::{Connection, Pool, put_message};
-use crate::attachment::Attachment;
-use crate::id::SessionId;
 use crate::shared::{InboxNumber, SEND_KEY};
 use crate::store::StoreError;
+use convoke_protocol::attachment::Attachment;
+use convoke_protocol::id::SessionId;
 
 /// Puts a message into the inbox of a session.
 pub(super) async fn say(

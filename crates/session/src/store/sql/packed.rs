@@ -3,8 +3,8 @@
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
-use crate::content::ContentHash;
 use crate::store::StoreError;
+use convoke_protocol::content::ContentHash;
 
 /// Fast rather than small, because a prompt is compressed before its turn starts.
 const LEVEL: u8 = 1;

@@ -12,13 +12,13 @@ use super::database::{
     BEGINNING, Database, DatabaseRow, Pool, beginning, optional_text, sql, text, text_value,
 };
 use super::packed::unpack;
-use crate::content::ContentHash;
-use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
-use crate::session::{
+use crate::store::{ContextReader, StoreError, Window};
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::session::{
     NewSession, NumberedMessage, Rehearsal, RemovedSession, Session, State, Summary,
 };
-use crate::store::{ContextReader, StoreError, Window};
-use crate::turn::{Attempt, Turn, TurnState};
+use convoke_protocol::turn::{Attempt, Turn, TurnState};
 
 pub(super) async fn session(pool: &Pool, id: SessionId) -> Result<Session, StoreError> {
     let row = sqlx::query(

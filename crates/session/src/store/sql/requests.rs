@@ -1,8 +1,7 @@
 //! The requests of each thread, in order, stored as deltas.
 
-use convoke_agent::thread::{
-    RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStoreError,
-};
+use convoke_agent::thread::ThreadStoreError;
+use convoke_protocol::request::{RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use sqlx::Row;
 
@@ -10,11 +9,11 @@ use super::database::{BEGIN, Connection, DatabaseRow, lock_thread, sql};
 use super::packed::pack;
 use super::write::json;
 use super::{Writer, threads};
-use crate::content::ContentHash;
-use crate::id::{AttemptRef, SessionId, ThreadId, TurnId};
 use crate::request::{self, RequestDelta, TextDelta};
 use crate::store::StoreError;
 use crate::thread::ThreadOwner;
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::{AttemptRef, SessionId, ThreadId, TurnId};
 
 /// The maximum length of a chain of deltas, which bounds the cost of reading a text.
 const MAX_DEPTH: i64 = 63;

@@ -1,23 +1,23 @@
 //! The implementation of the store. Every method is one query or one transaction.
 
-use convoke_agent::thread::{
-    RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend, ThreadLine, ThreadStore,
-};
+use convoke_agent::thread::{Stored, ThreadStore};
 use convoke_core::NewMessage;
+use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
+use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 
 use super::import::OpenImport;
 use super::{Hold, SqlStore, costs, inbox, read, requests, search, threads, write};
-use crate::content::ContentHash;
-use crate::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::request::RequestDelta;
-use crate::session::{
-    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, Summary,
-};
 use crate::shared::InboxNumber;
 use crate::store::postgres::PostgresStore;
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError, Window};
 use crate::thread::{LoneThread, ThreadOwner};
-use crate::turn::{Attempt, Turn};
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::session::{
+    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, Summary,
+};
+use convoke_protocol::turn::{Attempt, Turn};
 
 /// Implements methods of the store by a query each.
 macro_rules! by_query {

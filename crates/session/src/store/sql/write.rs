@@ -13,13 +13,13 @@ use super::database::{
 };
 use super::packed::pack;
 use super::threads;
-use crate::content::{Content, ContentHash};
-use crate::id::{Head, Millis, SessionId};
 use crate::progress::Progress;
-use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
 use crate::store::failpoint::Failpoint;
 use crate::store::{Commit, StoreError};
-use crate::turn::{Attempt, Turn};
+use convoke_protocol::content::{Content, ContentHash};
+use convoke_protocol::id::{Head, Millis, SessionId};
+use convoke_protocol::session::{NewSession, NumberedMessage, Rehearsal, State};
+use convoke_protocol::turn::{Attempt, Turn};
 
 /// The maximum number of rows per statement, below the limits of databases.
 pub(super) const ROWS: usize = 512;

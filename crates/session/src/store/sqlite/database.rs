@@ -5,11 +5,11 @@ use std::future::{Ready, ready};
 use sqlx::Row as _;
 
 use crate::coordinator::INBOX_LIMIT;
-use crate::id::{Head, SessionId, ThreadId};
-use crate::session::NumberedMessage;
 use crate::shared::TurnOffer;
 use crate::store::StoreError;
-use crate::turn::Turn;
+use convoke_protocol::id::{Head, SessionId, ThreadId};
+use convoke_protocol::session::NumberedMessage;
+use convoke_protocol::turn::Turn;
 
 pub(super) use super::inbox::take_message;
 

@@ -9,8 +9,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::file::{at, make_private_directory};
-use crate::id::{Millis, SessionId};
 use crate::store::{Holder, SessionHold, StoreError};
+use convoke_protocol::id::{Millis, SessionId};
 
 /// The maximum size of a lock file.
 const MAX_BYTES: u64 = 4096;

@@ -38,7 +38,7 @@ pub use self::lock::SessionLock;
 use super::failpoint::Failpoint;
 use super::postgres::PostgresStore;
 use super::{Holder, StoreError};
-use crate::id::{Millis, SessionId};
+use convoke_protocol::id::{Millis, SessionId};
 
 /// Sessions in one SQLite file. Clones share it.
 #[derive(Debug, Clone)]

@@ -5,10 +5,10 @@ use sqlx::{QueryBuilder, Row};
 
 use super::database::{sql, text};
 use super::read::number;
-use crate::id::{MessageNumber, SessionId};
-use crate::session::FoundMessage;
 use crate::store::StoreError;
 use crate::store::excerpt::{excerpt, is_written_without_spaces};
+use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::session::FoundMessage;
 
 /// Finds messages through the index. Words of scripts without spaces, which the index cannot separate, are
 /// searched for in the text.

@@ -10,11 +10,11 @@ use super::super::ArchiveProblem;
 use super::super::fork::set_at_rest;
 use super::super::pages::contents_of;
 use super::thread::{OpenThread, ThreadCheck};
-use crate::content::{Content, ContentHash};
-use crate::id::{MessageNumber, Millis, SessionId, TurnId};
-use crate::session::{NumberedMessage, State};
 use crate::store::Page;
-use crate::turn::{Attempt, Turn};
+use convoke_protocol::content::{Content, ContentHash};
+use convoke_protocol::id::{MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::session::{NumberedMessage, State};
+use convoke_protocol::turn::{Attempt, Turn};
 
 /// The largest number of a message, its id or a turn. Other JSON parsers lose digits beyond it.
 const MAX_NUMBER: u64 = (1 << 53) - 1;

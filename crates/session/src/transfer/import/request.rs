@@ -1,14 +1,14 @@
 //! Checks a request of an archive.
 
-use convoke_agent::thread::{RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use convoke_core::ledger::Target;
+use convoke_protocol::request::{RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use serde::de::IgnoredAny;
 
 use super::super::ArchiveProblem;
 use super::super::lines::RequestLine;
 use super::thread::OpenThread;
-use crate::id::{AttemptRef, SessionId, TurnId};
 use crate::request::{self, RequestDelta};
+use convoke_protocol::id::{AttemptRef, SessionId, TurnId};
 
 /// An invalid field of a request.
 struct BadField {

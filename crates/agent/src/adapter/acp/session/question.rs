@@ -10,11 +10,13 @@ use crate::adapter::acp::client::{Change, FAILED, INVALID_PARAMS, Refusal};
 use crate::adapter::acp::permit::Permit;
 use crate::adapter::acp::request::{ClientRequest, CommandLine};
 use crate::diagnostics;
-use crate::event::{Event, EventKind};
-use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles};
 use crate::process::{Decision, Input};
 use crate::stream::acp::ToolCall;
 use crate::stream::{EventReader as _, Sink};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::permission::{
+    AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles,
+};
 
 /// The maximum number of open questions.
 const OPEN_QUESTIONS: usize = 64;
@@ -142,7 +144,7 @@ impl Session {
     /// Reports a question for a person.
     fn put(&mut self, question: PermissionQuestion, asked: QuestionSubject, sink: &mut Sink<'_>) {
         self.open.insert(question.id.clone(), asked);
-        sink(Event::own(EventKind::PermissionAsked { question, expires_at: 0 }));
+        sink(AgentEvent::own(AgentEventKind::PermissionAsked { question, expires_at: 0 }));
     }
 
     fn offers_files_or_terminals(&self) -> bool {
@@ -323,7 +325,11 @@ impl Session {
             return Input::nothing();
         }
         let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
-        sink(Event::own(EventKind::PermissionAnswered { id: id.to_string(), answer, by }));
+        sink(AgentEvent::own(AgentEventKind::PermissionAnswered {
+            id: id.to_string(),
+            answer,
+            by,
+        }));
         respond(id, "error", &json!({ "code": WITHDRAWN, "message": "withdrawn" }))
     }
 }

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
-use convoke_session::MemberName;
+use convoke_protocol::id::MemberName;
+use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 
 use super::View;
 use crate::terminal::spelled_out;

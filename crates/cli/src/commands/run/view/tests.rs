@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
-use convoke_session::Content;
+use convoke_protocol::content::Content;
+use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 
 use super::*;
 use crate::terminal::on_terminal;
 
-fn started(turn: u64, member: &str) -> SessionEventKind {
-    SessionEventKind::TurnStarted {
+fn started(turn: u64, member: &str) -> EventKind {
+    EventKind::TurnStarted {
         turn: TurnId(turn),
         member: member.into(),
         answers: MessageNumber(1),
@@ -21,13 +21,13 @@ fn started(turn: u64, member: &str) -> SessionEventKind {
     }
 }
 
-fn agent(turn: u64, member: &str, kind: EventKind<'static>) -> SessionEventKind {
-    let event = convoke_agent::event::Event::own(kind);
-    SessionEventKind::Agent { turn: TurnId(turn), member: member.into(), event }
+fn agent(turn: u64, member: &str, kind: AgentEventKind<'static>) -> EventKind {
+    let event = convoke_protocol::agent_event::AgentEvent::own(kind);
+    EventKind::Agent { turn: TurnId(turn), member: member.into(), event }
 }
 
-fn piece(text: &'static str) -> EventKind<'static> {
-    EventKind::Text { text: text.into(), part: TextPart::Delta }
+fn piece(text: &'static str) -> AgentEventKind<'static> {
+    AgentEventKind::Text { text: text.into(), part: TextPart::Delta }
 }
 
 fn shown(columns: Option<usize>, act: impl FnOnce(&mut View<&mut Vec<u8>>)) -> String {
@@ -39,7 +39,7 @@ fn shown(columns: Option<usize>, act: impl FnOnce(&mut View<&mut Vec<u8>>)) -> S
 
 #[test]
 fn the_live_line_is_hidden_while_a_question_is_open() {
-    let asked = |id: &str, answers: &[PermissionAnswer]| SessionEventKind::PermissionAsked {
+    let asked = |id: &str, answers: &[PermissionAnswer]| EventKind::PermissionAsked {
         turn: TurnId(1),
         member: "max".into(),
         question: PermissionQuestion {
@@ -51,7 +51,7 @@ fn the_live_line_is_hidden_while_a_question_is_open() {
         answers: answers.to_vec(),
         expires_at: 0,
     };
-    let answered = |id: &str| SessionEventKind::PermissionAnswered {
+    let answered = |id: &str| EventKind::PermissionAnswered {
         turn: TurnId(1),
         member: "max".into(),
         id: id.to_owned(),
@@ -121,7 +121,7 @@ fn a_file_gets_no_live_line() {
 
 #[test]
 fn a_retried_request_is_reported_with_its_reason_and_wait() {
-    let again = EventKind::Retry {
+    let again = AgentEventKind::Retry {
         attempt: 1,
         max: Some(4),
         status: Some(503),
@@ -142,10 +142,10 @@ fn a_retried_request_is_reported_with_its_reason_and_wait() {
 
 #[test]
 fn absurd_token_counts_do_not_overflow() {
-    let usage = convoke_agent::usage::Usage { input: u64::MAX, output: 1, ..Default::default() };
+    let usage = convoke_protocol::usage::Usage { input: u64::MAX, output: 1, ..Default::default() };
     let screen = shown(Some(200), |view| {
         view.show(&started(1, "max")).unwrap();
-        view.show(&agent(1, "max", EventKind::Usage(usage))).unwrap();
+        view.show(&agent(1, "max", AgentEventKind::Usage(usage))).unwrap();
         view.tick().unwrap();
     });
     assert!(screen.ends_with("18,446,744,073,709,551,615 tokens"), "{screen}");

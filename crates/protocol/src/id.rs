@@ -3,17 +3,11 @@
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use convoke_files::clock::since_1970;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use convoke_core::Millis;
 pub use convoke_core::name::MemberName;
-
-/// Returns the current time. All stored times come from this function.
-pub fn now() -> Millis {
-    Millis(i64::try_from(since_1970().as_millis()).unwrap_or(i64::MAX))
-}
 
 /// The id of a session; later sessions sort after earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use convoke_core::figures::thousands;
 use convoke_core::ledger::Ledger;
-use convoke_wire::Wire;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::event::RequestPurpose;
-use crate::id::{AttemptRef, Millis, ThreadId, now};
+use crate::agent_event::RequestPurpose;
+use crate::id::{AttemptRef, Millis, ThreadId};
 use crate::milliseconds;
 use crate::usage::Usage;
+use crate::wire::Wire;
 
 /// A stored request. `T` is the form of its texts: in memory ([`RequestTexts`]), left in the store (`()`), or
 /// as a difference from the previous request.
@@ -143,10 +143,10 @@ pub struct RequestMeta {
 }
 
 impl RequestMeta {
-    /// Creates the facts of a request that is being sent now.
-    pub fn new(path: impl Into<String>, purpose: RequestPurpose, bytes: u64) -> Self {
+    /// Creates the facts of a request that is being sent at a time.
+    pub fn new(at: Millis, path: impl Into<String>, purpose: RequestPurpose, bytes: u64) -> Self {
         Self {
-            at: now(),
+            at,
             path: path.into(),
             purpose,
             bytes,

@@ -1,14 +1,14 @@
 //! Turns and their attempts.
 
-use convoke_agent::turn_input::ResumeHandle;
-use convoke_agent::usage::Usage;
-use convoke_agent::{TurnResult, Verdict};
+use crate::resume::ResumeHandle;
+use crate::usage::Usage;
+use crate::verdict::Verdict;
 use convoke_core::Diagnostic;
 use convoke_core::marker::Intent;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::content::{Content, ContentRef};
+use crate::content::ContentRef;
 use crate::id::{MemberName, MessageNumber, Millis, TurnId};
 
 /// One member's reply to one message, from the queue to its end.
@@ -42,7 +42,6 @@ pub struct Turn {
 /// The state of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum TurnState {
     /// The turn has not started.
     Queued,
@@ -108,7 +107,7 @@ pub struct Attempt {
 
 impl Attempt {
     /// Returns the bytes of the prompt and the system text.
-    pub(crate) fn assembled_bytes(&self) -> u64 {
+    pub fn assembled_bytes(&self) -> u64 {
         self.prompt.bytes + self.system.map_or(0, |system| system.bytes)
     }
 
@@ -144,24 +143,24 @@ pub struct AttemptResult {
 }
 
 impl AttemptResult {
-    /// Converts a result that ended at `at`, with its events. The texts are added to `contents`.
-    pub fn new(at: Millis, result: TurnResult, events: &str, contents: &mut Vec<Content>) -> Self {
-        let TurnResult { verdict, reply, usage, cost_usd, model, resume, diagnostics, .. } = result;
-        let mut store = |text: &str| {
-            let content = Some(text).filter(|text| !text.is_empty()).map(Content::new)?;
-            let reference = content.reference();
-            contents.push(content);
-            Some(reference)
-        };
-        let partial = if verdict == Verdict::Done { None } else { store(&reply) };
-        let events = store(events);
-        let diagnostics = diagnostics_json(&diagnostics);
-        Self { at, verdict, partial, events, usage, cost_usd, model, resume, diagnostics }
+    /// Creates a result with a verdict only.
+    pub fn new(at: Millis, verdict: Verdict) -> Self {
+        Self {
+            at,
+            verdict,
+            partial: None,
+            events: None,
+            usage: None,
+            cost_usd: None,
+            model: None,
+            resume: None,
+            diagnostics: Value::Array(Vec::new()),
+        }
     }
 }
 
 /// Returns diagnostics as a JSON list.
-pub(crate) fn diagnostics_json(diagnostics: &[Diagnostic]) -> Value {
+pub fn diagnostics_json(diagnostics: &[Diagnostic]) -> Value {
     // Serializing strings and numbers cannot fail.
     serde_json::to_value(diagnostics).unwrap_or_default()
 }

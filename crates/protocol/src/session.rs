@@ -1,6 +1,6 @@
 //! Sessions and their state.
 
-use convoke_agent::usage::Usage;
+use crate::usage::Usage;
 use convoke_core::ConversationMessage;
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +92,16 @@ pub struct NumberedMessage {
     pub answers: Option<MessageNumber>,
     /// The message.
     pub message: ConversationMessage,
+}
+
+impl NumberedMessage {
+    /// The field of a message that names the call of a team tool that sent it.
+    pub const TEAM_CALL: &str = "teamCall";
+
+    /// Returns the name of the team tool that sent the message; `None` for other messages.
+    pub fn sent_by(&self) -> Option<&str> {
+        self.message.extra.get(Self::TEAM_CALL)?["tool"].as_str()
+    }
 }
 
 /// A session in a list.

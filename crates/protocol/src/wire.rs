@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use http::request::Parts;
 use serde::{Deserialize, Serialize};
 
 /// A wire format.
@@ -50,20 +49,5 @@ impl Wire {
         ];
         let found = ENDINGS.iter().find(|(ending, _)| path.ends_with(ending));
         found.map(|(_, wire)| *wire)
-    }
-
-    /// Returns the wire format of a client, recognised by the head of a request.
-    pub fn spoken_by(parts: &Parts) -> Self {
-        let path = parts.uri.path();
-        let has = |name: &str| parts.headers.contains_key(name);
-        Self::at(path).unwrap_or_else(|| {
-            if has("anthropic-version") || path.contains("/messages") {
-                Self::Messages
-            } else if has("x-goog-api-key") || path.contains("/v1beta") {
-                Self::Gemini
-            } else {
-                Self::Responses
-            }
-        })
     }
 }

@@ -1,6 +1,6 @@
 //! Events of a turn, in one form for every vendor.
 //!
-//! Texts borrow from the line that they were read from; [`Event::into_owned`] copies them.
+//! Texts borrow from the line that they were read from; [`AgentEvent::into_owned`] copies them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,22 +16,23 @@ use crate::usage::Usage;
 use crate::verdict::Verdict;
 
 /// An event of a turn.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Event<'a> {
+pub struct AgentEvent<'a> {
     /// The tool call that started the sub-agent of this event; `None` for the agent itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_agent: Option<Cow<'a, str>>,
     /// The payload.
     #[serde(rename = "event")]
-    pub kind: EventKind<'a>,
+    pub kind: AgentEventKind<'a>,
 }
 
 /// The payload of an event.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+///
+/// Exhaustive on purpose: secrets must be removed from every text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
-#[non_exhaustive]
-pub enum EventKind<'a> {
+pub enum AgentEventKind<'a> {
     /// The agent started the turn.
     Started {
         /// The session that a later turn can resume.
@@ -110,6 +111,7 @@ pub enum EventKind<'a> {
         #[serde(
             rename = "waitMs",
             with = "crate::milliseconds::optional",
+            default,
             skip_serializing_if = "Option::is_none"
         )]
         wait: Option<Duration>,
@@ -262,7 +264,7 @@ pub struct OwnerShare {
 ///
 /// Every text arrives once as a whole. Deltas before it are provisional: a failed stream is repeated, and the
 /// whole text may differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TextPart {
     /// The next piece.
@@ -272,19 +274,19 @@ pub enum TextPart {
 }
 
 /// A change of one file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange<'a> {
     /// The path, as the agent wrote it.
     pub path: Cow<'a, str>,
     /// The kind of change, for example `add` or `update`.
     pub change: Cow<'a, str>,
     /// The changed text, if the agent reported it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<FileDiff<'a>>,
 }
 
 /// The text of a change: the file, or the replaced part of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileDiff<'a> {
     /// The text before; `None` if the file is new.
     pub before: Option<Cow<'a, str>>,
@@ -293,7 +295,7 @@ pub struct FileDiff<'a> {
 }
 
 /// An item of a to-do list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoItem<'a> {
     /// The text.
     pub text: Cow<'a, str>,
@@ -302,7 +304,7 @@ pub struct TodoItem<'a> {
 }
 
 /// The state of a to-do item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TodoState {
     /// Not started.
@@ -327,38 +329,40 @@ impl TodoState {
     }
 }
 
-impl<'a> Event<'a> {
+impl<'a> AgentEvent<'a> {
     /// Creates an event of the agent itself.
-    pub fn own(kind: EventKind<'a>) -> Self {
+    pub fn own(kind: AgentEventKind<'a>) -> Self {
         Self { sub_agent: None, kind }
     }
 
     /// Creates an event of a sub-agent, or of the agent itself for `None`.
-    pub fn new(sub_agent: Option<Cow<'a, str>>, kind: EventKind<'a>) -> Self {
+    pub fn new(sub_agent: Option<Cow<'a, str>>, kind: AgentEventKind<'a>) -> Self {
         Self { sub_agent, kind }
     }
 
     /// Copies borrowed texts, so that the event outlives its line.
-    pub fn into_owned(self) -> Event<'static> {
-        Event { sub_agent: self.sub_agent.map(owned), kind: self.kind.into_owned() }
+    pub fn into_owned(self) -> AgentEvent<'static> {
+        AgentEvent { sub_agent: self.sub_agent.map(owned), kind: self.kind.into_owned() }
     }
 }
 
-impl EventKind<'_> {
-    fn into_owned(self) -> EventKind<'static> {
+impl AgentEventKind<'_> {
+    fn into_owned(self) -> AgentEventKind<'static> {
         match self {
             Self::Started { session, model } => {
-                EventKind::Started { session: session.map(owned), model: model.map(owned) }
+                AgentEventKind::Started { session: session.map(owned), model: model.map(owned) }
             }
-            Self::Text { text, part } => EventKind::Text { text: owned(text), part },
-            Self::Thinking { text, part } => EventKind::Thinking { text: owned(text), part },
-            Self::ToolStarted { id, name, input } => {
-                EventKind::ToolStarted { id: owned(id), name: owned(name), input: owned(input) }
-            }
+            Self::Text { text, part } => AgentEventKind::Text { text: owned(text), part },
+            Self::Thinking { text, part } => AgentEventKind::Thinking { text: owned(text), part },
+            Self::ToolStarted { id, name, input } => AgentEventKind::ToolStarted {
+                id: owned(id),
+                name: owned(name),
+                input: owned(input),
+            },
             Self::ToolFinished { id, ok, output } => {
-                EventKind::ToolFinished { id: owned(id), ok, output: owned(output) }
+                AgentEventKind::ToolFinished { id: owned(id), ok, output: owned(output) }
             }
-            Self::FileChange { changes } => EventKind::FileChange {
+            Self::FileChange { changes } => AgentEventKind::FileChange {
                 changes: changes
                     .into_iter()
                     .map(|file| FileChange {
@@ -371,31 +375,31 @@ impl EventKind<'_> {
                     })
                     .collect(),
             },
-            Self::Todo { items } => EventKind::Todo {
+            Self::Todo { items } => AgentEventKind::Todo {
                 items: items
                     .into_iter()
                     .map(|item| TodoItem { text: owned(item.text), state: item.state })
                     .collect(),
             },
             Self::Request { number, purpose, bytes, unchanged_bytes } => {
-                EventKind::Request { number, purpose, bytes, unchanged_bytes }
+                AgentEventKind::Request { number, purpose, bytes, unchanged_bytes }
             }
-            Self::Received(received) => EventKind::Received(received),
-            Self::Usage(usage) => EventKind::Usage(usage),
+            Self::Received(received) => AgentEventKind::Received(received),
+            Self::Usage(usage) => AgentEventKind::Usage(usage),
             Self::Retry { attempt, max, status, wait, reason } => {
-                EventKind::Retry { attempt, max, status, wait, reason: owned(reason) }
+                AgentEventKind::Retry { attempt, max, status, wait, reason: owned(reason) }
             }
             Self::PermissionAsked { question, expires_at } => {
-                EventKind::PermissionAsked { question, expires_at }
+                AgentEventKind::PermissionAsked { question, expires_at }
             }
             Self::PermissionAnswered { id, answer, by } => {
-                EventKind::PermissionAnswered { id, answer, by }
+                AgentEventKind::PermissionAnswered { id, answer, by }
             }
-            Self::Warning(diagnostic) => EventKind::Warning(diagnostic),
+            Self::Warning(diagnostic) => AgentEventKind::Warning(diagnostic),
             Self::Unknown { name, json } => {
-                EventKind::Unknown { name: owned(name), json: owned(json) }
+                AgentEventKind::Unknown { name: owned(name), json: owned(json) }
             }
-            Self::Finished { verdict } => EventKind::Finished { verdict },
+            Self::Finished { verdict } => AgentEventKind::Finished { verdict },
         }
     }
 }

@@ -39,13 +39,13 @@ impl Attachment {
     }
 
     /// Returns the file as an assembler reads it.
-    pub(crate) fn file(&self) -> AttachedFile<'_> {
+    pub fn file(&self) -> AttachedFile<'_> {
         AttachedFile { path: Cow::Borrowed(&self.path), text: Cow::Borrowed(&self.text) }
     }
 }
 
 /// Returns the text of a context message, followed by its attached files.
-pub(crate) fn with_attachments(mut text: String, message: &ConversationMessage) -> String {
+pub fn with_attachments(mut text: String, message: &ConversationMessage) -> String {
     for attachment in Attachment::from_message(message) {
         let (opening, closing) = attachment.file().frame();
         if !text.is_empty() {

@@ -6,9 +6,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use convoke_agent::Verdict;
-use convoke_agent::event::{Event, EventKind};
-use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use crate::agent_event::{AgentEvent, AgentEventKind};
+use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use crate::verdict::Verdict;
 use convoke_core::figures::thousands;
 use convoke_core::ledger::estimate_tokens;
 use convoke_core::marker::{Intent, TextPolicy};
@@ -17,20 +17,19 @@ use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::attachment::Attachment;
+use crate::changes::{ChangeCounts, ChangedBy};
 use crate::content::ContentRef;
-use crate::file_changes::{ChangeCounts, ChangedBy};
 use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
+use crate::question::QuestionId;
 use crate::session::NumberedMessage;
-use crate::shared::QuestionId;
-use crate::team_tools::sent_by;
 use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// An event of a conversation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SessionEvent {
-    /// The payload. Flattening is safe, because events are written and never read back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The payload.
     #[serde(flatten)]
-    pub kind: SessionEventKind,
+    pub kind: EventKind,
     /// The session.
     pub session: SessionId,
     /// The time of the event.
@@ -38,10 +37,10 @@ pub struct SessionEvent {
 }
 
 /// The payload of an event.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
-pub enum SessionEventKind {
+pub enum EventKind {
     /// This process opened the session.
     Opened {
         /// The number of messages.
@@ -123,7 +122,7 @@ pub enum SessionEventKind {
         /// The member whose turn it is.
         member: MemberName,
         /// The event.
-        event: Event<'static>,
+        event: AgentEvent<'static>,
     },
     /// An agent asks before it acts, and waits for an answer: see [`crate::Controls::answer`].
     PermissionAsked {
@@ -178,7 +177,7 @@ pub enum SessionEventKind {
         #[serde(flatten, serialize_with = "result_fields")]
         result: Box<AttemptResult>,
         /// The duration of the attempt.
-        #[serde(rename = "elapsedMs", with = "convoke_agent::milliseconds")]
+        #[serde(rename = "elapsedMs", with = "crate::milliseconds")]
         elapsed: Duration,
     },
     /// A diagnostic.
@@ -199,9 +198,9 @@ pub fn waits_for(node: Option<&str>, problem: Option<&str>) -> String {
     format!("waits for {node}{problem}")
 }
 
-impl SessionEventKind {
+impl EventKind {
     /// Creates the start of an attempt, whose context was this number of messages before the budget.
-    pub(crate) fn turn_started(turn: &Turn, attempt: &Attempt, context: usize) -> Self {
+    pub fn turn_started(turn: &Turn, attempt: &Attempt, context: usize) -> Self {
         Self::TurnStarted {
             turn: turn.id,
             member: turn.member.clone(),
@@ -215,7 +214,7 @@ impl SessionEventKind {
     }
 
     /// Creates the end of a turn whose attempt began at a time.
-    pub(crate) fn turn_ended(
+    pub fn turn_ended(
         turn: &Turn,
         began_at: Millis,
         reply: Option<MessageId>,
@@ -234,11 +233,11 @@ impl SessionEventKind {
 
     /// Converts an event of a turn's agent to an event of the conversation. Ids of questions are made unique to the
     /// attempt.
-    pub(crate) fn of_agent(turn: &Turn, attempt: u32, event: Event<'static>) -> Self {
+    pub fn of_agent(turn: &Turn, attempt: u32, event: AgentEvent<'static>) -> Self {
         let (turn, member) = (turn.id, turn.member.clone());
         let id_of = |id| QuestionId { turn, attempt, id }.to_string();
         match event.kind {
-            EventKind::PermissionAsked { question, expires_at } => {
+            AgentEventKind::PermissionAsked { question, expires_at } => {
                 let question = PermissionQuestion { id: id_of(question.id), ..question };
                 // A question decided by a rule or an earlier answer cannot be answered again.
                 let answers = match (expires_at > 0, question.is_cut) {
@@ -248,7 +247,7 @@ impl SessionEventKind {
                 };
                 Self::PermissionAsked { turn, member, question, answers, expires_at }
             }
-            EventKind::PermissionAnswered { id, answer, by } => {
+            AgentEventKind::PermissionAnswered { id, answer, by } => {
                 Self::PermissionAnswered { turn, member, id: id_of(id), answer, by }
             }
             _ => Self::Agent { turn, member, event },
@@ -257,7 +256,7 @@ impl SessionEventKind {
 }
 
 /// A stored message, as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownMessage {
     /// The id.
@@ -281,7 +280,7 @@ pub struct ShownMessage {
 }
 
 /// A file that a message attaches, as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownAttachment {
     /// The path.
     pub path: String,
@@ -314,7 +313,7 @@ impl ShownMessage {
             to: message.addressees().iter().map(|name| MemberName::new(&**name)).collect(),
             in_reply_to: message.in_reply_to.clone(),
             text: message.text(policy).into_owned(),
-            tool: sent_by(message).map(str::to_owned),
+            tool: stored.sent_by().map(str::to_owned),
             attachments: ShownAttachment::from_message(message),
         }
     }
