@@ -1,13 +1,13 @@
 //! Renaming, removing, restoring and searching sessions, and their costs.
 
-use convoke_protocol::usage::Usage;
-
-use super::{attempt, commit, message, new_session, turn};
 use convoke_protocol::content::Content;
 use convoke_protocol::id::{Head, MemberName, MessageNumber, Millis, SessionId};
 use convoke_protocol::session::MemberCost;
 use convoke_protocol::turn::TurnState;
+use convoke_protocol::usage::Usage;
 use convoke_session::store::{Holder, Store, StoreError};
+
+use super::{attempt, commit, message, new_session, turn};
 
 pub(super) async fn removed_sessions_can_be_restored(store: &impl Store) -> Result<(), StoreError> {
     let new = new_session();

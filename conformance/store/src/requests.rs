@@ -2,14 +2,14 @@
 
 use convoke_agent::thread::ThreadStoreError;
 use convoke_protocol::agent_event::RequestPurpose;
+use convoke_protocol::id::{AttemptRef, Head, Millis, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::{
     RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts,
 };
-
-use super::rows::{commit, new_session};
-use convoke_protocol::id::{AttemptRef, Head, Millis, SessionId, ThreadId, TurnId};
 use convoke_session::request::{self, TextDelta};
 use convoke_session::store::{Page, SessionImport, Store, StoreError};
+
+use super::rows::{commit, new_session};
 
 pub(super) async fn are_kept_to_the_byte(store: &impl Store) -> Result<(), StoreError> {
     requests_come_back_in_order(store).await?;

@@ -2,14 +2,13 @@
 
 use convoke_core::marker::Intent;
 use convoke_core::{MessageId, NewMessage, Speaker, SpeakerType};
-use convoke_protocol::verdict::Verdict;
-use serde_json::json;
-
 use convoke_protocol::content::Content;
 use convoke_protocol::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 use convoke_protocol::session::{NewSession, NumberedMessage, Rehearsal, State};
 use convoke_protocol::turn::{Attempt, AttemptResult, Turn, TurnState};
+use convoke_protocol::verdict::Verdict;
 use convoke_session::store::Commit;
+use serde_json::json;
 
 /// Creates a session with a new id.
 pub fn new_session() -> NewSession {

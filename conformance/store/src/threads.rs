@@ -1,12 +1,12 @@
 //! Threads: lines are stored with the turn that they belong to, or not at all.
 
 use convoke_agent::thread::ThreadStoreError;
-use convoke_protocol::thread::{ThreadAppend, ThreadLine};
-
-use super::rows::{commit, message, new_session};
 use convoke_protocol::id::{Head, MessageNumber, SessionId, ThreadId};
+use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_session::store::{Commit, Page, SessionImport, Store, StoreError};
 use convoke_session::thread::ThreadOwner;
+
+use super::rows::{commit, message, new_session};
 
 pub(super) async fn are_kept_with_their_session(store: &impl Store) -> Result<(), StoreError> {
     lines_are_part_of_a_commit(store).await?;

@@ -6,11 +6,11 @@ use convoke_core::{
     AgentContext, ContextManager, ContextOptions, Hooks, MessageId, PromptContextMessage,
     Visibility,
 };
-
-use super::rows::{commit, message, new_session};
 use convoke_protocol::id::{Head, MessageNumber};
 use convoke_protocol::session::NumberedMessage;
 use convoke_session::store::{ContextReader, Store, StoreError, Window};
+
+use super::rows::{commit, message, new_session};
 
 const MEMBERS: [&str; 4] = ["kailai", "max", "Code-Reviewer", "tom"];
 const MESSAGES: u64 = 120;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use convoke_core::Diagnostic;
 use convoke_files::failpoint;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::permission::PermissionQuestion;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use convoke_redact::{Redactor, StreamRedactor};
 
 use crate::diagnostics;
 use crate::turn::TurnResult;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
-use convoke_protocol::permission::PermissionQuestion;
-use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// The size above which texts are redacted on a blocking thread, so that they do not delay the runtime.
 const LARGE: usize = 256 << 10;
@@ -255,8 +255,9 @@ fn each_text(event: &mut AgentEvent<'static>, visit: &mut dyn FnMut(&mut String)
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use convoke_protocol::agent_event::{FileChange, FileDiff, TodoItem, TodoState};
+
+    use super::*;
 
     fn redactor() -> Redactor {
         Redactor::default().and_key("correct-horse")

@@ -11,12 +11,12 @@ mod tool;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use convoke_protocol::id::AttemptRef;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::tool::{MAX_READ, TeamTool};
-use convoke_protocol::id::AttemptRef;
 
 /// The name of the MCP server, as agents see it.
 pub const SERVER: &str = "team";

@@ -4,6 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::resume::ResumeHandle;
+use convoke_protocol::thread::ThreadAppend;
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use convoke_redact::Redactor;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
@@ -12,12 +18,6 @@ use crate::approvals::Answerer;
 use crate::diagnostics;
 use crate::redaction::redact_verdict;
 use crate::turn_input::TurnInput;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
-use convoke_protocol::permission::PermissionAnswer;
-use convoke_protocol::resume::ResumeHandle;
-use convoke_protocol::thread::ThreadAppend;
-use convoke_protocol::usage::Usage;
-use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// The maximum number of queued events. Beyond it, the agent waits for the reader.
 const EVENT_QUEUE: usize = 256;

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use convoke_core::ledger::Ledger;
+use convoke_protocol::id::{AttemptRef, ThreadId};
+use convoke_protocol::resume::ResumeHandle;
 pub use convoke_team::{Permissions, Trust};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::approvals::Approvals;
 use crate::team_tools::TeamTools;
-use convoke_protocol::id::{AttemptRef, ThreadId};
-use convoke_protocol::resume::ResumeHandle;
 
 /// The input of one turn of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]

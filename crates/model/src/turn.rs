@@ -15,7 +15,6 @@ use convoke_redact::Redactor;
 use convoke_thread::item::{ContentItem, ReasoningContent, ResponseItem};
 use convoke_thread::prompt::{Request, RequestPurpose};
 use convoke_thread::thread::{ModelResponse, ResponseFailure, Step, Thread, TurnOutcome};
-
 use tokio::task::JoinSet;
 
 use crate::client::{CallError, CallEvent, Client};

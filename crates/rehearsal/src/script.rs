@@ -18,10 +18,9 @@ use std::time::Duration;
 
 use convoke_files::FileKind;
 use convoke_files::limit::read_named_text;
+use convoke_protocol::wire::Wire;
 use serde::Deserialize;
 use serde_json::Value;
-
-use convoke_protocol::wire::Wire;
 
 mod file;
 

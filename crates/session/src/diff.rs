@@ -4,12 +4,12 @@ use std::time::Duration;
 
 pub use convoke_diff::LineChange;
 use convoke_diff::LineDiff;
+use convoke_protocol::id::{MemberName, SessionId, TurnId};
+use convoke_protocol::turn::{Attempt, Turn};
 use serde::Serialize;
 
 use crate::rows::find_turn;
 use crate::store::{Store, StoreError};
-use convoke_protocol::id::{MemberName, SessionId, TurnId};
-use convoke_protocol::turn::{Attempt, Turn};
 
 /// The difference between two prompts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

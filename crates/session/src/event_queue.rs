@@ -16,9 +16,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use convoke_protocol::agent_event::{AgentEventKind, TextPart};
-use tokio::sync::Notify;
-
 use convoke_protocol::event::{Event, EventKind};
+use tokio::sync::Notify;
 
 /// The number of queued events at which events of agents start to wait.
 pub const EVENT_LIMIT: usize = 1024;

@@ -8,10 +8,9 @@ use std::path::PathBuf;
 use std::pin::Pin;
 
 use convoke_core::Diagnostic;
-use convoke_team::ChangesInContext;
-
 use convoke_protocol::changes::ChangeCounts;
 use convoke_protocol::id::{AttemptRef, MemberName, SessionId, TurnId};
+use convoke_team::ChangesInContext;
 
 /// A future of a recorder.
 pub type RecorderFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

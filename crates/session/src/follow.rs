@@ -5,7 +5,11 @@ use std::path::PathBuf;
 
 use convoke_core::Diagnostic;
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::event::{Event, EventKind, ShownMessage};
+use convoke_protocol::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use convoke_protocol::session::{NumberedMessage, State};
+use convoke_protocol::turn::{Attempt, Turn, TurnState};
 use convoke_team::Team;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -15,10 +19,6 @@ use crate::prompt::PromptRecord;
 use crate::routing::route;
 use crate::rows::find_turn;
 use crate::store::{Store, StoreError};
-use convoke_protocol::event::{Event, EventKind, ShownMessage};
-use convoke_protocol::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
-use convoke_protocol::session::{NumberedMessage, State};
-use convoke_protocol::turn::{Attempt, Turn, TurnState};
 
 /// The number of rows that are read at once.
 const PAGE: usize = 256;

@@ -8,17 +8,16 @@ use std::borrow::Cow;
 use convoke_agent::TurnResult;
 use convoke_core::Diagnostic;
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
-use convoke_protocol::verdict::Verdict;
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::content::Content;
+use convoke_protocol::id::{Millis, SessionId, TurnId};
+use convoke_protocol::turn::Attempt;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::attempt::attempt_result;
 use crate::diagnostics;
 use crate::store::{Store, StoreError};
-use convoke_protocol::content::Content;
-use convoke_protocol::id::{Millis, SessionId, TurnId};
-use convoke_protocol::turn::Attempt;
 
 /// The maximum size of a turn's stored events.
 const MAX_EVENT_BYTES: usize = 16 << 20;

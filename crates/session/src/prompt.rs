@@ -14,13 +14,13 @@ use convoke_core::{
     AgentContext, AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, ContextOptions,
     ContextSource, Escaping, PromptContextMessage, Visibility,
 };
+use convoke_protocol::attachment::{Attachment, with_attachments};
+use convoke_protocol::id::{MemberName, MessageNumber, SessionId};
+use convoke_protocol::session::NumberedMessage;
 use convoke_team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
 use crate::store::{ContextReader, Store, StoreError, Window};
-use convoke_protocol::attachment::{Attachment, with_attachments};
-use convoke_protocol::id::{MemberName, MessageNumber, SessionId};
-use convoke_protocol::session::NumberedMessage;
 
 /// The version of the records that are written.
 const VERSION: u32 = 3;

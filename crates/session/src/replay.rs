@@ -1,12 +1,12 @@
 //! Replay: assembles every prompt of a session again and compares it with the stored one.
 
+use convoke_protocol::content::{Content, ContentRef};
+use convoke_protocol::id::{MemberName, MessageNumber, SessionId, TurnId};
+use convoke_protocol::turn::Attempt;
 use serde::Serialize;
 
 use crate::prompt::PromptRecord;
 use crate::store::{Store, StoreError};
-use convoke_protocol::content::{Content, ContentRef};
-use convoke_protocol::id::{MemberName, MessageNumber, SessionId, TurnId};
-use convoke_protocol::turn::Attempt;
 
 /// The number of turns per read.
 const PAGE: usize = 256;

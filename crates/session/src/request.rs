@@ -3,10 +3,9 @@
 //! A request repeats its whole thread. Deltas are stored on disk and in archives, so that a thread of many
 //! turns takes about as much space as its last request.
 
+use convoke_protocol::content::ContentHash;
 use convoke_protocol::request::{RequestRecord, RequestTexts};
 use serde::{Deserialize, Serialize};
-
-use convoke_protocol::content::ContentHash;
 
 /// The texts of a request as deltas from its predecessor; for the first request, from nothing.
 pub type RequestDelta = RequestTexts<TextDelta>;

@@ -1,9 +1,10 @@
 //! The turns and messages of a session, one after the other.
 
-use crate::store::{Store, StoreError};
 use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
 use convoke_protocol::session::NumberedMessage;
 use convoke_protocol::turn::Turn;
+
+use crate::store::{Store, StoreError};
 
 /// The number of rows per read.
 const PAGE: usize = 256;

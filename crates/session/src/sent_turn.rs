@@ -2,14 +2,14 @@
 
 use convoke_agent::thread::ThreadStore as _;
 use convoke_core::ledger::Ledger;
+use convoke_protocol::content::ContentRef;
+use convoke_protocol::id::{SessionId, ThreadId};
 use convoke_protocol::request::RequestRecord;
+use convoke_protocol::turn::{Attempt, Turn};
 use serde_json::{Value, json};
 
 use crate::progress::AttemptProgress;
 use crate::store::{AnyStore, Store, StoreError};
-use convoke_protocol::content::ContentRef;
-use convoke_protocol::id::{SessionId, ThreadId};
-use convoke_protocol::turn::{Attempt, Turn};
 
 /// A turn with the texts of one attempt.
 #[derive(Debug, Clone)]

@@ -4,14 +4,14 @@
 //! and put messages into its inbox. If the next turn is one that the holder does not run, the holder offers the
 //! turn and releases the session, and a process that can run the turn claims it.
 
+use convoke_protocol::event::StopReason;
+use convoke_protocol::id::{MemberName, Millis, SessionId, TurnId};
 use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::question::QuestionId;
 use serde::{Deserialize, Serialize};
 
 use crate::routing::guard::Guard;
 use crate::store::Holder;
-use convoke_protocol::event::StopReason;
-use convoke_protocol::id::{MemberName, Millis, SessionId, TurnId};
-use convoke_protocol::question::QuestionId;
 
 /// The field of a message that distinguishes it from all others, for a sender that does not know whether it was stored.
 pub(crate) const SEND_KEY: &str = "sendKey";

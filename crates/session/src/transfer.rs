@@ -16,6 +16,8 @@ mod tests;
 
 use std::io::{self, Write};
 
+use convoke_protocol::id::{MessageNumber, Millis, SessionId};
+use convoke_protocol::session::NewSession;
 use serde_json::Value;
 
 pub use self::copy::{CopiedSession, copy};
@@ -23,8 +25,6 @@ pub use self::export::export;
 pub use self::fork::fork;
 pub use self::import::{ArchiveSource, BadThread, ImportLimits, ImportedSession, ThreadCheck};
 use crate::store::{Store, StoreError};
-use convoke_protocol::id::{MessageNumber, Millis, SessionId};
-use convoke_protocol::session::NewSession;
 
 /// An error of an export, import, copy or fork.
 #[derive(Debug, thiserror::Error)]

@@ -3,13 +3,13 @@
 
 use std::collections::VecDeque;
 
+use convoke_protocol::usage::Usage;
+use convoke_protocol::wire::Wire;
 use serde_json::Value;
 
 use crate::keyword::Keywords;
 use crate::sse::{Data, SseEvent, SseReader, end_of_event, end_of_last_event};
 use crate::usage;
-use convoke_protocol::usage::Usage;
-use convoke_protocol::wire::Wire;
 
 /// The maximum size of an event, or of an answer in one piece; a longer one is skipped.
 const MAX_EVENT_BYTES: usize = 16 << 20;

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use convoke_protocol::wire::Wire;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::dates;
 use crate::parts::{Part, PartKind, RequestParts};
-use convoke_protocol::wire::Wire;
 
 /// A piece of a request, in cache order.
 #[derive(Debug, Clone, PartialEq, Eq)]

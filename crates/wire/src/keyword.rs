@@ -4,9 +4,8 @@
 
 use std::sync::LazyLock;
 
-use memchr::memmem::{Finder, FinderRev};
-
 use convoke_protocol::wire::Wire;
+use memchr::memmem::{Finder, FinderRev};
 
 /// The key of counted tokens: `usage`, `usageMetadata`.
 const USAGE: &str = "\"usage";

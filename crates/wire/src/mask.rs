@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
-use crate::parts::Node;
 use convoke_protocol::wire::Wire;
+
+use crate::parts::Node;
 
 /// The value of a masked field.
 pub const MASKED: &str = "[masked]";

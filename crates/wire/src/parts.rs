@@ -4,11 +4,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use convoke_protocol::wire::Wire;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-
-use convoke_protocol::wire::Wire;
 
 /// A request, split into parts.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 //! Recognition of requests: what each asks for.
 
+use convoke_protocol::wire::Wire;
 use http::Method;
 use http::header::UPGRADE;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use convoke_protocol::wire::Wire;
 
 /// The kind of a request.
 ///

@@ -18,6 +18,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
+use convoke_protocol::verdict::Failure;
 use serde_json::{Map, Value, json};
 
 pub use self::client::ClientSettings;
@@ -31,7 +32,6 @@ use crate::team_tools::{McpServer, SERVER};
 use crate::turn_input::{Limits, Permissions, Trust};
 use crate::vendor::Vendor;
 use crate::{claude_settings, diagnostics};
-use convoke_protocol::verdict::Failure;
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {

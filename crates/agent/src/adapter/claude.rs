@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use convoke_core::Diagnostic;
 use convoke_files::limit::read_named_text;
 use convoke_files::{Disk, FileKind, Files as _};
+use convoke_protocol::verdict::Failure;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -28,7 +29,6 @@ use crate::stream::{EventReader, Sink};
 use crate::team_tools::SERVER;
 use crate::turn_input::{Permissions, Trust};
 use crate::vendor::Vendor;
-use convoke_protocol::verdict::Failure;
 
 /// The block after the prompt in every message to Claude Code, so that the prompt is not scanned for commands.
 pub const TAIL: &str = "Reply to the message above.";

@@ -8,16 +8,16 @@ pub(crate) mod provider;
 pub(super) mod question;
 mod single;
 
-pub use self::provider::key_variable;
-
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::task::{self, Poll};
 
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
+use convoke_protocol::verdict::{Failure, FailureReason};
 use serde_json::{Value, json};
 
+pub use self::provider::key_variable;
 use self::question::{Questions, refusal};
 use super::one_shot::OneShot;
 use super::{Context, ProgramCall, start_failure};
@@ -29,7 +29,6 @@ use crate::stream::codex_exec::CodexExec;
 use crate::stream::{EventReader, Sink, TurnPhase, reason_in_words};
 use crate::team_tools::SERVER;
 use crate::turn_input::{Permissions, Trust, TurnInput};
-use convoke_protocol::verdict::{Failure, FailureReason};
 
 /// Settings that keep the program from connecting to anything but its model. Unknown settings are ignored.
 const QUIET: &[&str] = &[

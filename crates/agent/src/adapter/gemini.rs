@@ -12,6 +12,7 @@ pub(crate) mod untrusted;
 use std::ffi::OsString;
 
 use convoke_core::Diagnostic;
+use convoke_protocol::verdict::Failure;
 
 pub(super) use self::inert::ESCAPING;
 use super::acp::{self, SessionSettings};
@@ -22,7 +23,6 @@ use crate::loading::LoadingArguments;
 use crate::stream::gemini::Gemini;
 use crate::turn_input::{Permissions, Trust};
 use crate::vendor::Vendor;
-use convoke_protocol::verdict::Failure;
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {

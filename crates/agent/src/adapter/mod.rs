@@ -22,6 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_core::{AgentType, Diagnostic, Escaping};
+use convoke_protocol::resume::ResumeHandle;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
+use convoke_redact::{Redactor, is_secret_name};
 
 pub use self::acp::{PRESETS, Preset};
 pub use self::claude::TAIL as CLAUDE_TAIL;
@@ -34,8 +37,6 @@ pub(crate) use self::gemini::untrusted::withhold as withhold_from_gemini;
 pub use self::one_shot::OneShot;
 pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};
-use convoke_redact::{Redactor, is_secret_name};
-
 use crate::config::{AgentKind, Definition, Protocol, is_option};
 use crate::diagnostics;
 use crate::launch::{self, Confined, ConfinedEnvironment, Program, Project, WouldApply};
@@ -53,8 +54,6 @@ use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{Permissions, TurnInput};
 use crate::vendor::Vendor;
 use crate::working_directory::WorkingDirectory;
-use convoke_protocol::resume::ResumeHandle;
-use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// Variables that a CLI sets for the programs it starts. They are not inherited.
 const NESTED: &[&str] = &[

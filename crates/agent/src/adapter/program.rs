@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use convoke_protocol::verdict::Failure;
+
 use super::{Context, start_failure};
 use crate::search_path::{SearchPath, is_executable};
-use convoke_protocol::verdict::Failure;
 
 /// Returns the path of the program: as configured, else the first on `PATH` that is not in the project.
 pub(super) fn find(context: &Context<'_>) -> Result<PathBuf, Failure> {

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::permission::PermissionQuestion;
 use serde_json::Value;
 
 use super::acp::{Session, SessionSettings};
@@ -10,8 +12,6 @@ use super::claude::question::Questions as ClaudeQuestions;
 use super::codex::question::Questions as CodexQuestions;
 use crate::process::{Decision, Dialogue as _};
 use crate::stream::acp::Acp;
-use convoke_protocol::agent_event::AgentEventKind;
-use convoke_protocol::permission::PermissionQuestion;
 
 /// Returns the recorded dialogues of a program by name; empty if the recordings are not available.
 fn recorded(program: &str) -> BTreeMap<String, Vec<Value>> {

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_core::ledger::estimate_tokens;
-use convoke_redact::Redactor;
-
-use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
-use crate::turn_input::TurnInput;
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
 use convoke_protocol::resume::ResumeHandle;
 use convoke_protocol::usage::Usage;
 use convoke_protocol::verdict::{Failure, Verdict};
+use convoke_redact::Redactor;
+
+use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
+use crate::turn_input::TurnInput;
 
 /// The script of a stand-in. After its last turn, the stand-in replies with the size of its prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

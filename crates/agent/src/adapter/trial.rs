@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::task::{self, Poll};
 use std::time::Duration;
 
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::verdict::Failure;
 use serde_json::Value;
 
 use super::{CliAgent, Definition, Host, PreparedTurn, start_failure};
@@ -16,8 +18,6 @@ use crate::process::{self, Decision, Dialogue, HostAccess, Input};
 use crate::stream::{EventReader, Sink};
 use crate::turn::{AgentTurn, TurnResult};
 use crate::turn_input::TurnInput;
-use convoke_protocol::agent_event::AgentEventKind;
-use convoke_protocol::verdict::Failure;
 
 /// The result of a trial turn.
 #[derive(Debug)]

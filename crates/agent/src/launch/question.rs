@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use convoke_protocol::verdict::Verdict;
 use convoke_redact::Redactor;
 
 use super::{ConfineError, ObservedPlace, Program, observed};
@@ -14,7 +15,6 @@ use crate::stream::plain::Plain;
 use crate::stream::{EventReader, Sink};
 use crate::turn::{AgentTurn, Canceller, TurnResult};
 use crate::turn_input::Limits;
-use convoke_protocol::verdict::Verdict;
 
 /// The maximum size of the output that is kept, of each stream.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;

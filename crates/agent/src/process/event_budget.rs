@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::turn_input::Limits;
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+
+use crate::turn_input::Limits;
 
 /// Counts the text of events, and cuts text over the limits.
 #[derive(Debug)]

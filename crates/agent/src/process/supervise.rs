@@ -11,6 +11,10 @@ use std::time::Duration;
 
 use convoke_core::Diagnostic;
 use convoke_core::figures::{count, thousands};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::permission::{AnsweredBy, PermissionQuestion};
+use convoke_protocol::verdict::{FailureReason, Verdict};
+use convoke_redact::Redactor;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
@@ -22,8 +26,6 @@ use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
 use super::open_tools::OpenTools;
 use super::{Dialogue, Input, Launch};
-use convoke_redact::Redactor;
-
 use crate::approvals::Approvals;
 use crate::clock::now;
 use crate::diagnostics;
@@ -34,9 +36,6 @@ use crate::stream::lines::{Line, LineSplitter, MAX_VALUES};
 use crate::stream::{Sink, TurnPhase, is_unconnected, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::{Lease, Limits, Permissions};
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
-use convoke_protocol::permission::{AnsweredBy, PermissionQuestion};
-use convoke_protocol::verdict::{FailureReason, Verdict};
 
 /// The size of the kept tail of the error output.
 const STDERR_KEPT: usize = 16 << 10;

@@ -24,6 +24,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use convoke_core::Diagnostic;
+use convoke_protocol::permission::PermissionQuestion;
 
 pub(crate) use self::added::AddedPaths;
 use self::carve::RealPaths;
@@ -37,7 +38,6 @@ use crate::diagnostics;
 use crate::turn_input::Permissions;
 use crate::vendor::Vendor;
 use crate::working_directory::WorkingDirectory;
-use convoke_protocol::permission::PermissionQuestion;
 
 /// The oldest Landlock version that protects read-only files completely.
 const COMPLETE_FILES: u8 = 3;

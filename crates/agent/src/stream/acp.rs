@@ -8,19 +8,18 @@ mod tool;
 use std::borrow::Cow;
 
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart, TodoItem, TodoState};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde_json::Value;
 
+pub(crate) use self::tool::ToolCall;
 use self::tool::Tools;
 use super::words::plain_words;
 use super::{EventReader, Sink, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::ending::Ending;
 use crate::turn::TurnResult;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart, TodoItem, TodoState};
-use convoke_protocol::usage::Usage;
-use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
-
-pub(crate) use self::tool::ToolCall;
 
 /// Updates without an event of their own.
 const QUIET: &[&str] = &[

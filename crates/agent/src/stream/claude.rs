@@ -12,6 +12,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::{
+    AgentEvent, AgentEventKind, FileChange, TextPart, TodoItem, TodoState,
+};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde_json::value::RawValue;
 
 use self::process_phase::ProcessPhase;
@@ -21,10 +25,6 @@ use super::{EventReader, Sink, TurnPhase, TurnProgress, explain_ending, reason_i
 use crate::diagnostics;
 use crate::ending::Ending;
 use crate::turn::TurnResult;
-use convoke_protocol::agent_event::{
-    AgentEvent, AgentEventKind, FileChange, TextPart, TodoItem, TodoState,
-};
-use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// Subtypes of `system` that are ignored.
 const QUIET_SYSTEM: &[&str] = &[

@@ -6,6 +6,9 @@
 use std::borrow::Cow;
 
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart, TodoItem, TodoState};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -16,9 +19,6 @@ use super::{EventReader, Sink, TurnProgress};
 use crate::diagnostics;
 use crate::ending::Ending;
 use crate::turn::TurnResult;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart, TodoItem, TodoState};
-use convoke_protocol::usage::Usage;
-use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// Prefixes of notifications that are ignored.
 const QUIET: &[&str] = &[

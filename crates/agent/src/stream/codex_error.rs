@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 use super::words::{plain_words, status_in_words, without_colour};
 use super::{Sink, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::ending::Ending;
 use crate::turn::TurnResult;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
-use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// Converts Codex's message to a failure.
 pub(super) fn failure(message: String) -> Failure {

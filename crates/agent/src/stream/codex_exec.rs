@@ -3,6 +3,8 @@
 //! Items arrive complete, without deltas. Only `turn.completed` and `turn.failed` close the turn; `error` is a
 //! notice, usually about a retry. The last message is the reply. Tokens are counted over the whole thread.
 
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::verdict::Verdict;
 use serde::Deserialize;
 
 use super::codex_error::{PendingError, Retry, failure, report_logged_wait};
@@ -11,8 +13,6 @@ use super::lenient::{Object, Text};
 use super::{EventReader, Sink, TurnProgress};
 use crate::ending::Ending;
 use crate::turn::TurnResult;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
-use convoke_protocol::verdict::Verdict;
 
 /// Parses the events of one turn.
 #[derive(Debug)]

@@ -4,16 +4,16 @@
 use std::borrow::Cow;
 
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::{
+    AgentEvent, AgentEventKind, FileChange, TextPart, TodoItem, TodoState,
+};
+use convoke_protocol::usage::Usage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::{Sink, TurnProgress};
 use crate::diagnostics;
-use convoke_protocol::agent_event::{
-    AgentEvent, AgentEventKind, FileChange, TextPart, TodoItem, TodoState,
-};
-use convoke_protocol::usage::Usage;
 
 /// The phase of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

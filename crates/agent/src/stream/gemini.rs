@@ -8,6 +8,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::{
+    AgentEvent, AgentEventKind, FileChange, TextPart, TodoItem, TodoState,
+};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -17,11 +22,6 @@ use super::{EventReader, Sink, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::ending::{Ending, Exit};
 use crate::turn::TurnResult;
-use convoke_protocol::agent_event::{
-    AgentEvent, AgentEventKind, FileChange, TextPart, TodoItem, TodoState,
-};
-use convoke_protocol::usage::Usage;
-use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 
 /// Parses the events of one turn.
 #[derive(Debug, Default)]

@@ -22,6 +22,9 @@ use std::collections::BTreeSet;
 
 use convoke_core::Diagnostic;
 use convoke_core::figures::thousands;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::usage::Usage;
+use convoke_protocol::verdict::{Failure, Verdict};
 use serde::Deserialize;
 
 use self::lenient::Text;
@@ -29,9 +32,6 @@ pub(crate) use self::words::{explain_ending, is_signed_out, is_unconnected, reas
 use crate::diagnostics;
 use crate::ending::{Ending, Exit, decide};
 use crate::turn::TurnResult;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
-use convoke_protocol::usage::Usage;
-use convoke_protocol::verdict::{Failure, Verdict};
 
 /// The number of recent warnings that a new one is compared with.
 const SAID_AGAIN: usize = 32;

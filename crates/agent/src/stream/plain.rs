@@ -4,11 +4,12 @@
 
 use std::borrow::Cow;
 
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::verdict::Verdict;
+
 use super::{EventReader, Sink, TurnPhase, TurnProgress, explain_ending};
 use crate::ending::{Ending, Exit};
 use crate::turn::TurnResult;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
-use convoke_protocol::verdict::Verdict;
 
 /// Collects the text of one turn.
 #[derive(Debug)]

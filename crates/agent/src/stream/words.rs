@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
+use convoke_protocol::verdict::{Failure, FailureReason};
 use memchr::memchr;
 use serde::Deserialize;
 
 use crate::ending::{Ending, Exit, stderr_tail};
 use crate::process::guardian::{CANNOT_START, CANNOT_START_WORDS};
-use convoke_protocol::verdict::{Failure, FailureReason};
 
 /// Lines of the error output without information about a failure.
 const CHATTER: &[&str] = &[

@@ -168,10 +168,10 @@ impl Withdrawal {
 
 #[cfg(test)]
 mod tests {
+    use convoke_protocol::id::{AttemptRef, SessionId, TurnId};
     use tokio::sync::mpsc;
 
     use super::*;
-    use convoke_protocol::id::{AttemptRef, SessionId, TurnId};
 
     fn tools() -> (TeamTools, mpsc::Receiver<super::super::TeamCall>) {
         let (sender, calls) = mpsc::channel(8);

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::future::ready;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Stored, ThreadStore, ThreadStoreError};
 use convoke_protocol::id::ThreadId;
 use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
+
+use super::{Stored, ThreadStore, ThreadStoreError};
 
 /// A thread store in memory.
 #[derive(Debug, Default)]

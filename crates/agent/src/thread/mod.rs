@@ -9,11 +9,12 @@ mod memory;
 use std::error::Error;
 use std::pin::Pin;
 
-pub use self::cache::{FirstDifference, WITHHELD};
-pub use self::memory::MemoryThreadStore;
 use convoke_protocol::id::ThreadId;
 use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
+
+pub use self::cache::{FirstDifference, WITHHELD};
+pub use self::memory::MemoryThreadStore;
 
 /// The future of a [`ThreadStore`] call.
 pub type Stored<'s, T> = Pin<Box<dyn Future<Output = Result<T, ThreadStoreError>> + Send + 's>>;

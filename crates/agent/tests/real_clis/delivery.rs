@@ -3,8 +3,7 @@
 use convoke_agent::TurnResult;
 use convoke_agent::adapter::CLAUDE_TAIL;
 use convoke_agent::turn_input::{Permissions, Trust};
-use convoke_protocol::verdict::FailureReason;
-use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{FailureReason, Verdict};
 use convoke_rehearsal::{Answer, Script};
 use serde_json::json;
 use tempfile::TempDir;

@@ -2,8 +2,7 @@
 
 use convoke_agent::config::AgentKind;
 use convoke_agent::turn_input::{Permissions, Trust};
-use convoke_protocol::verdict::FailureReason;
-use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{FailureReason, Verdict};
 use convoke_rehearsal::Script;
 use serde_json::json;
 

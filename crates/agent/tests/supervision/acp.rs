@@ -8,8 +8,7 @@ use convoke_agent::turn_input::Permissions;
 use convoke_agent::{Agent, TurnInput, TurnResult};
 use convoke_protocol::agent_event::AgentEventKind;
 use convoke_protocol::resume::ResumeHandle;
-use convoke_protocol::verdict::FailureReason;
-use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{FailureReason, Verdict};
 
 use crate::test_host::{TestHost, codes, reason, runs, until};
 

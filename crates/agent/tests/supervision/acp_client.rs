@@ -14,8 +14,7 @@ use convoke_conformance_acp::official::{
 };
 use convoke_protocol::agent_event::AgentEventKind;
 use convoke_protocol::permission::PermissionAnswer;
-use convoke_protocol::verdict::FailureReason;
-use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{FailureReason, Verdict};
 use serde_json::Value;
 
 use crate::acp::{SPEECH, got};

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use convoke_protocol::verdict::FailureReason;
-use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{FailureReason, Verdict};
 
 use crate::test_host::{TestHost, WITH_TOOLS, codes, reason, runs, until};
 

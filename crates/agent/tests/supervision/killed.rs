@@ -2,8 +2,7 @@
 
 use std::process::Command;
 
-use convoke_protocol::verdict::FailureReason;
-use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{FailureReason, Verdict};
 
 use crate::test_host::{HOST, TestHost, WITH_TOOLS, reason, runs, until};
 

@@ -6,8 +6,7 @@ use convoke_agent::adapter::agent;
 use convoke_agent::config::{AgentKind, Definition, Protocol};
 use convoke_agent::turn_input::{Lease, TurnInput};
 use convoke_protocol::agent_event::AgentEventKind;
-use convoke_protocol::verdict::FailureReason;
-use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{FailureReason, Verdict};
 
 use crate::test_host::{TestHost, reason, runs};
 

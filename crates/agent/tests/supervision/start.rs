@@ -6,8 +6,7 @@ use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::SandboxSettings;
-use convoke_protocol::verdict::FailureReason;
-use convoke_protocol::verdict::Verdict;
+use convoke_protocol::verdict::{FailureReason, Verdict};
 
 use crate::test_host::{HOST, TestHost, reason};
 

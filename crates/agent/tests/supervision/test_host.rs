@@ -9,8 +9,7 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::{Limits, Permissions, TurnInput};
 use convoke_agent::{Agent, TurnResult};
-use convoke_protocol::verdict::Verdict;
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use tempfile::TempDir;
 
 pub const HOST: &str = env!("CARGO_BIN_EXE_convoke-test-host");

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use convoke_core::figures::{dollars, thousands};
 use convoke_protocol::agent_event::AgentEventKind;
 use convoke_protocol::changes::ChangedBy;
 use convoke_protocol::event::waits_for;
@@ -15,7 +16,6 @@ use convoke_session::diagnostics::TURN_INTERRUPTED;
 use super::{Activity, Chat, Effect, QueuedTurn};
 use crate::running_turn::RunningTurn;
 use crate::transcript::Tone;
-use convoke_core::figures::{dollars, thousands};
 
 impl Chat {
     /// Applies an event of the conversation.

@@ -6,14 +6,13 @@ use std::time::Duration;
 use convoke_core::Diagnostic;
 use convoke_core::marker::TextPolicy;
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
-use convoke_protocol::event::FailedTurn;
-use convoke_protocol::event::{EventKind, ShownAttachment, ShownMessage, StopReason};
+use convoke_protocol::event::{EventKind, FailedTurn, ShownAttachment, ShownMessage, StopReason};
 use convoke_protocol::id::{MessageNumber, Millis, TurnId};
 use convoke_protocol::turn::{AttemptResult, TurnState};
 use convoke_protocol::usage::Usage;
-use convoke_protocol::verdict::Verdict;
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use convoke_session::NewMessage;
+use convoke_session::diagnostics;
 use crossterm::event::KeyCode;
 use insta::assert_snapshot;
 use ratatui::layout::Size;
@@ -23,7 +22,6 @@ use super::{Chat, Effect, INBOX_LIMIT, Input, QueuedTurn};
 use crate::history::StoredState;
 use crate::sent_prompt::SentPrompt;
 use crate::user_action::PromptView;
-use convoke_session::diagnostics;
 
 fn does(turn: u64, member: &str, kind: AgentEventKind<'static>) -> EventKind {
     EventKind::Agent { turn: TurnId(turn), member: member.into(), event: AgentEvent::own(kind) }

@@ -17,7 +17,6 @@ use convoke_session::file_changes::{
     ChangeRecorder, RecorderFuture, Recording, RecordingBegun, RecordingEnded, TeamWorkspaces,
     TeammateChanges, TurnDirectory, UndoAction, UndoConsent, UndoRequest, WorkspacesRequest,
 };
-
 use convoke_team::ChangesInContext;
 
 use super::home::Home;

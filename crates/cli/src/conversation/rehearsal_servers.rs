@@ -14,8 +14,7 @@ use convoke_agent::process::{PrivateDir, temp_root};
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::capture::UserHome;
-use convoke_protocol::id::MemberName;
-use convoke_protocol::id::ThreadId;
+use convoke_protocol::id::{MemberName, ThreadId};
 use convoke_rehearsal::{Answer, Rehearsal, RequestFeed, Script, start};
 use convoke_wire::{PartKind, RequestParts};
 

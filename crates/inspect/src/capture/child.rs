@@ -13,8 +13,7 @@ use convoke_agent::stream::plain::Plain;
 use convoke_agent::turn_input::Limits;
 use convoke_agent::{AgentTurn, TurnResult, Vendor};
 use convoke_core::Diagnostic;
-use convoke_protocol::verdict::Verdict;
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use convoke_redact::Redactor;
 use serde::{Deserialize, Serialize};
 

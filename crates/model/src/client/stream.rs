@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use convoke_protocol::verdict::FailureReason;
 use convoke_thread::config::Wire;
+use convoke_wire::sse::{Data, SseEvent, SseReader};
 
 use super::{CallError, CallEvent, CallLimits};
 use crate::wire::dialect::{format_of, mismatch};
 use crate::wire::{ParsedResponse, ResponseDelta, ResponseReader};
-use convoke_wire::sse::{Data, SseEvent, SseReader};
 
 /// A streamed response.
 #[derive(Debug)]

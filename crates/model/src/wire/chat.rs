@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use convoke_protocol::usage::Usage;
 use convoke_thread::item::{ContentItem, FunctionCall, Reasoning, ReasoningContent, ResponseItem};
+use convoke_wire::sse::{Data, SseEvent};
 use convoke_wire::usage::of_openai;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,7 +12,6 @@ use serde_json::Value;
 use super::bounds::{self, MAX_CALLS, ResponseRoom, expect_short};
 use super::{BoundedText, FinishReason, ParsedResponse, ResponseDelta, unreadable};
 use crate::client::CallError;
-use convoke_wire::sse::{Data, SseEvent};
 
 /// Parses a response of Chat Completions.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use convoke_protocol::usage::Usage;
 use convoke_thread::item::{ContentItem, ResponseItem};
+use convoke_wire::sse::{Data, SseEvent};
 use convoke_wire::usage::of_openai;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 use super::bounds::{self, ResponseRoom};
 use super::{BoundedText, FinishReason, ParsedResponse, ResponseDelta, unreadable};
 use crate::client::CallError;
-use convoke_wire::sse::{Data, SseEvent};
 
 /// Parses a response of the Responses API.
 #[derive(Debug)]

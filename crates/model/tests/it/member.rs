@@ -11,8 +11,7 @@ use convoke_protocol::id::ThreadId;
 use convoke_protocol::request::{RequestEnd, RequestOutcome, RequestRecord, RequestTexts};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_protocol::usage::Usage;
-use convoke_protocol::verdict::Verdict;
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use tokio::sync::Semaphore;
 

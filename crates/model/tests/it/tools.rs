@@ -3,8 +3,7 @@
 use convoke_agent::Agent;
 use convoke_agent::config::ApiWire;
 use convoke_protocol::agent_event::AgentEventKind;
-use convoke_protocol::verdict::Verdict;
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use convoke_rehearsal::{Answer, Reply, Script};
 use serde_json::json;
 

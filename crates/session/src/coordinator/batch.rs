@@ -10,9 +10,12 @@ use convoke_agent::thread::ThreadStoreError;
 use convoke_agent::turn::Canceller;
 use convoke_agent::turn_input::{Lease, ThreadWriter};
 use convoke_core::{Diagnostic, MessageId, NewMessage};
+use convoke_protocol::changes::{ChangeCounts, ChangedBy};
+use convoke_protocol::event::{EventKind, FailedTurn, StopReason};
+use convoke_protocol::id::{AttemptRef, MemberName, Millis, ThreadId, TurnId};
 use convoke_protocol::thread::ThreadAppend;
-use convoke_protocol::verdict::Verdict;
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::turn::{Attempt, AttemptResult, Turn, TurnState};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -30,10 +33,6 @@ use crate::progress::{EventLog, Progress};
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
 use crate::store::{Commit, SessionHold, Store, StoreError};
-use convoke_protocol::changes::{ChangeCounts, ChangedBy};
-use convoke_protocol::event::{EventKind, FailedTurn, StopReason};
-use convoke_protocol::id::{AttemptRef, MemberName, Millis, ThreadId, TurnId};
-use convoke_protocol::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// The maximum number of queued reports. Beyond it, turns wait for the coordinator.
 const REPORT_QUEUE: usize = 256;

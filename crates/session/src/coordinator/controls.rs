@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use convoke_agent::approvals::{Answerer, Approvals};
 use convoke_core::NewMessage;
+use convoke_protocol::id::{SessionId, TurnId};
 use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::question::QuestionId;
 use tokio::sync::{mpsc, watch};
 
 use super::messages::put_message;
 use crate::shared::TurnSignal;
 use crate::store::{Store, StoreError};
-use convoke_protocol::id::{SessionId, TurnId};
-use convoke_protocol::question::QuestionId;
 
 /// The maximum number of messages in the inbox of a session.
 pub const INBOX_LIMIT: usize = 64;

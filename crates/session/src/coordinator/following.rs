@@ -1,7 +1,10 @@
 //! Following a session that another process holds: reports its events, and waits until this process can claim it.
 
 use convoke_core::Diagnostic;
+use convoke_protocol::event::{EventKind, StopReason};
 use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::question::QuestionId;
+use convoke_protocol::turn::TurnState;
 use tokio::time::timeout;
 
 use super::controls::StopRequest;
@@ -13,9 +16,6 @@ use crate::follow::Follower;
 use crate::routing::conversation::Conversation;
 use crate::shared::{SharedState, TurnOffer, unclaimable};
 use crate::store::{Store, StoreError};
-use convoke_protocol::event::{EventKind, StopReason};
-use convoke_protocol::question::QuestionId;
-use convoke_protocol::turn::TurnState;
 
 /// The next step of a process that does not hold a session.
 enum FollowStep {

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId, NewMessage};
+use convoke_protocol::event::{EventKind, ShownMessage, StopReason};
+use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId};
+use convoke_protocol::turn::{Turn, TurnState};
 use convoke_team::Team;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -16,9 +19,6 @@ use crate::routing::conversation::{Conversation, MessageEffects};
 use crate::routing::{CalledMember, Routed, route};
 use crate::shared::{InboxNumber, SEND_KEY};
 use crate::store::{Commit, Store, StoreError};
-use convoke_protocol::event::{EventKind, ShownMessage, StopReason};
-use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId};
-use convoke_protocol::turn::{Turn, TurnState};
 
 /// The time limit for putting a message into the inbox of a shared session, and the pause between two attempts.
 const PUT_TIMEOUT: Duration = Duration::from_secs(20);

@@ -16,7 +16,12 @@ use std::sync::Arc;
 
 use convoke_agent::thread::ThreadStoreError;
 use convoke_core::{MessageId, NewMessage};
+use convoke_protocol::event::{Event, EventKind, StopReason};
+use convoke_protocol::id::{Head, MemberName, Millis, SessionId, TurnId};
 use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::question::QuestionId;
+use convoke_protocol::session::{NewSession, State};
+use convoke_protocol::turn::{Turn, TurnState};
 use convoke_protocol::verdict::Verdict;
 use tokio::sync::mpsc;
 
@@ -33,11 +38,6 @@ use crate::routing::queue::Concurrency;
 use crate::rows::find_turn;
 use crate::shared::TurnOffer;
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError};
-use convoke_protocol::event::{Event, EventKind, StopReason};
-use convoke_protocol::id::{Head, MemberName, Millis, SessionId, TurnId};
-use convoke_protocol::question::QuestionId;
-use convoke_protocol::session::{NewSession, State};
-use convoke_protocol::turn::{Turn, TurnState};
 
 /// Runs the conversation of a session that this process has locked.
 ///

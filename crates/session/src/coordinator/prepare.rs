@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::{AssemblerOutput, Diagnostic};
 use convoke_files::beneath::open_real;
+use convoke_protocol::content::Content;
+use convoke_protocol::id::{AttemptRef, MemberName};
+use convoke_protocol::turn::{Attempt, Turn, TurnState, diagnostics_json};
 use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_team::ChangesInContext;
 
@@ -13,9 +16,6 @@ use super::{Coordinator, CoordinatorError};
 use crate::file_changes::{TeamWorkspaces, TeammateChanges, WorkspacesRequest};
 use crate::prompt::PromptRecord;
 use crate::store::Store;
-use convoke_protocol::content::Content;
-use convoke_protocol::id::{AttemptRef, MemberName};
-use convoke_protocol::turn::{Attempt, Turn, TurnState, diagnostics_json};
 
 /// A turn with its prompt.
 pub(super) struct PreparedTurn {

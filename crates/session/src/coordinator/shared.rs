@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_core::{Diagnostic, NewMessage};
+use convoke_protocol::event::{Event, EventKind, StopReason};
+use convoke_protocol::id::{MemberName, SessionId, TurnId};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
@@ -20,8 +22,6 @@ use crate::follow::{Follower, interrupted};
 use crate::shared::{SEND_KEY, TurnOffer};
 use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold, Store, StoreError};
-use convoke_protocol::event::{Event, EventKind, StopReason};
-use convoke_protocol::id::{MemberName, SessionId, TurnId};
 
 /// The longest time between two reads of a session that another process holds. Commits are announced, but the
 /// end of a process is not.

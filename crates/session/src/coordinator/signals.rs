@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::turn::{Turn, TurnState};
 use tokio::task::JoinSet;
 
 use super::shared::POLL_INTERVAL;
@@ -11,8 +13,6 @@ use crate::kept_running::kept_running;
 use crate::shared::TurnSignal;
 use crate::store::postgres::PostgresStore;
 use crate::store::{Store, StoreError};
-use convoke_protocol::id::{SessionId, TurnId};
-use convoke_protocol::turn::{Turn, TurnState};
 
 /// The task that applies signals from other machines; dropping it ends the task.
 pub(super) type SignalWatch = JoinSet<()>;

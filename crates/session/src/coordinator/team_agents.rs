@@ -10,13 +10,13 @@ use convoke_agent::command_files::TrustedCommands;
 use convoke_agent::diagnostics::{AGENT_COMMANDS_CHANGED, AGENT_COMMANDS_SHARED};
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_core::Diagnostic;
+use convoke_protocol::id::{MemberName, Millis};
 use convoke_redact::Redactor;
 use convoke_team::{Member, Team};
 
 use crate::file_changes::{ChangeRecorder, OwnWorkspace};
 use crate::prompt::InstructionFile;
 use crate::shared::TurnRequirements;
-use convoke_protocol::id::{MemberName, Millis};
 
 /// A source of the current time.
 pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;

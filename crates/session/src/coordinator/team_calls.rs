@@ -14,6 +14,11 @@ use std::task::Poll;
 
 use convoke_agent::team_tools::{TeamAnswer, TeamCall, TeamTools};
 use convoke_core::{ConversationMessage, MessageId};
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::event::EventKind;
+use convoke_protocol::id::{AttemptRef, MemberName, MessageNumber, TurnId};
+use convoke_protocol::session::NumberedMessage;
+use convoke_protocol::turn::{Turn, TurnState};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
@@ -25,11 +30,6 @@ use crate::file_changes::TeammateChanges;
 use crate::routing::queue::Concurrency;
 use crate::store::{Store, StoreError};
 use crate::team_tools::TeamRequest;
-use convoke_protocol::content::ContentHash;
-use convoke_protocol::event::EventKind;
-use convoke_protocol::id::{AttemptRef, MemberName, MessageNumber, TurnId};
-use convoke_protocol::session::NumberedMessage;
-use convoke_protocol::turn::{Turn, TurnState};
 
 /// The maximum number of turns that wait for each other's answers.
 pub const MAX_DEPTH: usize = 3;

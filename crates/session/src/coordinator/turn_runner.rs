@@ -6,6 +6,7 @@ use std::time::Duration;
 use convoke_agent::redaction::EventRedactor;
 use convoke_agent::{AgentTurn, TurnResult};
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::id::TurnId;
 use convoke_protocol::verdict::Verdict;
 use convoke_redact::Redactor;
 use tokio::sync::{mpsc, watch};
@@ -14,7 +15,6 @@ use tokio::time::{Instant, sleep_until};
 use super::controls::StopRequest;
 use super::team_agents::Clock;
 use crate::progress::EventLog;
-use convoke_protocol::id::TurnId;
 
 /// The time and size after which events of a running turn are stored. Every batch is a disk write, which most
 /// turns do not need.

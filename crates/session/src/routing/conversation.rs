@@ -1,12 +1,12 @@
 //! The state and queue of a conversation, and the effects of a message on them.
 
 use convoke_core::{MessageId, NewMessage, Timestamp};
-
-use super::Routed;
-use super::queue::Queue;
 use convoke_protocol::id::{MemberName, MessageNumber, Millis};
 use convoke_protocol::session::{NumberedMessage, State};
 use convoke_protocol::turn::{Turn, TurnState};
+
+use super::Routed;
+use super::queue::Queue;
 
 /// The state and queue of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]

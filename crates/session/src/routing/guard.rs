@@ -1,9 +1,8 @@
 //! Guards against endless conversations.
 
-use serde::{Deserialize, Serialize};
-
 use convoke_protocol::content::ContentHash;
 use convoke_protocol::id::MemberName;
+use serde::{Deserialize, Serialize};
 
 /// The number of equal messages of one member at which a conversation stops.
 pub const MAX_REPEATS: u32 = 3;

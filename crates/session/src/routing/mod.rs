@@ -10,10 +10,10 @@ use convoke_core::figures::count;
 use convoke_core::marker::{Intent, Route, Scan, scan};
 use convoke_core::name::NameKey;
 use convoke_core::{Diagnostic, cut_team_task};
+use convoke_protocol::id::MemberName;
 use convoke_team::Team;
 
 use crate::diagnostics;
-use convoke_protocol::id::MemberName;
 
 /// The routing of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]

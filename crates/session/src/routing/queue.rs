@@ -5,10 +5,10 @@
 //! arrival. This finishes one topic before the next, and no turn starves.
 
 use convoke_core::marker::Intent;
-
-use super::DropTurns;
 use convoke_protocol::id::{MessageNumber, TurnId};
 use convoke_protocol::turn::Turn;
+
+use super::DropTurns;
 
 /// The maximum number of consecutive turns of one topic while others are queued.
 pub const MAX_IN_A_ROW: u32 = 5;
@@ -130,9 +130,10 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use convoke_protocol::id::Millis;
     use convoke_protocol::turn::TurnState;
+
+    use super::*;
 
     fn turn(id: u64, member: &str, answers: u64, intent: Intent) -> Turn {
         Turn {

@@ -3,8 +3,14 @@
 use convoke_agent::thread::{Stored, ThreadStore};
 use convoke_agent::turn_input::Lease;
 use convoke_core::NewMessage;
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
+use convoke_protocol::session::{
+    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
+};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
+use convoke_protocol::turn::{Attempt, Turn};
 
 use super::postgres::{PostgresImport, PostgresStore, SessionLease};
 use super::sqlite::{SessionLock, SqliteImport, SqliteStore};
@@ -12,12 +18,6 @@ use super::{Commit, Holder, Page, SessionHold, SessionImport, Store, StoreError,
 use crate::request::RequestDelta;
 use crate::shared::InboxNumber;
 use crate::thread::{LoneThread, ThreadOwner};
-use convoke_protocol::content::ContentHash;
-use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-use convoke_protocol::session::{
-    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
-};
-use convoke_protocol::turn::{Attempt, Turn};
 
 /// Sessions in SQLite or in PostgreSQL. Clones share the database.
 #[derive(Debug, Clone)]

@@ -23,8 +23,6 @@ pub use convoke_files::failpoint;
 pub mod postgres;
 pub mod sqlite;
 
-pub use self::any::{AnyHold, AnyImport, AnyStore};
-
 use std::future::Future;
 use std::path::PathBuf;
 
@@ -32,21 +30,22 @@ use convoke_agent::thread::{ThreadStore, ThreadStoreError};
 use convoke_agent::turn_input::Lease;
 use convoke_core::NewMessage;
 use convoke_core::name::NameKey;
+use convoke_protocol::content::{Content, ContentHash};
+use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::RequestRecord;
+use convoke_protocol::session::{
+    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
+};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
+use convoke_protocol::turn::{Attempt, Turn};
 
+pub use self::any::{AnyHold, AnyImport, AnyStore};
 use self::postgres::PostgresStore;
 use crate::progress::Progress;
 use crate::request::RequestDelta;
 use crate::shared::{InboxNumber, TurnOffer};
 use crate::thread::{LoneThread, ThreadOwner};
 use crate::time_format::utc;
-use convoke_protocol::content::{Content, ContentHash};
-use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-use convoke_protocol::session::{
-    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
-};
-use convoke_protocol::turn::{Attempt, Turn};
 
 /// A store of sessions.
 pub trait Store: ThreadStore + Clone + Sized + 'static {

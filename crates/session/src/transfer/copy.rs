@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
+use convoke_protocol::content::{Content, ContentHash};
+use convoke_protocol::id::SessionId;
 use sha2::{Digest as _, Sha256};
 
 use super::pages::{Pages, contents_of};
 use super::{TransferError, export};
 use crate::store::{SessionImport as _, Store, StoreError};
-use convoke_protocol::content::{Content, ContentHash};
-use convoke_protocol::id::SessionId;
 
 /// A copied session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

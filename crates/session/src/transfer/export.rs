@@ -3,6 +3,9 @@
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, Write};
 
+use convoke_protocol::content::{Content, ContentHash};
+use convoke_protocol::id::{SessionId, ThreadId};
+use convoke_protocol::session::NumberedMessage;
 use serde::Serialize;
 use serde_json::json;
 
@@ -10,9 +13,6 @@ use super::TransferError;
 use super::lines::{Header, RequestLine, ThreadLineLine};
 use super::pages::{Pages, contents_of};
 use crate::store::{Page, Store};
-use convoke_protocol::content::{Content, ContentHash};
-use convoke_protocol::id::{SessionId, ThreadId};
-use convoke_protocol::session::NumberedMessage;
 
 /// The number of recent contents that are not repeated in the file, limited to bound the memory.
 const RECENT: usize = 4096;

@@ -2,7 +2,12 @@
 
 use convoke_core::marker::{TextPolicy, scan};
 use convoke_core::{Diagnostic, SpeakerType};
+use convoke_protocol::id::{
+    AttemptRef, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId,
+};
 use convoke_protocol::request::{RequestRecord, RequestTexts};
+use convoke_protocol::session::{NewSession, NumberedMessage, State};
+use convoke_protocol::turn::{Attempt, Turn, TurnState};
 use convoke_team::Team;
 
 use super::TransferError;
@@ -12,11 +17,6 @@ use crate::diagnostics;
 use crate::prompt::PromptRecord;
 use crate::request::{self, RequestDelta, TextDelta};
 use crate::store::{Page, SessionImport, Store, StoreError};
-use convoke_protocol::id::{
-    AttemptRef, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId,
-};
-use convoke_protocol::session::{NewSession, NumberedMessage, State};
-use convoke_protocol::turn::{Attempt, Turn, TurnState};
 
 /// Copies a session as it was after one of its messages, or as it is now.
 ///

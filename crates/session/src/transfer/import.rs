@@ -8,6 +8,8 @@ use std::io::{BufRead, Read};
 
 use convoke_core::Diagnostic;
 use convoke_core::json::has_more_values;
+use convoke_protocol::id::SessionId;
+use convoke_protocol::session::NewSession;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -16,8 +18,6 @@ pub use self::thread::{BadThread, ThreadCheck};
 use super::lines::{FORMAT, Header, VERSION};
 use super::{ArchiveProblem, TransferError, snapshot};
 use crate::store::{Page, SessionImport, Store, StoreError};
-use convoke_protocol::id::SessionId;
-use convoke_protocol::session::NewSession;
 
 /// The maximum size of a line: far more than a reply or the stored events of a turn. Also the maximum size of a
 /// snapshot, which is held in memory whole.

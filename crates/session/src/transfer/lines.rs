@@ -1,11 +1,11 @@
 //! The lines of an archive.
 
+use convoke_protocol::id::{MessageNumber, Millis, SessionId};
 use convoke_protocol::request::{RequestOutcome, RequestRecord};
+use convoke_protocol::session::{NewSession, Rehearsal, State};
 use serde::{Deserialize, Serialize};
 
 use crate::request::{RequestDelta, TextDelta};
-use convoke_protocol::id::{MessageNumber, Millis, SessionId};
-use convoke_protocol::session::{NewSession, Rehearsal, State};
 
 /// The format that the first line names.
 pub(super) const FORMAT: &str = "convoke-session";

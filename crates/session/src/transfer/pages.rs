@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
-use crate::progress::interrupt;
-use crate::store::{Page, Store, StoreError};
 use convoke_protocol::content::ContentHash;
 use convoke_protocol::id::{MessageNumber, SessionId, ThreadId, TurnId};
 use convoke_protocol::session::Session;
 use convoke_protocol::turn::Attempt;
+
+use crate::progress::interrupt;
+use crate::store::{Page, Store, StoreError};
 
 /// The number of rows per read.
 const ROWS: usize = 256;

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use convoke_core::{ContextManager, Diagnostic, MessageId};
+use convoke_protocol::id::{MessageNumber, Millis, SessionId};
+use convoke_protocol::session::{NewSession, NumberedMessage, State};
 use serde_json::Value;
 
 use super::{ArchiveProblem, TransferError};
 use crate::rows::each_message;
 use crate::store::Store;
-use convoke_protocol::id::{MessageNumber, Millis, SessionId};
-use convoke_protocol::session::{NewSession, NumberedMessage, State};
 
 pub(super) async fn write(
     store: &impl Store,

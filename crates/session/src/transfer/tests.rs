@@ -3,7 +3,9 @@
 use convoke_agent::thread::ThreadStore as _;
 use convoke_core::{MessageId, NewMessage};
 use convoke_protocol::agent_event::RequestPurpose;
+use convoke_protocol::id::{AttemptRef, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::{RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
+use convoke_protocol::session::{NewSession, NumberedMessage, State};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -12,8 +14,6 @@ use super::{ArchiveSource, ImportLimits, TransferError, export, fork, import};
 use crate::request::tests::HASHED;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Page, SessionImport, Store};
-use convoke_protocol::id::{AttemptRef, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-use convoke_protocol::session::{NewSession, NumberedMessage, State};
 
 async fn store() -> (TempDir, SqliteStore) {
     let directory = tempfile::tempdir().unwrap();

@@ -12,8 +12,7 @@ use convoke_protocol::id::{AttemptRef, MemberName, MessageNumber, Millis, Sessio
 use convoke_protocol::request::{RequestEnd, RequestOutcome, RequestTexts};
 use convoke_protocol::session::NewSession;
 use convoke_protocol::thread::ThreadAppend;
-use convoke_protocol::verdict::Verdict;
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use convoke_redact::Redactor;
 use convoke_session::transfer::{export, fork};
 use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, TeamAgents};

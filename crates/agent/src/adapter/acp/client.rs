@@ -14,6 +14,7 @@ use convoke_core::Diagnostic;
 use convoke_core::variable::is_variable_name;
 use convoke_files::beneath::{Beneath, BeneathFile, Outside};
 use convoke_files::{FileKind, TooLarge};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, FileChange};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -27,7 +28,6 @@ use crate::process::{HostAccess, Launch, OutputBounds, Terminal};
 use crate::sandbox::Reach;
 use crate::stream::Sink;
 use crate::working_directory::WorkingDirectory;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, FileChange};
 
 /// The maximum number of commands that run at once.
 const OPEN_TERMINALS: usize = 16;

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
+use convoke_protocol::verdict::{Failure, FailureReason};
 use serde_json::{Value, json};
 
 use self::question::{ApprovedAction, QuestionSubject};
@@ -22,7 +23,6 @@ use crate::process::{Decision, Dialogue, HostAccess, Input};
 use crate::stream::acp::{Acp, Message, failure};
 use crate::stream::{EventReader, Sink};
 use crate::turn::TurnResult;
-use convoke_protocol::verdict::{Failure, FailureReason};
 
 /// The supported protocol version. If asked for a newer one, some agents respond in a draft of it.
 const VERSION: u64 = 1;

@@ -4,6 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use convoke_conformance_acp as acp;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -14,7 +15,6 @@ use crate::sandbox::Reach;
 use crate::stream::acp::Acp;
 use crate::turn_input::Permissions;
 use crate::working_directory::WorkingDirectory;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
 
 /// A session whose prompt is running, in a directory of its own.
 struct SimulatedAgent {

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use convoke_files::{Disk, FileKind, Files as _};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::permission::{
+    AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::adapter::diff::unified;
 use crate::process::Decision;
 use crate::stream::Sink;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
-use convoke_protocol::permission::{
-    AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles,
-};
 
 /// The maximum size of the inputs of all open questions together.
 const HELD: usize = 32 << 20;

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use std::task::{Context, Poll};
 
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::permission::{
+    AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -12,10 +16,6 @@ use super::single::{DroppedQuestion, SingleQuestions};
 use crate::diagnostics;
 use crate::process::Decision;
 use crate::stream::Sink;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
-use convoke_protocol::permission::{
-    AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles,
-};
 
 /// The maximum number of patches whose changes are kept for later questions.
 const CHANGES_KEPT: usize = 64;

@@ -9,9 +9,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep_until};
-
 use convoke_protocol::permission::PermissionQuestion;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The time after the end of a response in which its calls ask their questions.
 const SETTLES: Duration = Duration::from_millis(500);

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use convoke_files::json::without_comments;
 use convoke_files::{Disk, FileKind, Files};
+use convoke_protocol::verdict::Failure;
 use serde_json::{Value, json};
 
 use crate::adapter::{Context, write_private};
 use crate::process::PrivateDir;
 use crate::team_tools::{McpServer, SERVER};
 use crate::turn_input::Permissions;
-use convoke_protocol::verdict::Failure;
 
 /// The entries of the user's home that are not shared.
 const OWN: &[&str] = &["settings.json", "tmp", "history", "projects.json"];

@@ -7,8 +7,9 @@
 
 use std::ffi::OsString;
 
-use crate::adapter::Context;
 use convoke_protocol::verdict::Failure;
+
+use crate::adapter::Context;
 
 const NODE_OPTIONS: &str = "NODE_OPTIONS";
 

@@ -1,11 +1,11 @@
 //! The open questions of an agent while its turn runs: answered by rules, by a person, or when their time is over.
 
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use tokio::time::Instant;
 
 use super::{Supervisor, in_time};
 use crate::process::Decision;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
-use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 
 /// A question that waits for a person.
 pub(super) struct OpenQuestion {

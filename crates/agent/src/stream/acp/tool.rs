@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, FileChange, FileDiff};
 use serde_json::Value;
 
 use super::push;
 use crate::adapter::unified;
 use crate::stream::Sink;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, FileChange, FileDiff};
 
 /// The maximum number of tracked calls. Later ones are reported from single updates.
 const KEPT: usize = 1 << 12;

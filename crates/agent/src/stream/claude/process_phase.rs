@@ -5,10 +5,11 @@
 //! tasks whenever it changes. It announces nothing before the first task, and older versions announce nothing
 //! at all.
 
+use convoke_protocol::verdict::{Failure, FailureReason};
+
 use super::wire::Task;
 use crate::ending::{Ending, TerminationCause};
 use crate::stream::TurnPhase;
-use convoke_protocol::verdict::{Failure, FailureReason};
 
 /// The task type of shells, the only tasks that may outlive a complete reply.
 const SHELL: &str = "local_bash";

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use convoke_protocol::usage::Usage;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::stream::lenient::{Decimal, Flag, List, Number, Object, Text};
-use convoke_protocol::usage::Usage;
 
 /// The fields of all events. Parsed in one pass; other fields are skipped.
 #[derive(Deserialize, Default)]

@@ -7,8 +7,7 @@ use std::rc::Rc;
 
 use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
 use convoke_inspect::HostEnvironment;
-use convoke_protocol::event::StopReason;
-use convoke_protocol::event::{Event, EventKind, ShownMessage};
+use convoke_protocol::event::{Event, EventKind, ShownMessage, StopReason};
 use convoke_protocol::id::{MemberName, MessageNumber};
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::file_changes::UndoRequest;

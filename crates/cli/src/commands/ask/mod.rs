@@ -19,8 +19,7 @@ use convoke_model::{
 };
 use convoke_protocol::agent_event::AgentEventKind;
 use convoke_protocol::id::ThreadId;
-use convoke_protocol::verdict::Verdict;
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use convoke_session::AnyStore;
 use convoke_thread::config::{DEFAULT_MODEL, Wire};
 use convoke_thread::pack::Pack;

@@ -8,8 +8,7 @@ use convoke_chat::{
     Attachments as _, InputParser, PromptView, SentPrompt, UserAction, help, printable,
     read_last_prompt,
 };
-use convoke_protocol::event::Event;
-use convoke_protocol::event::StopReason;
+use convoke_protocol::event::{Event, StopReason};
 use convoke_protocol::id::MemberName;
 use convoke_server::{HeldRequest, answer};
 use convoke_session::event_queue::{EventQueue, EventReceiver};

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write as _};
 
-use crate::terminal::printable;
 use convoke_core::Diagnostic;
 use convoke_protocol::event::{Event, EventKind};
 use convoke_protocol::id::SessionId;
@@ -11,6 +10,7 @@ use convoke_session::shared::NodeOffer;
 use serde_json::{Value, json};
 
 use crate::commands::sessions::short;
+use crate::terminal::printable;
 use crate::terminal::stdout;
 
 /// The output of a node.

@@ -297,8 +297,9 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use convoke_protocol::id::MemberName;
+
+    use super::*;
 
     #[test]
     fn figures_are_aligned_in_columns() {

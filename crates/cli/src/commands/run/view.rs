@@ -17,7 +17,6 @@ use convoke_protocol::event::waits_for;
 use convoke_protocol::event::{EventKind, ShownMessage};
 use convoke_protocol::id::{MemberName, MessageNumber, TurnId};
 use convoke_protocol::turn::TurnState;
-
 use unicode_width::UnicodeWidthChar as _;
 
 use self::questions::AskedQuestion;

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use convoke_agent::thread::ThreadStore as _;
-use convoke_protocol::id::SessionId;
-use convoke_protocol::id::{AttemptRef, ThreadId};
+use convoke_protocol::id::{AttemptRef, SessionId, ThreadId};
 use convoke_protocol::request::{RequestRecord, RequestTexts};
 use convoke_protocol::turn::Turn;
 use convoke_session::rows::each_turn;

@@ -4,6 +4,9 @@
 use convoke_core::marker::{Intent, scan};
 use convoke_core::name::NameKey;
 use convoke_core::{ConversationMessage, MessageId, NewMessage};
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::{MemberName, TurnId};
+use convoke_protocol::turn::Turn;
 use serde_json::{Value, json};
 
 use super::super::controls::StopRequest;
@@ -13,9 +16,6 @@ use crate::routing::{CalledMember, DropTurns, Routed, route};
 use crate::rows::each_message;
 use crate::store::{Store, StoreError};
 use crate::team_tools::FIELD;
-use convoke_protocol::content::ContentHash;
-use convoke_protocol::id::{MemberName, TurnId};
-use convoke_protocol::turn::Turn;
 
 /// The maximum number of messages that one turn can send through calls.
 pub const MAX_MESSAGES: u32 = 16;

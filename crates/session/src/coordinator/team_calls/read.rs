@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use convoke_core::name::NameKey;
 use convoke_core::{ConversationMessage, Visibility};
+use convoke_protocol::id::{MemberName, MessageNumber};
+use convoke_protocol::session::NumberedMessage;
 use serde_json::{Value, json};
 
 use super::super::Coordinator;
 use crate::rows::each_message;
 use crate::store::{Store, StoreError};
-use convoke_protocol::id::{MemberName, MessageNumber};
-use convoke_protocol::session::NumberedMessage;
 
 /// The maximum bytes of a message that `read_context` returns.
 const SHOWN_TEXT: usize = 8 << 10;

@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use sqlx::PgConnection;
-
 use convoke_agent::clock::now;
 use convoke_protocol::id::Millis;
+use sqlx::PgConnection;
 
 /// The clock of the database, as it was when a connection was opened. Clones share it.
 #[derive(Debug, Clone, Default)]

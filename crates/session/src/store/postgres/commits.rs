@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use convoke_protocol::id::{Head, SessionId};
 use sqlx::PgPool;
 use sqlx::postgres::{PgExecutor, PgListener, PgNotification};
 use tokio::sync::broadcast::error::RecvError;
@@ -16,7 +17,6 @@ use tokio::time::timeout;
 
 use super::database::CHANNEL;
 use crate::store::StoreError;
-use convoke_protocol::id::{Head, SessionId};
 
 /// The number of commits that a reader may fall behind. Beyond it, the reader has to read again.
 const BEHIND: usize = 1024;

@@ -1,5 +1,6 @@
 //! The parts of the shared queries that are specific to PostgreSQL.
 
+use convoke_protocol::id::{Head, SessionId, ThreadId};
 use sqlx::Row as _;
 
 pub(super) use super::inbox::take_message;
@@ -8,7 +9,6 @@ pub(super) use super::offer::{put_message, remove_shared, set_offer};
 pub(super) use super::search::{index_messages, remove_from_index};
 pub(super) use super::signal::remove_signals;
 use crate::store::StoreError;
-use convoke_protocol::id::{Head, SessionId, ThreadId};
 
 pub(super) type Database = sqlx::Postgres;
 pub(super) type Pool = sqlx::PgPool;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use convoke_agent::turn_input::Lease;
+use convoke_protocol::id::{Millis, SessionId};
 use sqlx::PgPool;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -19,7 +20,6 @@ use tokio::time::Instant;
 use super::database::Connection;
 use super::{CLOSE_LIMIT, IdleConnections};
 use crate::store::{Holder, SessionHold, StoreError};
-use convoke_protocol::id::{Millis, SessionId};
 
 /// The leases that this process holds in a store. Clones share them.
 #[derive(Debug, Clone)]

@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use convoke_protocol::id::{Head, Millis, SessionId};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgSslMode};
 use sqlx::{ConnectOptions as _, Connection as _};
 
@@ -48,7 +49,6 @@ pub use self::nodes::NodeRegistration;
 pub use self::signal::Attendance;
 use super::failpoint::Failpoint;
 use super::{Commit, Holder, ServerFailure, Store as _, StoreError};
-use convoke_protocol::id::{Head, Millis, SessionId};
 
 /// The duration of a lease without a heartbeat.
 const LEASE: Duration = Duration::from_secs(15);

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use convoke_protocol::event::EventKind;
+use convoke_protocol::id::SessionId;
 use sqlx::Row as _;
 
 use super::PostgresStore;
@@ -11,8 +13,6 @@ use super::read::turn;
 use crate::follow::open_questions;
 use crate::shared::{NodeOffer, NodeState, NodeTurn};
 use crate::store::{Holder, StoreError};
-use convoke_protocol::event::EventKind;
-use convoke_protocol::id::SessionId;
 
 /// The registration of a node.
 #[derive(Debug, Clone)]

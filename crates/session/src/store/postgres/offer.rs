@@ -1,5 +1,7 @@
 //! Offers: the sessions with a turn to run, and the nodes that may claim them.
 
+use convoke_protocol::event::StopReason;
+use convoke_protocol::id::{Head, MemberName, Millis, SessionId, TurnId};
 use sqlx::{PgPool, Row as _};
 
 use super::database::{CHANNEL, Connection, DatabaseRow, optional_text, sql};
@@ -8,8 +10,6 @@ use super::{PostgresStore, write};
 use crate::coordinator::INBOX_LIMIT;
 use crate::shared::{NodeOffer, ProjectOrigin, SharedState, TurnOffer, TurnRequirements};
 use crate::store::{Holder, StoreError};
-use convoke_protocol::event::StopReason;
-use convoke_protocol::id::{Head, MemberName, Millis, SessionId, TurnId};
 
 /// Writes the row of an offer. A repeated offer of the same turn keeps its position.
 const SET_OFFER: &str = "INSERT INTO offer (session, since, turn, member, agent, node, guard) \

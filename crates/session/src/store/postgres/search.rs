@@ -4,6 +4,8 @@
 
 use std::collections::BTreeSet;
 
+use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::session::{FoundMessage, NumberedMessage};
 use sqlx::QueryBuilder;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
@@ -12,8 +14,6 @@ use super::database::{Connection, Database, DatabaseRow, Pool, sql, text, text_v
 use super::read::number;
 use crate::store::StoreError;
 use crate::store::excerpt::{excerpt, is_written_without_spaces};
-use convoke_protocol::id::{MessageNumber, SessionId};
-use convoke_protocol::session::{FoundMessage, NumberedMessage};
 
 /// The maximum number of words per row. Together with the length of a word, it keeps a row below the limit of a
 /// TSVECTOR.

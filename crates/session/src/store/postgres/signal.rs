@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use convoke_protocol::id::{SessionId, TurnId};
 use convoke_protocol::permission::PermissionAnswer;
+use convoke_protocol::question::QuestionId;
+use convoke_protocol::turn::Turn;
 use sqlx::Row as _;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -12,9 +15,6 @@ use super::database::{CHANNEL, Connection, DatabaseRow, sql, text};
 use crate::kept_running::kept_running;
 use crate::shared::TurnSignal;
 use crate::store::StoreError;
-use convoke_protocol::id::{SessionId, TurnId};
-use convoke_protocol::question::QuestionId;
-use convoke_protocol::turn::Turn;
 
 impl PostgresStore {
     /// Asks for the running turns of a session to be cancelled, in one statement. Returns the number of running

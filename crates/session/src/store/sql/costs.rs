@@ -1,13 +1,13 @@
 //! The costs of a session.
 
+use convoke_protocol::id::{MemberName, SessionId};
+use convoke_protocol::session::MemberCost;
 use convoke_protocol::usage::Usage;
 use sqlx::Row as _;
 
 use super::database::{COSTS, DatabaseRow, Pool, text};
 use super::read::number;
 use crate::store::StoreError;
-use convoke_protocol::id::{MemberName, SessionId};
-use convoke_protocol::session::MemberCost;
 
 pub(super) async fn of_session(
     pool: &Pool,

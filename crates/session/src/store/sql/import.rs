@@ -1,7 +1,9 @@
 //! Imports a whole session in one transaction, page by page.
 
 use convoke_agent::thread::ThreadStoreError;
+use convoke_protocol::id::{Head, SessionId, ThreadId};
 use convoke_protocol::request::RequestRecord;
+use convoke_protocol::session::{NewSession, State};
 use convoke_protocol::thread::ThreadLine;
 use sqlx::{QueryBuilder, Transaction};
 
@@ -12,8 +14,6 @@ use super::write::{
 use super::{Writer, requests, threads};
 use crate::store::failpoint::Failpoint;
 use crate::store::{Page, SessionImport, StoreError};
-use convoke_protocol::id::{Head, SessionId, ThreadId};
-use convoke_protocol::session::{NewSession, State};
 
 /// A whole session that is being imported.
 pub struct OpenImport {

@@ -1,14 +1,14 @@
 //! Inboxes: people's messages that the holder of the session has not stored yet.
 
 use convoke_core::NewMessage;
+use convoke_protocol::attachment::Attachment;
+use convoke_protocol::id::SessionId;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::database::{Connection, Pool, put_message};
 use crate::shared::{InboxNumber, SEND_KEY};
 use crate::store::StoreError;
-use convoke_protocol::attachment::Attachment;
-use convoke_protocol::id::SessionId;
 
 /// Puts a message into the inbox of a session.
 pub(super) async fn say(

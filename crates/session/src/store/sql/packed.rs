@@ -1,10 +1,10 @@
 //! Compression of contents.
 
+use convoke_protocol::content::ContentHash;
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
 use crate::store::StoreError;
-use convoke_protocol::content::ContentHash;
 
 /// Fast rather than small, because a prompt is compressed before its turn starts.
 const LEVEL: u8 = 1;

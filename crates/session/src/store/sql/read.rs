@@ -5,6 +5,12 @@ use std::collections::BTreeSet;
 use convoke_core::ConversationMessage;
 use convoke_core::marker::Intent;
 use convoke_core::name::NameKey;
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::session::{
+    NewSession, NumberedMessage, Rehearsal, RemovedSession, Session, State, Summary,
+};
+use convoke_protocol::turn::{Attempt, Turn, TurnState};
 use serde_json::Value;
 use sqlx::{QueryBuilder, Row};
 
@@ -13,12 +19,6 @@ use super::database::{
 };
 use super::packed::unpack;
 use crate::store::{ContextReader, StoreError, Window};
-use convoke_protocol::content::ContentHash;
-use convoke_protocol::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
-use convoke_protocol::session::{
-    NewSession, NumberedMessage, Rehearsal, RemovedSession, Session, State, Summary,
-};
-use convoke_protocol::turn::{Attempt, Turn, TurnState};
 
 pub(super) async fn session(pool: &Pool, id: SessionId) -> Result<Session, StoreError> {
     let row = sqlx::query(

@@ -1,6 +1,8 @@
 //! The requests of each thread, in order, stored as deltas.
 
 use convoke_agent::thread::ThreadStoreError;
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::{AttemptRef, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::{RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use sqlx::Row;
@@ -12,8 +14,6 @@ use super::{Writer, threads};
 use crate::request::{self, RequestDelta, TextDelta};
 use crate::store::StoreError;
 use crate::thread::ThreadOwner;
-use convoke_protocol::content::ContentHash;
-use convoke_protocol::id::{AttemptRef, SessionId, ThreadId, TurnId};
 
 /// The maximum length of a chain of deltas, which bounds the cost of reading a text.
 const MAX_DEPTH: i64 = 63;

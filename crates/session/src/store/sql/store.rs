@@ -2,8 +2,14 @@
 
 use convoke_agent::thread::{Stored, ThreadStore};
 use convoke_core::NewMessage;
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
+use convoke_protocol::session::{
+    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, Summary,
+};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
+use convoke_protocol::turn::{Attempt, Turn};
 
 use super::import::OpenImport;
 use super::{Hold, SqlStore, costs, inbox, read, requests, search, threads, write};
@@ -12,12 +18,6 @@ use crate::shared::InboxNumber;
 use crate::store::postgres::PostgresStore;
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError, Window};
 use crate::thread::{LoneThread, ThreadOwner};
-use convoke_protocol::content::ContentHash;
-use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-use convoke_protocol::session::{
-    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, Summary,
-};
-use convoke_protocol::turn::{Attempt, Turn};
 
 /// Implements methods of the store by a query each.
 macro_rules! by_query {

@@ -1,6 +1,7 @@
 //! The threads of models: append-only logs of lines.
 
 use convoke_agent::thread::ThreadStoreError;
+use convoke_protocol::id::{MessageNumber, SessionId, ThreadId};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use sqlx::Row as _;
 
@@ -11,7 +12,6 @@ use super::database::{
 use crate::store::StoreError;
 use crate::store::failpoint::Failpoint;
 use crate::thread::{LoneThread, ThreadOwner};
-use convoke_protocol::id::{MessageNumber, SessionId, ThreadId};
 
 pub(super) async fn lines(pool: &Pool, thread: &ThreadId) -> Result<Vec<ThreadLine>, StoreError> {
     let rows = sqlx::query("SELECT line, as_of FROM thread_line WHERE thread = $1 ORDER BY number")

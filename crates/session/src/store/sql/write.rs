@@ -4,6 +4,10 @@ use std::collections::HashSet;
 
 use convoke_core::ConversationMessage;
 use convoke_core::name::NameKey;
+use convoke_protocol::content::{Content, ContentHash};
+use convoke_protocol::id::{Head, Millis, SessionId};
+use convoke_protocol::session::{NewSession, NumberedMessage, Rehearsal, State};
+use convoke_protocol::turn::{Attempt, Turn};
 use sqlx::QueryBuilder;
 
 use super::Writer;
@@ -16,10 +20,6 @@ use super::threads;
 use crate::progress::Progress;
 use crate::store::failpoint::Failpoint;
 use crate::store::{Commit, StoreError};
-use convoke_protocol::content::{Content, ContentHash};
-use convoke_protocol::id::{Head, Millis, SessionId};
-use convoke_protocol::session::{NewSession, NumberedMessage, Rehearsal, State};
-use convoke_protocol::turn::{Attempt, Turn};
 
 /// The maximum number of rows per statement, below the limits of databases.
 pub(super) const ROWS: usize = 512;

@@ -2,16 +2,15 @@
 
 use std::future::{Ready, ready};
 
-use sqlx::Row as _;
-
-use crate::coordinator::INBOX_LIMIT;
-use crate::shared::TurnOffer;
-use crate::store::StoreError;
 use convoke_protocol::id::{Head, SessionId, ThreadId};
 use convoke_protocol::session::NumberedMessage;
 use convoke_protocol::turn::Turn;
+use sqlx::Row as _;
 
 pub(super) use super::inbox::take_message;
+use crate::coordinator::INBOX_LIMIT;
+use crate::shared::TurnOffer;
+use crate::store::StoreError;
 
 pub(super) type Database = sqlx::Sqlite;
 pub(super) type Pool = sqlx::SqlitePool;

@@ -8,9 +8,10 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use convoke_protocol::id::{Millis, SessionId};
+
 use super::file::{at, make_private_directory};
 use crate::store::{Holder, SessionHold, StoreError};
-use convoke_protocol::id::{Millis, SessionId};
 
 /// The maximum size of a lock file.
 const MAX_BYTES: u64 = 4096;

@@ -26,6 +26,7 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use convoke_protocol::id::{Millis, SessionId};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -38,7 +39,6 @@ pub use self::lock::SessionLock;
 use super::failpoint::Failpoint;
 use super::postgres::PostgresStore;
 use super::{Holder, StoreError};
-use convoke_protocol::id::{Millis, SessionId};
 
 /// Sessions in one SQLite file. Clones share it.
 #[derive(Debug, Clone)]

@@ -1,5 +1,7 @@
 //! Full-text search of messages.
 
+use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::session::FoundMessage;
 use sqlx::sqlite::{Sqlite, SqlitePool, SqliteRow};
 use sqlx::{QueryBuilder, Row};
 
@@ -7,8 +9,6 @@ use super::database::{sql, text};
 use super::read::number;
 use crate::store::StoreError;
 use crate::store::excerpt::{excerpt, is_written_without_spaces};
-use convoke_protocol::id::{MessageNumber, SessionId};
-use convoke_protocol::session::FoundMessage;
 
 /// Finds messages through the index. Words of scripts without spaces, which the index cannot separate, are
 /// searched for in the text.

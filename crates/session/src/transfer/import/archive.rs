@@ -3,6 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use convoke_core::{ConversationMessage, MessageId};
+use convoke_protocol::content::{Content, ContentHash};
+use convoke_protocol::id::{MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::session::{NumberedMessage, State};
+use convoke_protocol::turn::{Attempt, Turn};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -11,10 +15,6 @@ use super::super::fork::set_at_rest;
 use super::super::pages::contents_of;
 use super::thread::{OpenThread, ThreadCheck};
 use crate::store::Page;
-use convoke_protocol::content::{Content, ContentHash};
-use convoke_protocol::id::{MessageNumber, Millis, SessionId, TurnId};
-use convoke_protocol::session::{NumberedMessage, State};
-use convoke_protocol::turn::{Attempt, Turn};
 
 /// The largest number of a message, its id or a turn. Other JSON parsers lose digits beyond it.
 const MAX_NUMBER: u64 = (1 << 53) - 1;

@@ -1,6 +1,7 @@
 //! Checks a request of an archive.
 
 use convoke_core::ledger::Target;
+use convoke_protocol::id::{AttemptRef, SessionId, TurnId};
 use convoke_protocol::request::{RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use serde::de::IgnoredAny;
 
@@ -8,7 +9,6 @@ use super::super::ArchiveProblem;
 use super::super::lines::RequestLine;
 use super::thread::OpenThread;
 use crate::request::{self, RequestDelta};
-use convoke_protocol::id::{AttemptRef, SessionId, TurnId};
 
 /// An invalid field of a request.
 struct BadField {

@@ -1,12 +1,12 @@
 //! A thread of an archive, while its lines are read.
 
+use convoke_protocol::id::{MessageNumber, SessionId, ThreadId};
 use convoke_protocol::request::RequestTexts;
 use convoke_protocol::thread::ThreadLine;
 
 use super::super::ArchiveProblem;
 use super::super::lines::ThreadLineLine;
 use super::archive::LineProblem;
-use convoke_protocol::id::{MessageNumber, SessionId, ThreadId};
 
 /// An invalid line of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::permission::{
+    AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles,
+};
 use serde_json::{Value, json};
 
 use super::{Session, Step, respond};
@@ -13,10 +17,6 @@ use crate::diagnostics;
 use crate::process::{Decision, Input};
 use crate::stream::acp::ToolCall;
 use crate::stream::{EventReader as _, Sink};
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
-use convoke_protocol::permission::{
-    AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles,
-};
 
 /// The maximum number of open questions.
 const OPEN_QUESTIONS: usize = 64;
