@@ -11,7 +11,7 @@ mod windows;
 
 use convoke_core::NewMessage;
 use convoke_protocol::content::{Content, ContentHash};
-use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::id::{EventNumber, MessageNumber, Millis, SessionId, TurnId};
 use convoke_protocol::turn::TurnState;
 use convoke_session::coordinator::INBOX_LIMIT;
 use convoke_session::progress::Progress;
@@ -48,14 +48,14 @@ async fn sessions_are_created_once(store: &impl Store) -> Result<(), StoreError>
     store.create(new.clone()).await?;
     let stored = store.session(new.id).await?;
     assert_eq!(stored.began, new, "a session is what it was created with");
-    assert_eq!(stored.head, Head(0), "a new session has had no commit");
+    assert_eq!(stored.head, EventNumber(0), "a new session has had no commit");
     assert_eq!(stored.state.task, new.task, "a new session has the task that it was created with");
     let again = store.create(new.clone()).await;
     assert!(matches!(again, Err(StoreError::SessionExists(_))), "a session is created once");
     let listed = store.sessions().await?;
     let found = listed.iter().find(|summary| summary.id == new.id);
     assert!(found.is_some_and(|summary| summary.messages == 0), "a session is listed");
-    let nobody = store.commit(SessionId::generate(), commit(Head(0))).await;
+    let nobody = store.commit(SessionId::generate(), commit(EventNumber(0))).await;
     assert!(matches!(nobody, Err(StoreError::NoSession(_))), "an unknown session gets no commit");
     Ok(())
 }
@@ -77,12 +77,12 @@ async fn an_inbox_is_emptied_by_the_commit_of_each_message(
     assert_eq!(inbox[1].1, said("1 \0"), "a message is what was said, and they are in order");
     assert!(inbox.windows(2).all(|pair| pair[0].0 < pair[1].0), "numbers grow");
 
-    let mut taking = commit(Head(0));
+    let mut taking = commit(EventNumber(0));
     taking.messages = vec![message(1, None, "kailai", &["max"], "0 \0")];
     taking.taken = Some(inbox[0].0);
     store.commit(new.id, taking.clone()).await?;
     assert_eq!(store.inbox(new.id).await?, inbox[1..], "a commit takes its message");
-    taking.on = Head(1);
+    taking.on = EventNumber(1);
     taking.messages = vec![message(2, None, "kailai", &["max"], "0 \0")];
     let again = store.commit(new.id, taking).await;
     assert!(matches!(again, Err(StoreError::Recorded { .. })), "a message is taken once");
@@ -97,18 +97,18 @@ async fn an_inbox_is_emptied_by_the_commit_of_each_message(
 async fn a_commit_is_whole_or_nothing(store: &impl Store) -> Result<(), StoreError> {
     let new = new_session();
     store.create(new.clone()).await?;
-    let mut first = commit(Head(0));
+    let mut first = commit(EventNumber(0));
     first.messages = vec![message(1, None, "kailai", &["max"], "hello")];
     first.turns = vec![turn(1, 1, TurnState::Queued)];
     first.state.last_message = MessageNumber(1);
     first.state.last_turn = TurnId(1);
     let head = store.commit(new.id, first.clone()).await?;
-    assert_eq!(head, Head(1), "a commit moves the head by one");
+    assert_eq!(head, EventNumber(1), "a commit moves the head by one");
     let stored = store.session(new.id).await?;
     assert_eq!((stored.head, &stored.state), (head, &first.state), "a commit sets the state");
     assert_eq!(store.open_turns(new.id).await?, first.turns, "a queued turn is found");
 
-    let mut stale = commit(Head(0));
+    let mut stale = commit(EventNumber(0));
     stale.messages = vec![message(2, None, "kailai", &[], "too late")];
     let refused = store.commit(new.id, stale).await;
     assert!(matches!(refused, Err(StoreError::Conflict { .. })), "an old head is refused");
@@ -134,7 +134,7 @@ async fn a_commit_is_whole_or_nothing(store: &impl Store) -> Result<(), StoreErr
 async fn what_has_ended_is_not_changed(store: &impl Store) -> Result<(), StoreError> {
     let new = new_session();
     store.create(new.clone()).await?;
-    let mut head = Head(0);
+    let mut head = EventNumber(0);
     let steps = [
         (TurnState::Queued, true),
         (TurnState::Running, true),
@@ -170,7 +170,7 @@ async fn progress_is_kept_until_the_end(store: &impl Store) -> Result<(), StoreE
     let new = new_session();
     store.create(new.clone()).await?;
     let contents = ["prompt", "input", "ledger"].map(Content::new);
-    let mut begin = commit(Head(0));
+    let mut begin = commit(EventNumber(0));
     begin.contents = contents.to_vec();
     begin.attempts = vec![attempt(1, 1, &contents, false), attempt(2, 1, &contents, false)];
     let mut head = store.commit(new.id, begin).await?;
@@ -207,7 +207,7 @@ async fn texts_come_back_to_the_byte(store: &impl Store) -> Result<(), StoreErro
     let new = new_session();
     store.create(new.clone()).await?;
     let texts = ["", "a", "\u{FEFF}\0 \r\n\u{2028}é漢🦀", &"long 🦀 ".repeat(200_000)];
-    let mut step = commit(Head(0));
+    let mut step = commit(EventNumber(0));
     step.contents = texts.map(Content::new).to_vec();
     step.contents.extend(texts.map(Content::new));
     let numbered = (1..).zip(texts);
@@ -229,7 +229,7 @@ async fn of_two_writers_one_is_refused(store: &impl Store) -> Result<(), StoreEr
     let new = new_session();
     store.create(new.clone()).await?;
     let write = |text: &'static str| {
-        let mut step = commit(Head(0));
+        let mut step = commit(EventNumber(0));
         step.messages = vec![message(1, None, text, &[], text)];
         store.commit(new.id, step)
     };
@@ -242,7 +242,7 @@ async fn of_two_writers_one_is_refused(store: &impl Store) -> Result<(), StoreEr
 async fn rows_are_read_in_pages(store: &impl Store) -> Result<(), StoreError> {
     let new = new_session();
     store.create(new.clone()).await?;
-    let mut step = commit(Head(0));
+    let mut step = commit(EventNumber(0));
     step.messages = (1..=7).map(|n| message(n, None, "max", &[], "text")).collect();
     step.turns = (1..=7).map(|n| turn(n, 1, TurnState::Queued)).collect();
     store.commit(new.id, step).await?;
@@ -286,7 +286,7 @@ async fn removing_leaves_what_others_have(store: &impl Store) -> Result<(), Stor
         [(&one, vec![shared.clone(), own.clone()]), (&two, vec![shared.clone()])]
     {
         store.create(session.clone()).await?;
-        let mut step = commit(Head(0));
+        let mut step = commit(EventNumber(0));
         step.contents = contents;
         step.messages = vec![message(1, None, "max", &[], "text")];
         store.commit(session.id, step).await?;

@@ -1,7 +1,7 @@
 //! Renaming, removing, restoring and searching sessions, and their costs.
 
 use convoke_protocol::content::Content;
-use convoke_protocol::id::{Head, MemberName, MessageNumber, Millis, SessionId};
+use convoke_protocol::id::{EventNumber, MemberName, MessageNumber, Millis, SessionId};
 use convoke_protocol::session::MemberCost;
 use convoke_protocol::turn::TurnState;
 use convoke_protocol::usage::Usage;
@@ -53,7 +53,7 @@ pub(super) async fn words_are_found(store: &impl Store) -> Result<(), StoreError
         format!("Nothing but {own}"),
         format!("{own} 数据库迁移计划"),
     ];
-    let mut step = commit(Head(0));
+    let mut step = commit(EventNumber(0));
     let numbered = (1..).zip(&texts);
     step.messages = numbered.map(|(n, text)| message(n, None, "max", &[], text)).collect();
     store.commit(new.id, step).await?;
@@ -95,7 +95,7 @@ pub(super) async fn costs_are_summed(store: &impl Store) -> Result<(), StoreErro
     store.create(new.clone()).await?;
     let contents = ["prompt", "input", "ledger"].map(Content::new);
     let usage = Usage { input: 10, cached: 4, cache_write: 1, output: 3, reasoning: 2 };
-    let mut step = commit(Head(0));
+    let mut step = commit(EventNumber(0));
     step.contents = contents.to_vec();
     step.turns = (1..=3).map(|n| turn(n, 1, TurnState::Failed)).collect();
     step.attempts = (1..=3).map(|n| attempt(n, 1, &contents, n < 3)).collect();

@@ -2,7 +2,7 @@
 
 use convoke_agent::thread::ThreadStoreError;
 use convoke_protocol::agent_event::RequestPurpose;
-use convoke_protocol::id::{AttemptRef, Head, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::id::{AttemptRef, EventNumber, Millis, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::{
     RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts,
 };
@@ -104,7 +104,7 @@ async fn requests_come_back_in_order(store: &impl Store) -> Result<(), StoreErro
         "a request begins a thread"
     );
     assert_eq!(store.thread_lines(&thread).await?, [], "a request adds no line to its thread");
-    assert_eq!(store.session(session).await?.head, Head(0), "a request does not move the head");
+    assert_eq!(store.session(session).await?.head, EventNumber(0), "a request does not move the head");
     let failed = RequestOutcome { failed: vec!["busy".to_owned()], ..RequestOutcome::default() };
     let done = RequestOutcome { end: Some(RequestEnd::Answered), ..failed.clone() };
     store.set_outcome(&thread, 2, &failed).await?;
@@ -173,7 +173,7 @@ async fn requests_are_part_of_an_import(store: &impl Store) -> Result<(), StoreE
     for record in requests.clone() {
         import.write(Page { requests: vec![record], ..Page::default() }).await?;
     }
-    import.finish(commit(Head(0)).state).await?;
+    import.finish(commit(EventNumber(0)).state).await?;
     assert_eq!(store.request_deltas(&thread, 0, 9).await?, requests, "an import brings them whole");
     assert_eq!(
         store.threads(new.id).await?,

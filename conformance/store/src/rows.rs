@@ -3,8 +3,9 @@
 use convoke_core::marker::Intent;
 use convoke_core::{MessageId, NewMessage, Speaker, SpeakerType};
 use convoke_protocol::content::Content;
-use convoke_protocol::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
-use convoke_protocol::session::{NewSession, NumberedMessage, Rehearsal, State};
+use convoke_protocol::id::{EventNumber, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::message::Message;
+use convoke_protocol::session::{NewSession, Rehearsal, State};
 use convoke_protocol::turn::{Attempt, AttemptResult, Turn, TurnState};
 use convoke_protocol::verdict::Verdict;
 use convoke_session::store::Commit;
@@ -30,14 +31,14 @@ pub fn message(
     from: &str,
     to: &[&str],
     content: &str,
-) -> NumberedMessage {
+) -> Message {
     let kind = if from == "kailai" { SpeakerType::Human } else { SpeakerType::Ai };
     let mut said = NewMessage::new(Speaker::new(from, from, kind), content);
     if !to.is_empty() {
         said = said.to(to.iter().copied());
     }
     said.in_reply_to = answers.map(MessageId::numbered);
-    NumberedMessage {
+    Message {
         number: MessageNumber(number),
         answers: answers.map(MessageNumber),
         message: said.with_id(MessageId::numbered(number)),
@@ -62,7 +63,7 @@ pub fn turn(id: u64, answers: u64, state: TurnState) -> Turn {
 }
 
 /// Creates an empty commit.
-pub fn commit(on: Head) -> Commit {
+pub fn commit(on: EventNumber) -> Commit {
     Commit {
         on,
         at: Millis(1_700_000_000_001),

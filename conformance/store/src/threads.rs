@@ -1,7 +1,7 @@
 //! Threads: lines are stored with the turn that they belong to, or not at all.
 
 use convoke_agent::thread::ThreadStoreError;
-use convoke_protocol::id::{Head, MessageNumber, SessionId, ThreadId};
+use convoke_protocol::id::{EventNumber, MessageNumber, SessionId, ThreadId};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_session::store::{Commit, Page, SessionImport, Store, StoreError};
 use convoke_session::thread::ThreadOwner;
@@ -23,7 +23,7 @@ fn append(thread: &ThreadId, known: usize, texts: &[&str]) -> ThreadAppend {
 }
 
 /// Creates a commit after which this message is the newest.
-fn commit_as_of(on: Head, newest: u64) -> Commit {
+fn commit_as_of(on: EventNumber, newest: u64) -> Commit {
     let mut commit = commit(on);
     commit.state.last_message = MessageNumber(newest);
     commit
@@ -39,7 +39,7 @@ async fn begin(store: &impl Store) -> Result<(SessionId, ThreadId), StoreError> 
     let new = new_session();
     let thread = ThreadId::of_member(new.id, "max");
     store.create(new.clone()).await?;
-    let mut first = commit_as_of(Head(0), 1);
+    let mut first = commit_as_of(EventNumber(0), 1);
     first.threads = vec![append(&thread, 0, &["one", "two"])];
     store.commit(new.id, first).await?;
     Ok((new.id, thread))
@@ -58,7 +58,7 @@ async fn lines_are_part_of_a_commit(store: &impl Store) -> Result<(), StoreError
     );
 
     let texts = ["", "\u{FEFF}\0 \r\n\u{2028}é漢🦀", "\"quoted\" \\ 'and' %_"];
-    let mut step = commit_as_of(Head(1), 3);
+    let mut step = commit_as_of(EventNumber(1), 3);
     let other = ThreadId::of_member(session, "Sarah");
     step.threads = vec![append(&thread, 2, &texts), append(&other, 0, &["hers"])];
     let hers = lines(3, &["hers"]);
@@ -68,7 +68,7 @@ async fn lines_are_part_of_a_commit(store: &impl Store) -> Result<(), StoreError
     let both = [other.clone(), thread.clone()];
     assert_eq!(store.threads(session).await?, both, "threads are in order");
 
-    let mut late = commit_as_of(Head(2), 4);
+    let mut late = commit_as_of(EventNumber(2), 4);
     late.messages = vec![message(1, None, "max", &[], "text")];
     late.threads = vec![append(&other, 1, &["more"]), append(&thread, 2, &["late"])];
     let refused = store.commit(session, late).await;
@@ -79,11 +79,11 @@ async fn lines_are_part_of_a_commit(store: &impl Store) -> Result<(), StoreError
     assert!(is_named, "a commit that does not know all lines of a thread is refused");
     assert_eq!(store.thread_lines(&thread).await?, all, "a refused commit adds no line");
     assert_eq!(store.thread_lines(&other).await?, hers, "a refused commit adds no line elsewhere");
-    assert_eq!(store.session(session).await?.head, Head(2), "a refused commit moves no head");
+    assert_eq!(store.session(session).await?.head, EventNumber(2), "a refused commit moves no head");
     let messages = store.messages_after(session, MessageNumber(0), 9).await?;
     assert_eq!(messages, [], "a refused commit adds no message");
 
-    let mut stale = commit_as_of(Head(1), 4);
+    let mut stale = commit_as_of(EventNumber(1), 4);
     stale.threads = vec![append(&thread, 5, &["stale"])];
     let refused = store.commit(session, stale).await;
     assert!(matches!(refused, Err(StoreError::Conflict { .. })), "an old head adds no line");
@@ -106,7 +106,7 @@ async fn lines_are_part_of_an_import(store: &impl Store) -> Result<(), StoreErro
     for lines in pages {
         import.write(Page { lines, ..Page::default() }).await?;
     }
-    import.finish(commit(Head(0)).state).await?;
+    import.finish(commit(EventNumber(0)).state).await?;
     let first = [line(None, "first"), line(Some(1), "second"), line(Some(2), "third")];
     assert_eq!(store.thread_lines(&one).await?, first, "the pages of a thread continue");
     assert_eq!(store.thread_lines(&two).await?, [line(Some(2), "his")], "each has its own");
@@ -125,7 +125,7 @@ async fn lines_added_by_hand_tell_of_no_more(store: &impl Store) -> Result<(), S
     );
     assert_eq!(
         store.session(session).await?.head,
-        Head(1),
+        EventNumber(1),
         "appending lines outside a commit does not move the head"
     );
     let late = store.append_lines(&append(&thread, 2, &["late"])).await;

@@ -340,6 +340,15 @@ impl<'a> AgentEvent<'a> {
         Self { sub_agent, kind }
     }
 
+    /// Returns whether the event is a piece of a text that arrives as a whole later.
+    pub fn is_piece(&self) -> bool {
+        matches!(
+            self.kind,
+            AgentEventKind::Text { part: TextPart::Delta, .. }
+                | AgentEventKind::Thinking { part: TextPart::Delta, .. }
+        )
+    }
+
     /// Copies borrowed texts, so that the event outlives its line.
     pub fn into_owned(self) -> AgentEvent<'static> {
         AgentEvent { sub_agent: self.sub_agent.map(owned), kind: self.kind.into_owned() }

@@ -1,39 +1,43 @@
-//! Events of a conversation, for its observer.
+//! Events of a session.
 //!
-//! Their JSON form is the output of `convoke run --json`, one object a line: `type` names the event, all
-//! names are in camel case, and fields are only ever added.
+//! A session is an append-only log of these events, numbered from 1 without gaps. An event that is emitted is the one that is
+//! stored, followed, exported and imported. Its JSON form is one object a line: `type` names the event, all names are in camel
+//! case, and fields are only ever added.
+//!
+//! An event without a number is not part of the log: a piece of a text that is still being written, or something that concerns
+//! only the process that reports it.
 
-use std::fmt;
 use std::time::Duration;
 
-use crate::agent_event::{AgentEvent, AgentEventKind};
-use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
-use crate::verdict::Verdict;
-use convoke_core::figures::thousands;
 use convoke_core::ledger::estimate_tokens;
-use convoke_core::marker::{Intent, TextPolicy};
+use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId};
-use serde::ser::SerializeStruct as _;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use crate::attachment::Attachment;
+use crate::agent_event::{AgentEvent, AgentEventKind, TextPart};
 use crate::changes::{ChangeCounts, ChangedBy};
 use crate::content::ContentRef;
-use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
+use crate::id::{EventNumber, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use crate::message::Message;
+use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use crate::question::QuestionId;
-use crate::session::NumberedMessage;
+use crate::session::{NewSession, Rehearsal, State};
 use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
+use crate::verdict::Verdict;
 
-/// An event of a conversation.
+/// An event of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// The payload.
     #[serde(flatten)]
     pub kind: EventKind,
-    /// The session.
     pub session: SessionId,
-    /// The time of the event.
     pub at: Millis,
+    /// The place in the log; `None` for an event that is not in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<EventNumber>,
+    /// Whether the event was made from the rows of a store or an archive that had no log.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub migrated: bool,
 }
 
 /// The payload of an event.
@@ -41,7 +45,21 @@ pub struct Event {
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum EventKind {
-    /// This process opened the session.
+    /// The session was created: always the first event.
+    Created {
+        /// The team's name, if it has one.
+        name: Option<String>,
+        /// The working directory of the team.
+        directory: String,
+        /// The text of the team file, stored so that the session does not depend on the file.
+        team: String,
+        task: Option<String>,
+        /// The kind of rehearsal; `None` for a real session.
+        rehearsal: Option<Rehearsal>,
+    },
+    /// The session has this state after its rows were converted to events, which do not tell all of it.
+    Restored { state: State },
+    /// A process opened the session.
     Opened {
         /// The number of messages.
         messages: u64,
@@ -51,62 +69,56 @@ pub enum EventKind {
         interrupted: Vec<TurnId>,
     },
     /// A message was stored.
-    Message(ShownMessage),
-    /// A message of this process is in the inbox of the process that holds the session.
+    Message(Box<Message>),
+    /// A message of this process is in the inbox of the process that holds the session. Not in the log.
     MessageWaits {
-        /// The author.
         from: MemberName,
         /// The text, with markers.
         text: String,
     },
     /// The team task was set.
     Task {
-        /// The task.
         task: String,
         /// The member who set it.
         by: MemberName,
     },
     /// A turn was queued.
     TurnQueued {
-        /// The turn.
         turn: TurnId,
-        /// The member whose turn it is.
         member: MemberName,
         /// The message that it answers.
         answers: MessageNumber,
         /// The priority.
         intent: Intent,
+        /// The person who wrote the first message of the chain that led to the turn.
+        asker: MemberName,
     },
-    /// A queued turn was dropped by a message.
+    /// A queued turn was dropped.
     TurnDropped {
-        /// The turn.
         turn: TurnId,
-        /// The member whose turn it was.
         member: MemberName,
+        problem: String,
     },
-    /// The next turn is not run by this process and is offered to other machines.
+    /// A turn that failed or was cancelled was queued again, ahead of all others.
+    TurnRetried { turn: TurnId, member: MemberName },
+    /// The next turn is not run by this process and is offered to other machines. Not in the log.
     TurnOffered {
-        /// The turn.
         turn: TurnId,
-        /// The member whose turn it is.
         member: MemberName,
         /// The name or label of the required node; `None` for any node that has the agent.
         node: Option<String>,
         /// The reason why no node takes the turn; `None` if one can.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         problem: Option<String>,
     },
     /// An attempt was stored and is being sent.
     TurnStarted {
-        /// The turn.
         turn: TurnId,
-        /// The member whose turn it is.
         member: MemberName,
         /// The message that it answers.
         answers: MessageNumber,
         /// The number of the attempt, from 1.
         attempt: u32,
-        /// The prompt.
         prompt: ContentRef,
         /// The system text; `None` if it is part of the prompt.
         system: Option<ContentRef>,
@@ -114,21 +126,26 @@ pub enum EventKind {
         tokens_estimate: u64,
         /// The number of context messages before the budget is applied.
         context: usize,
+        /// The version of the engine that assembled the prompt.
+        engine: String,
+        /// The input of the assembly, as JSON.
+        input: ContentRef,
+        /// The ledger, as JSON.
+        ledger: ContentRef,
+        /// The diagnostics of the assembly.
+        diagnostics: Vec<Diagnostic>,
+        /// The number of turns of one topic that ran in a row, with this one.
+        in_a_row: u32,
     },
     /// An event of the agent, without secrets.
     Agent {
-        /// The turn.
         turn: TurnId,
-        /// The member whose turn it is.
         member: MemberName,
-        /// The event.
         event: AgentEvent<'static>,
     },
-    /// An agent asks before it acts, and waits for an answer: see [`crate::Controls::answer`].
+    /// An agent asks before it acts, and waits for an answer.
     PermissionAsked {
-        /// The turn.
         turn: TurnId,
-        /// The member whose turn it is.
         member: MemberName,
         /// The action that the agent asks about. Its fields are serialized beside those of the event.
         #[serde(flatten)]
@@ -140,41 +157,43 @@ pub enum EventKind {
     },
     /// A question was answered.
     PermissionAnswered {
-        /// The turn.
         turn: TurnId,
-        /// The member whose turn it is.
         member: MemberName,
         /// The id of the question.
         id: String,
-        /// The answer.
         answer: PermissionAnswer,
-        /// The origin of the answer.
         by: AnsweredBy,
     },
     /// Files were changed in a working directory.
     FilesChanged {
         /// The turn that changed the files, or before which a person changed them.
         turn: TurnId,
-        /// The member whose turn it is.
         member: MemberName,
-        /// The author.
         by: ChangedBy,
-        /// The counts.
         #[serde(flatten)]
         counts: ChangeCounts,
     },
-    /// A turn ended and its result is stored.
-    TurnEnded {
-        /// The turn.
+    /// The process that ran a turn ended during the attempt. The turn is queued again.
+    TurnInterrupted {
         turn: TurnId,
-        /// The member whose turn it was.
         member: MemberName,
-        /// The state of the turn.
+        attempt: u32,
+        /// The result of the attempt. Its fields are serialized beside those of the event.
+        #[serde(flatten, with = "result_fields")]
+        result: Box<AttemptResult>,
+    },
+    /// A turn ended.
+    TurnEnded {
+        turn: TurnId,
+        member: MemberName,
+        /// The attempt that ended; 0 if the turn ended before its first one.
+        #[serde(default)]
+        attempt: u32,
         state: TurnState,
         /// The reply; `None` if the turn did not complete.
         reply: Option<MessageId>,
-        /// The result of the attempt. Some of its fields are serialized beside those of the event.
-        #[serde(flatten, serialize_with = "result_fields")]
+        /// The result of the attempt. Its fields are serialized beside those of the event.
+        #[serde(flatten, with = "result_fields")]
         result: Box<AttemptResult>,
         /// The duration of the attempt.
         #[serde(rename = "elapsedMs", with = "crate::milliseconds")]
@@ -184,7 +203,6 @@ pub enum EventKind {
     Diagnostic {
         /// The turn that it concerns.
         turn: Option<TurnId>,
-        /// The diagnostic.
         diagnostic: Diagnostic,
     },
     /// The conversation stopped; everything is stored.
@@ -199,23 +217,53 @@ pub fn waits_for(node: Option<&str>, problem: Option<&str>) -> String {
 }
 
 impl EventKind {
+    /// Creates the first event of a session.
+    pub fn created(session: &NewSession) -> Self {
+        let NewSession { name, directory, team, task, rehearsal, .. } = session.clone();
+        Self::Created { name, directory, team, task, rehearsal }
+    }
+
+    /// Returns whether the event belongs to the log.
+    pub fn is_logged(&self) -> bool {
+        match self {
+            Self::MessageWaits { .. } | Self::TurnOffered { .. } => false,
+            Self::Agent { event, .. } => !event.is_piece(),
+            _ => true,
+        }
+    }
+
+    /// Creates the queueing of a turn.
+    pub fn queued(turn: &Turn) -> Self {
+        let Turn { id, member, answers, intent, asker, .. } = turn.clone();
+        Self::TurnQueued { turn: id, member, answers, intent, asker }
+    }
+
     /// Creates the start of an attempt, whose context was this number of messages before the budget.
-    pub fn turn_started(turn: &Turn, attempt: &Attempt, context: usize) -> Self {
+    pub fn started(turn: &Turn, attempt: &Attempt, context: usize, in_a_row: u32) -> Self {
+        let bytes = attempt.assembled_bytes();
+        let Attempt { number, engine, prompt, system, input, ledger, diagnostics, .. } =
+            attempt.clone();
         Self::TurnStarted {
             turn: turn.id,
             member: turn.member.clone(),
             answers: turn.answers,
-            attempt: attempt.number,
-            prompt: attempt.prompt,
-            system: attempt.system,
-            tokens_estimate: estimate_tokens(attempt.assembled_bytes()),
+            attempt: number,
+            prompt,
+            system,
+            tokens_estimate: estimate_tokens(bytes),
             context,
+            engine,
+            input,
+            ledger,
+            diagnostics,
+            in_a_row,
         }
     }
 
     /// Creates the end of a turn whose attempt began at a time.
-    pub fn turn_ended(
+    pub fn ended(
         turn: &Turn,
+        attempt: u32,
         began_at: Millis,
         reply: Option<MessageId>,
         result: AttemptResult,
@@ -224,6 +272,7 @@ impl EventKind {
         Self::TurnEnded {
             turn: turn.id,
             member: turn.member.clone(),
+            attempt,
             state: turn.state,
             reply,
             result: Box::new(result),
@@ -231,8 +280,7 @@ impl EventKind {
         }
     }
 
-    /// Converts an event of a turn's agent to an event of the conversation. Ids of questions are made unique to the
-    /// attempt.
+    /// Converts an event of a turn's agent to an event of the session. Ids of questions are made unique to the attempt.
     pub fn of_agent(turn: &Turn, attempt: u32, event: AgentEvent<'static>) -> Self {
         let (turn, member) = (turn.id, turn.member.clone());
         let id_of = |id| QuestionId { turn, attempt, id }.to_string();
@@ -253,80 +301,50 @@ impl EventKind {
             _ => Self::Agent { turn, member, event },
         }
     }
-}
 
-/// A stored message, as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ShownMessage {
-    /// The id.
-    pub id: MessageId,
-    /// The number in the session.
-    pub number: MessageNumber,
-    /// The author.
-    pub from: MemberName,
-    /// The recipients; empty means everyone.
-    pub to: Vec<MemberName>,
-    /// The message that it answers.
-    pub in_reply_to: Option<MessageId>,
-    /// The text without markers.
-    pub text: String,
-    /// The team tool that sent the message during its author's turn; `None` for a reply or a person's message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool: Option<String>,
-    /// The files that it attaches.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub attachments: Vec<ShownAttachment>,
-}
-
-/// A file that a message attaches, as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShownAttachment {
-    /// The path.
-    pub path: String,
-    /// The size.
-    pub bytes: u64,
-}
-
-impl fmt::Display for ShownAttachment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {} bytes", self.path, thousands(self.bytes))
+    /// Returns the contents that the event refers to.
+    pub fn contents(&self) -> impl Iterator<Item = ContentRef> {
+        let found = match self {
+            Self::TurnStarted { prompt, system, input, ledger, .. } => {
+                [Some(*prompt), *system, Some(*input), Some(*ledger)]
+            }
+            Self::TurnInterrupted { result, .. } | Self::TurnEnded { result, .. } => {
+                [result.partial, None, None, None]
+            }
+            _ => [None; 4],
+        };
+        found.into_iter().flatten()
     }
-}
 
-impl ShownAttachment {
-    /// Returns the files that a message attaches.
-    pub fn from_message<Id>(message: &convoke_core::ConversationMessage<Id>) -> Vec<Self> {
-        let files = Attachment::from_message(message).into_iter();
-        files.map(|Attachment { path, text }| Self { path, bytes: text.len() as u64 }).collect()
-    }
-}
-
-impl ShownMessage {
-    /// Creates the shown form of a stored message.
-    pub fn new(stored: &NumberedMessage, policy: TextPolicy) -> Self {
-        let message = &stored.message;
-        Self {
-            id: message.id.clone(),
-            number: stored.number,
-            from: MemberName::new(&*message.speaker.role_id),
-            to: message.addressees().iter().map(|name| MemberName::new(&**name)).collect(),
-            in_reply_to: message.in_reply_to.clone(),
-            text: message.text(policy).into_owned(),
-            tool: stored.sent_by().map(str::to_owned),
-            attachments: ShownAttachment::from_message(message),
+    /// Returns the turn that the event concerns.
+    pub fn turn(&self) -> Option<TurnId> {
+        match self {
+            Self::TurnQueued { turn, .. }
+            | Self::TurnDropped { turn, .. }
+            | Self::TurnRetried { turn, .. }
+            | Self::TurnOffered { turn, .. }
+            | Self::TurnStarted { turn, .. }
+            | Self::Agent { turn, .. }
+            | Self::PermissionAsked { turn, .. }
+            | Self::PermissionAnswered { turn, .. }
+            | Self::FilesChanged { turn, .. }
+            | Self::TurnInterrupted { turn, .. }
+            | Self::TurnEnded { turn, .. } => Some(*turn),
+            Self::Diagnostic { turn, .. } => *turn,
+            _ => None,
         }
     }
-}
 
-/// Writes the fields of a result that the event includes.
-fn result_fields<S: Serializer>(result: &AttemptResult, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut fields = serializer.serialize_struct("AttemptResult", 4)?;
-    fields.serialize_field("outcome", &result.verdict)?;
-    fields.serialize_field("partialBytes", &result.partial.map_or(0, |partial| partial.bytes))?;
-    fields.serialize_field("usage", &result.usage)?;
-    fields.serialize_field("costUsd", &result.cost_usd)?;
-    fields.end()
+    /// Returns the text that the turn's agent itself wrote, not a sub-agent.
+    pub fn own_text(&self) -> Option<(&str, TextPart)> {
+        match self {
+            Self::Agent {
+                event: AgentEvent { kind: AgentEventKind::Text { text, part }, sub_agent: None },
+                ..
+            } => Some((text, *part)),
+            _ => None,
+        }
+    }
 }
 
 /// The reason why a conversation stopped. The conversation can continue after any of them.
@@ -337,12 +355,10 @@ fn result_fields<S: Serializer>(result: &AttemptResult, serializer: S) -> Result
 pub enum StopReason {
     /// No turn is queued; control returns to the person who asked.
     Idle {
-        /// The person.
         person: MemberName,
     },
     /// The next turn is a person's.
     Addressed {
-        /// The person.
         person: MemberName,
         /// The person's turn.
         turn: TurnId,
@@ -401,4 +417,65 @@ pub struct FailedTurn {
     pub asker: MemberName,
     /// The verdict.
     pub outcome: Verdict,
+}
+
+/// The fields of a result beside those of its event, which has a time of its own.
+mod result_fields {
+    use convoke_core::Diagnostic;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::content::ContentRef;
+    use crate::id::Millis;
+    use crate::resume::ResumeHandle;
+    use crate::turn::AttemptResult;
+    use crate::usage::Usage;
+    use crate::verdict::Verdict;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Fields {
+        outcome: Verdict,
+        partial_bytes: u64,
+        usage: Option<Usage>,
+        cost_usd: Option<f64>,
+        ended_at: Millis,
+        partial: Option<ContentRef>,
+        model: Option<String>,
+        resume: Option<ResumeHandle>,
+        #[serde(rename = "agentDiagnostics")]
+        diagnostics: Vec<Diagnostic>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        result: &AttemptResult,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let AttemptResult { at, verdict, partial, usage, cost_usd, model, resume, diagnostics } =
+            result.clone();
+        let partial_bytes = partial.map_or(0, |partial| partial.bytes);
+        let (outcome, ended_at) = (verdict, at);
+        let fields = Fields {
+            outcome,
+            partial_bytes,
+            usage,
+            cost_usd,
+            ended_at,
+            partial,
+            model,
+            resume,
+            diagnostics,
+        };
+        fields.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Box<AttemptResult>, D::Error> {
+        let Fields { outcome, usage, cost_usd, ended_at, partial, model, resume, diagnostics, .. } =
+            Fields::deserialize(deserializer)?;
+        let (at, verdict) = (ended_at, outcome);
+        let result =
+            AttemptResult { at, verdict, partial, usage, cost_usd, model, resume, diagnostics };
+        Ok(Box::new(result))
+    }
 }

@@ -94,8 +94,8 @@ numbers! {
     TurnId;
     /// The number of a message in its session, from 1.
     MessageNumber;
-    /// The number of commits of a session. A commit on any other head is refused.
-    Head;
+    /// The number of an event in the log of its session, from 1.
+    EventNumber;
 }
 
 /// One attempt at a turn of a session.

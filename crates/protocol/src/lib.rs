@@ -17,6 +17,7 @@ pub mod changes;
 pub mod content;
 pub mod event;
 pub mod id;
+pub mod message;
 pub mod milliseconds;
 pub mod permission;
 pub mod question;

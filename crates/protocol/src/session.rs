@@ -1,10 +1,10 @@
 //! Sessions and their state.
 
 use crate::usage::Usage;
-use convoke_core::ConversationMessage;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use crate::event::EventKind;
+use crate::id::{EventNumber, MemberName, MessageNumber, Millis, SessionId, TurnId};
 
 /// The fields that a session is created with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,13 +57,13 @@ pub struct Session {
     pub began: NewSession,
     /// The time of the last change.
     pub updated_at: Millis,
-    /// The number of commits.
-    pub head: Head,
+    /// The number of the last event.
+    pub head: EventNumber,
     /// The state.
     pub state: State,
 }
 
-/// The state of a conversation. Every commit replaces it.
+/// The state of a conversation: what its events add up to.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
@@ -83,24 +83,27 @@ pub struct State {
     pub asker: Option<MemberName>,
 }
 
-/// A stored message: its number in the session, and its id, which may come from an import.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NumberedMessage {
-    /// The number.
-    pub number: MessageNumber,
-    /// The number of the message that it answers.
-    pub answers: Option<MessageNumber>,
-    /// The message.
-    pub message: ConversationMessage,
-}
-
-impl NumberedMessage {
-    /// The field of a message that names the call of a team tool that sent it.
-    pub const TEAM_CALL: &str = "teamCall";
-
-    /// Returns the name of the team tool that sent the message; `None` for other messages.
-    pub fn sent_by(&self) -> Option<&str> {
-        self.message.extra.get(Self::TEAM_CALL)?["tool"].as_str()
+impl State {
+    /// Adds an event.
+    pub fn apply(&mut self, event: &EventKind) {
+        match event {
+            EventKind::Created { task, .. } => {
+                *self = Self { task: task.clone(), next_message_id: 1, ..Self::default() };
+            }
+            EventKind::Restored { state } => self.clone_from(state),
+            EventKind::Message(message) => {
+                self.last_message = message.number;
+                let number = message.id().digits().and_then(|digits| digits.parse::<u64>().ok());
+                let next = number.unwrap_or(0).saturating_add(1);
+                self.next_message_id = self.next_message_id.max(next);
+                self.last_finished = Some(message.number);
+                self.asker = Some(message.asker.clone());
+            }
+            EventKind::Task { task, .. } => self.task = Some(task.clone()),
+            EventKind::TurnQueued { turn, .. } => self.last_turn = *turn,
+            EventKind::TurnStarted { in_a_row, .. } => self.in_a_row = *in_a_row,
+            _ => {}
+        }
     }
 }
 

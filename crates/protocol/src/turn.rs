@@ -6,10 +6,10 @@ use crate::verdict::Verdict;
 use convoke_core::Diagnostic;
 use convoke_core::marker::Intent;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::content::ContentRef;
-use crate::id::{MemberName, MessageNumber, Millis, TurnId};
+use crate::event::{Event, EventKind};
+use crate::id::{EventNumber, MemberName, MessageNumber, Millis, TurnId};
 
 /// One member's reply to one message, from the queue to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +87,8 @@ pub struct Attempt {
     pub turn: TurnId,
     /// The number of the attempt, from 1.
     pub number: u32,
+    /// The event of its start.
+    pub event: EventNumber,
     /// The time when the attempt started.
     pub began_at: Millis,
     /// The version of the engine that assembled the prompt.
@@ -99,13 +101,36 @@ pub struct Attempt {
     pub input: ContentRef,
     /// The ledger, as JSON.
     pub ledger: ContentRef,
-    /// The diagnostics of the assembly, as a JSON list.
-    pub diagnostics: Value,
+    /// The diagnostics of the assembly.
+    pub diagnostics: Vec<Diagnostic>,
     /// The result; `None` while the agent is running.
     pub ended: Option<AttemptResult>,
 }
 
 impl Attempt {
+    /// Returns the attempt that an event starts; `None` for any other event.
+    pub fn started(event: &Event) -> Option<Self> {
+        let EventKind::TurnStarted {
+            turn, attempt, engine, prompt, system, input, ledger, diagnostics, ..
+        } = event.kind.clone()
+        else {
+            return None;
+        };
+        Some(Self {
+            turn,
+            number: attempt,
+            event: event.number?,
+            began_at: event.at,
+            engine,
+            prompt,
+            system,
+            input,
+            ledger,
+            diagnostics,
+            ended: None,
+        })
+    }
+
     /// Returns the bytes of the prompt and the system text.
     pub fn assembled_bytes(&self) -> u64 {
         self.prompt.bytes + self.system.map_or(0, |system| system.bytes)
@@ -118,18 +143,15 @@ impl Attempt {
     }
 }
 
-/// The stored result of an attempt: a [`TurnResult`] with its texts as contents.
+/// The result of an attempt: its texts are contents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptResult {
     /// The time when the attempt ended.
     pub at: Millis,
-    /// The verdict.
     pub verdict: Verdict,
     /// The partial reply of an attempt that did not complete. A complete reply is a message.
     pub partial: Option<ContentRef>,
-    /// The events, one JSON object per line, without deltas.
-    pub events: Option<ContentRef>,
     /// The tokens; `None` if the agent did not count them.
     pub usage: Option<Usage>,
     /// The cost in US dollars; `None` if the agent did not report it.
@@ -138,8 +160,8 @@ pub struct AttemptResult {
     pub model: Option<String>,
     /// The handle that resumes the agent's own session.
     pub resume: Option<ResumeHandle>,
-    /// The diagnostics of the agent, as a JSON list.
-    pub diagnostics: Value,
+    /// The diagnostics of the agent.
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 impl AttemptResult {
@@ -149,18 +171,11 @@ impl AttemptResult {
             at,
             verdict,
             partial: None,
-            events: None,
             usage: None,
             cost_usd: None,
             model: None,
             resume: None,
-            diagnostics: Value::Array(Vec::new()),
+            diagnostics: Vec::new(),
         }
     }
-}
-
-/// Returns diagnostics as a JSON list.
-pub fn diagnostics_json(diagnostics: &[Diagnostic]) -> Value {
-    // Serializing strings and numbers cannot fail.
-    serde_json::to_value(diagnostics).unwrap_or_default()
 }

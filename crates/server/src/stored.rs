@@ -7,7 +7,8 @@ use convoke_core::marker::TextPolicy;
 use convoke_protocol::event::{EventKind, ShownAttachment, StopReason};
 use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
 use convoke_protocol::permission::{PermissionAnswer, PermissionQuestion};
-use convoke_protocol::session::{MemberCost, NumberedMessage, Session, Summary};
+use convoke_protocol::message::Message;
+use convoke_protocol::session::{MemberCost, Session, Summary};
 use convoke_protocol::turn::{Turn, TurnState};
 use convoke_session::{AnyStore, Store as _, StoreError};
 use convoke_team::Team;
@@ -211,7 +212,7 @@ impl SessionStatus {
 #[derive(Debug, Clone)]
 pub struct MessageRow {
     /// The message.
-    pub stored: NumberedMessage,
+    pub stored: Message,
     /// Its text without markers.
     pub text: String,
     /// The turn.
@@ -221,7 +222,7 @@ pub struct MessageRow {
 impl MessageRow {
     /// Returns the JSON form, as `sessions show --json` has it, with the turn.
     pub fn json(&self) -> Value {
-        let NumberedMessage { number, answers, message } = &self.stored;
+        let Message { number, answers, message } = &self.stored;
         json!({"number": number, "answers": answers, "turn": self.turn, "message": message})
     }
 }
@@ -280,7 +281,7 @@ pub fn text_policy(session: &Session) -> TextPolicy {
 async fn rows(
     store: &AnyStore,
     session: &Session,
-    messages: Vec<NumberedMessage>,
+    messages: Vec<Message>,
 ) -> Result<Vec<MessageRow>, StoreError> {
     let policy = text_policy(session);
     let answered: Vec<u64> = messages.iter().filter_map(|it| it.answers).map(|it| it.0).collect();
@@ -288,7 +289,7 @@ async fn rows(
         (Some(first), Some(last)) => turns_answering(store, session, *first..last + 1).await?,
         _ => Vec::new(),
     };
-    let with_turn = |stored: NumberedMessage| {
+    let with_turn = |stored: Message| {
         let turn = turns.iter().find(|turn| turn.reply == Some(stored.number)).map(|turn| turn.id);
         let text = stored.message.text(policy).into_owned();
         MessageRow { stored, text, turn }

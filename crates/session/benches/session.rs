@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_conformance_store::{message, new_session};
-use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId};
+use convoke_protocol::id::{EventNumber, MessageNumber, Millis, SessionId};
 use convoke_protocol::session::State;
 use convoke_session::prompt::PromptRecord;
 use convoke_session::{
@@ -114,7 +114,7 @@ async fn fill(store: &SqliteStore, messages: u64) -> SessionId {
     let id = new.id;
     store.create(new).await.unwrap();
     let text = "All work and no play makes a long conversation. ".repeat(21);
-    let mut head = Head(0);
+    let mut head = EventNumber(0);
     for first in (1..=messages).step_by(10_000) {
         let last = (first + 9_999).min(messages);
         let message = |n: u64| {

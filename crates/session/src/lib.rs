@@ -12,12 +12,13 @@ pub mod event_queue;
 pub mod file_changes;
 pub mod follow;
 mod kept_running;
-pub mod progress;
+mod legacy;
 pub mod prompt;
 pub mod replay;
 pub mod request;
 pub mod routing;
 pub mod rows;
+pub mod running_text;
 pub mod sent_turn;
 pub mod shared;
 #[allow(

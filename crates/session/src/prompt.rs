@@ -16,7 +16,7 @@ use convoke_core::{
 };
 use convoke_protocol::attachment::{Attachment, with_attachments};
 use convoke_protocol::id::{MemberName, MessageNumber, SessionId};
-use convoke_protocol::session::NumberedMessage;
+use convoke_protocol::message::Message;
 use convoke_team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
@@ -87,9 +87,9 @@ pub struct InstructionFile {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PromptMessages {
     /// The message to answer.
-    pub current: NumberedMessage,
+    pub current: Message,
     /// The context messages, newest first.
-    pub earlier: Vec<NumberedMessage>,
+    pub earlier: Vec<Message>,
 }
 
 /// A stored record of a prompt's input that cannot be used.
@@ -175,11 +175,11 @@ impl PromptRecord {
         material: &PromptMessages,
     ) -> Result<AssemblerOutput<'static>, BudgetTooSmall> {
         let clean =
-            |message: &NumberedMessage| message.message.text(self.options.text).into_owned();
+            |message: &Message| message.message.text(self.options.text).into_owned();
         let text = clean(&material.current);
         let attached = Attachment::from_message(&material.current.message);
         let earlier_text =
-            |message: &NumberedMessage| with_attachments(clean(message), &message.message);
+            |message: &Message| with_attachments(clean(message), &message.message);
         let texts: Vec<String> = material.earlier.iter().map(earlier_text).collect();
         let earlier = material
             .earlier
@@ -235,7 +235,7 @@ mod tests {
             let file = Attachment { path: "n.md".to_owned(), text: format!("{number}\n") };
             Attachment::add(vec![file], &mut message);
             let message = message.with_id(MessageId::numbered(number));
-            NumberedMessage { number: MessageNumber(number), answers: None, message }
+            Message { number: MessageNumber(number), answers: None, message }
         };
         let material = PromptMessages {
             current: message(2, "lin", "And now?"),

@@ -1,7 +1,7 @@
 //! The turns and messages of a session, one after the other.
 
 use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
-use convoke_protocol::session::NumberedMessage;
+use convoke_protocol::message::Message;
 use convoke_protocol::turn::Turn;
 
 use crate::store::{Store, StoreError};
@@ -40,7 +40,7 @@ pub async fn each_message<E: From<StoreError>>(
     store: &impl Store,
     session: SessionId,
     mut after: MessageNumber,
-    mut each: impl FnMut(NumberedMessage) -> Result<(), E>,
+    mut each: impl FnMut(Message) -> Result<(), E>,
 ) -> Result<(), E> {
     loop {
         let page = store.messages_after(session, after, PAGE).await?;

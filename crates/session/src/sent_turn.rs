@@ -2,13 +2,12 @@
 
 use convoke_agent::thread::ThreadStore as _;
 use convoke_core::ledger::Ledger;
-use convoke_protocol::content::ContentRef;
 use convoke_protocol::id::{SessionId, ThreadId};
 use convoke_protocol::request::RequestRecord;
 use convoke_protocol::turn::{Attempt, Turn};
 use serde_json::{Value, json};
 
-use crate::progress::AttemptProgress;
+use crate::running_text::AttemptProgress;
 use crate::store::{AnyStore, Store, StoreError};
 
 /// A turn with the texts of one attempt.
@@ -72,15 +71,14 @@ impl SentTurn {
         store: &impl Store,
         session: SessionId,
     ) -> Result<AttemptProgress, StoreError> {
-        let Attempt { turn, number, ended, .. } = &self.attempt;
-        let Some(ended) = ended else {
-            return Ok(AttemptProgress::read(&store.progress(session, *turn, *number).await?));
-        };
-        let text = async |of: Option<ContentRef>| match of {
-            Some(of) => store.content(of.hash).await,
-            None => Ok(String::new()),
-        };
-        Ok(AttemptProgress { reply: text(ended.partial).await?, events: text(ended.events).await? })
+        let mut progress = AttemptProgress::read(store, session, &self.attempt).await?;
+        if let Some(ended) = &self.attempt.ended {
+            progress.reply = match ended.partial {
+                Some(partial) => store.content(partial.hash).await?,
+                None => String::new(),
+            };
+        }
+        Ok(progress)
     }
 }
 

@@ -3,19 +3,11 @@
 
 use convoke_agent::team_tools::MAX_READ;
 pub use convoke_agent::team_tools::TeamTool;
-use convoke_core::ConversationMessage;
 use convoke_team::ChangesInContext;
 use serde_json::{Map, Value};
 
-/// The field of a stored message that names the call that sent it.
-pub(crate) const FIELD: &str = "teamCall";
 /// The number of messages that `read_context` returns by default.
 pub const USUALLY_READ: usize = 10;
-
-/// Returns the name of the tool that sent a message; `None` for other messages.
-pub fn sent_by(message: &ConversationMessage) -> Option<&str> {
-    message.extra.get(FIELD)?["tool"].as_str()
-}
 
 /// A call with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Export, import and fork of whole sessions, page by page.
 //!
-//! An archive is JSON lines: a header, then messages, turns, attempts and the texts that they name, and the
+//! An archive is JSON lines: a header, then the events of the log and the texts that they refer to, and the
 //! threads of models with every request. Archives are untrusted input: every line is checked, and an
 //! inconsistent archive stores nothing.
 
@@ -21,7 +21,7 @@ use convoke_protocol::session::NewSession;
 use serde_json::Value;
 
 pub use self::copy::{CopiedSession, copy};
-pub use self::export::export;
+pub use self::export::{export, export_log};
 pub use self::fork::fork;
 pub use self::import::{ArchiveSource, BadThread, ImportLimits, ImportedSession, ThreadCheck};
 use crate::store::{Store, StoreError};

@@ -11,7 +11,7 @@ use convoke_agent::clock::now;
 use convoke_conformance_store::{commit, message};
 use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_protocol::event::EventKind;
-use convoke_protocol::id::{Head, MessageNumber, SessionId, TurnId};
+use convoke_protocol::id::{EventNumber, MessageNumber, SessionId, TurnId};
 use convoke_protocol::session::State;
 use convoke_protocol::turn::TurnState;
 use convoke_session::follow::Follower;
@@ -133,7 +133,7 @@ async fn read(
     stop: Arc<AtomicBool>,
 ) -> Vec<Vec<String>> {
     let team = Team::parse(TEAM).unwrap();
-    let start = |session: &SessionId| Follower::new(*session, Head(0), &State::default(), &[]);
+    let start = |session: &SessionId| Follower::new(*session, EventNumber(0), &State::default(), &[]);
     let mut followers: Vec<Follower> = sessions.iter().map(start).collect();
     let mut seen = vec![Vec::new(); sessions.len()];
     loop {
@@ -409,7 +409,7 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
     let mut attempts = 0;
     for (place, session) in sessions.iter().enumerate() {
         let messages = store.messages_after(*session, MessageNumber(0), 1000).await.unwrap();
-        let line = |message: &convoke_protocol::session::NumberedMessage| {
+        let line = |message: &convoke_protocol::message::Message| {
             let stored = &message.message;
             let text = strip_all_markers(&stored.content, TextPolicy::Preserve);
             format!("{} {}: {text}", message.number, stored.speaker.name())

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use convoke_agent::TurnResult;
 use convoke_agent::redaction::redact_result;
@@ -10,41 +11,52 @@ use convoke_agent::thread::ThreadStoreError;
 use convoke_agent::turn::Canceller;
 use convoke_agent::turn_input::{Lease, ThreadWriter};
 use convoke_core::{Diagnostic, MessageId, NewMessage};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
 use convoke_protocol::changes::{ChangeCounts, ChangedBy};
 use convoke_protocol::event::{EventKind, FailedTurn, StopReason};
-use convoke_protocol::id::{AttemptRef, MemberName, Millis, ThreadId, TurnId};
+use convoke_protocol::id::{AttemptRef, MemberName, ThreadId, TurnId};
 use convoke_protocol::thread::ThreadAppend;
 use convoke_protocol::turn::{Attempt, AttemptResult, Turn, TurnState};
 use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
 
 use super::controls::StopRequest;
 use super::prepare::{PreparedTurn, UnpreparedTurn};
 use super::team_agents::MemberAgent;
 use super::team_calls::{CallNews, TeamCalls};
-use super::turn_runner::{TurnReport, TurnRunner};
-use super::{Coordinator, CoordinatorError};
+use super::turn_runner::TurnRunner;
+use super::{Coordinator, CoordinatorError, Step, unnumbered};
 use crate::attempt::attempt_result;
 use crate::diagnostics;
 use crate::event_queue::Observer;
-use crate::file_changes::{Recording, TurnDirectory};
-use crate::progress::{EventLog, Progress};
-use crate::routing::conversation::Conversation;
+use crate::file_changes::{Recording, RecordingEnded, TurnDirectory};
+use crate::routing::conversation::{Conversation, MessageOrigin};
 use crate::routing::route;
-use crate::store::{Commit, SessionHold, Store, StoreError};
+use crate::store::{Piece, SessionHold, Store, StoreError};
 
+/// The time in which events of agents are collected before they are stored and emitted. Most turns end within one step more than
+/// they need.
+const COLLECT: Duration = Duration::from_millis(10);
+/// The time and size after which pieces of a text are stored. Every step is a disk write.
+const STORE_AFTER: Duration = Duration::from_secs(1);
+const STORE_BYTES: usize = 64 << 10;
+/// The maximum size of a running turn's stored pieces.
+const MAX_PIECE_BYTES: usize = 32 << 20;
 /// The maximum number of queued reports. Beyond it, turns wait for the coordinator.
 const REPORT_QUEUE: usize = 256;
 
 /// The running turns.
 pub(super) struct Batch {
-    runners: JoinSet<(TurnResult, EventLog)>,
+    runners: JoinSet<TurnResult>,
     pub(super) running: HashMap<Id, RunningTurn>,
     /// The recordings of file changes, by turn.
     recordings: HashMap<Id, Box<dyn Recording>>,
-    reports: mpsc::Receiver<(TurnId, TurnReport)>,
-    reporter: mpsc::Sender<(TurnId, TurnReport)>,
+    reports: mpsc::Receiver<(TurnId, AgentEvent<'static>)>,
+    reporter: mpsc::Sender<(TurnId, AgentEvent<'static>)>,
+    /// When the pending events are stored at the latest; `None` if there are none.
+    store_at: Option<Instant>,
     /// The calls of the turns' team tools.
     pub(super) calls: TeamCalls,
 }
@@ -58,18 +70,27 @@ impl Batch {
             recordings: HashMap::new(),
             reports,
             reporter,
+            store_at: None,
             calls: TeamCalls::new(),
         }
     }
 }
 
-/// Returns the next report once the observer has room for its event.
+/// Returns the next event of an agent once the observer has room for it.
 async fn next_report(
     observer: &mut dyn Observer,
-    reports: &mut mpsc::Receiver<(TurnId, TurnReport)>,
-) -> Option<(TurnId, TurnReport)> {
+    reports: &mut mpsc::Receiver<(TurnId, AgentEvent<'static>)>,
+) -> Option<(TurnId, AgentEvent<'static>)> {
     observer.ready().await;
     reports.recv().await
+}
+
+/// Waits until a time; forever without one.
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// A running turn and its attempt.
@@ -79,6 +100,42 @@ pub(super) struct RunningTurn {
     pub(super) attempt: Attempt,
     pub(super) canceller: Canceller,
     lease: Option<Lease>,
+    text: UnstoredText,
+}
+
+/// The pieces of the text that an agent is writing which are not stored yet.
+#[derive(Clone, Default)]
+struct UnstoredText {
+    /// The size of the stored pieces of the same text.
+    position: u64,
+    pieces: String,
+    /// The size of all stored pieces of the attempt. Whole texts replace them, so the limit matters only after a crash in
+    /// the middle of a text.
+    stored: usize,
+}
+
+impl UnstoredText {
+    fn add(&mut self, text: &str, part: TextPart) {
+        match part {
+            TextPart::Delta => {
+                let room = MAX_PIECE_BYTES.saturating_sub(self.stored + self.pieces.len());
+                self.pieces.push_str(&text[..text.floor_char_boundary(room)]);
+            }
+            TextPart::Whole => {
+                self.pieces.clear();
+                self.position = 0;
+            }
+        }
+    }
+
+    /// Takes the pieces, to store them.
+    fn take(&mut self, turn: TurnId, attempt: u32) -> Option<Piece> {
+        let text = std::mem::take(&mut self.pieces);
+        let position = self.position;
+        self.position += text.len() as u64;
+        self.stored += text.len();
+        (!text.is_empty()).then_some(Piece { turn, attempt, position, text })
+    }
 }
 
 /// The stored end of a turn.
@@ -109,7 +166,7 @@ impl<S: Store> Coordinator<S> {
         for turn in batch {
             match self.prepare(turn, &members).await? {
                 Ok(ready) => prepared.push(ready),
-                Err(unprepared) => failed.push(self.store_refusal(&next, unprepared).await?),
+                Err(unprepared) => failed.push(self.store_refusal(unprepared).await?),
             }
         }
         let mut batch = Batch::new();
@@ -133,22 +190,18 @@ impl<S: Store> Coordinator<S> {
     /// Stores the failure of a turn that could not start.
     pub(super) async fn store_refusal(
         &mut self,
-        next: &Conversation,
         unprepared: UnpreparedTurn,
     ) -> Result<FailedTurn, CoordinatorError> {
         let UnpreparedTurn { mut turn, failure } = unprepared;
-        let mut commit = self.commit_of(next);
-        let at = commit.at;
+        let at = self.team_agents.now();
         turn.state = TurnState::Failed;
-        turn.problem = Some(failure.to_string());
-        turn.ended_at = Some(at);
-        commit.turns.push(turn.clone());
-        self.commit(commit).await?;
+        let outcome = Verdict::Failed(failure);
+        let result = AttemptResult::new(at, outcome.clone());
+        let ended = EventKind::ended(&turn, 0, at, None, result);
+        let mut kept = self.conversation.clone();
+        kept.queue.remove(turn.id);
+        self.append(kept, Step::of(at, [ended])).await?;
         self.guard.count_turn();
-        let result = TurnResult::failed(failure);
-        let outcome = result.verdict.clone();
-        let result = attempt_result(at, result, "", &mut Vec::new());
-        self.emit(at, EventKind::turn_ended(&turn, at, None, result));
         Ok(FailedTurn { turn: turn.id, member: turn.member, asker: turn.asker, outcome })
     }
 
@@ -157,38 +210,41 @@ impl<S: Store> Coordinator<S> {
         &mut self,
         batch: &mut Batch,
         next: Conversation,
-        prepared: Vec<PreparedTurn>,
+        mut prepared: Vec<PreparedTurn>,
     ) -> Result<(), CoordinatorError> {
         if !prepared.is_empty() {
-            let mut commit = self.commit_of(&next);
+            let mut step = Step::at(self.team_agents.now());
             // A process that takes over after a crash runs this turn first, and counts it then.
             if batch.running.is_empty() {
-                commit.offer = prepared.first().map(|ready| self.offer_of(&ready.turn));
+                step.offer = prepared.first().map(|ready| self.offer_of(&ready.turn));
             }
-            for ready in &prepared {
-                commit.contents.extend(ready.contents.iter().cloned());
-                commit.turns.push(ready.turn.clone());
-                commit.attempts.push(ready.attempt.clone());
+            let in_a_row = next.queue.in_a_row;
+            for ready in &mut prepared {
+                let PreparedTurn { turn, attempt, context, .. } = ready;
+                let (member, number, bytes) =
+                    (&turn.member, attempt.number, attempt.assembled_bytes());
+                tracing::info!("turn {} of {member}, attempt {number}: {bytes} bytes", turn.id);
+                attempt.began_at = step.at;
+                step.contents.append(&mut ready.contents);
+                step.events.push(EventKind::started(turn, attempt, *context, in_a_row));
+                let diagnostics = ready.output.diagnostics.iter().cloned();
+                let diagnostics = diagnostics.chain(ready.diagnostics.drain(..));
+                step.events.extend(diagnostics.map(|diagnostic| {
+                    EventKind::Diagnostic { turn: Some(turn.id), diagnostic }
+                }));
             }
-            self.commit(commit).await?;
+            self.append(next, step).await?;
             for _ in &prepared {
                 self.guard.count_turn();
             }
+        } else {
+            self.conversation = next;
         }
-        self.conversation = next;
         for ready in prepared {
-            let PreparedTurn { turn, attempt, member_agent, output, context, .. } = ready;
-            let (recorded, diagnostics) = (ready.recorded, ready.diagnostics);
-            let at = attempt.began_at;
-            let (member, number, bytes) = (&turn.member, attempt.number, attempt.assembled_bytes());
-            tracing::info!("turn {} of {member}, attempt {number}: {bytes} bytes", turn.id);
-            self.emit(at, EventKind::turn_started(&turn, &attempt, context));
-            for diagnostic in output.diagnostics.into_iter().chain(diagnostics) {
-                self.emit(at, EventKind::Diagnostic { turn: Some(turn.id), diagnostic });
-            }
+            let PreparedTurn { turn, attempt, member_agent, output, recorded, .. } = ready;
             let reference =
                 AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number };
-            let recording = self.record(&turn, reference, &member_agent, recorded).await;
+            let recording = self.record(&turn, reference, &member_agent, recorded).await?;
             let team = self.team_agents.team();
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
             turn_input.ledger = Some(output.ledger);
@@ -212,12 +268,12 @@ impl<S: Store> Coordinator<S> {
                 timeout: team.limits.turn_timeout,
                 stop_requests: self.controls.watch(),
                 redactor: self.team_agents.redactor.clone(),
-                clock: self.team_agents.clock.clone(),
                 reports: batch.reporter.clone(),
             };
             let id = batch.runners.spawn(runner.run()).id();
             batch.recordings.extend(recording.map(|recording| (id, recording)));
-            batch.running.insert(id, RunningTurn { turn, attempt, canceller, lease });
+            let text = UnstoredText::default();
+            batch.running.insert(id, RunningTurn { turn, attempt, canceller, lease, text });
         }
         Ok(())
     }
@@ -229,31 +285,21 @@ impl<S: Store> Coordinator<S> {
         attempt: AttemptRef,
         member_agent: &MemberAgent,
         directory: PathBuf,
-    ) -> Option<Box<dyn Recording>> {
-        let recorder = self.team_agents.recorder.clone().filter(|_| member_agent.may_write)?;
+    ) -> Result<Option<Box<dyn Recording>>, StoreError> {
+        let recorder = self.team_agents.recorder.clone().filter(|_| member_agent.may_write);
+        let Some(recorder) = recorder else { return Ok(None) };
         let member = turn.member.clone();
         let begun = recorder.begin(TurnDirectory { attempt, member, directory }).await;
-        let at = self.team_agents.now();
-        if let Some(counts) = begun.by_person {
-            self.emit(at, files_changed(turn, ChangedBy::Person, counts));
+        let by_person = begun.by_person.map(|counts| files_changed(turn, ChangedBy::Person, counts));
+        let diagnostics = begun.diagnostics.into_iter();
+        let diagnostics = diagnostics
+            .map(|diagnostic| EventKind::Diagnostic { turn: Some(turn.id), diagnostic });
+        let events: Vec<EventKind> = by_person.into_iter().chain(diagnostics).collect();
+        if !events.is_empty() {
+            let step = Step::of(self.team_agents.now(), events);
+            self.append(self.conversation.clone(), step).await?;
         }
-        for diagnostic in begun.diagnostics {
-            self.emit(at, EventKind::Diagnostic { turn: Some(turn.id), diagnostic });
-        }
-        begun.recording
-    }
-
-    /// Records the state after a turn and emits what changed. Returns its diagnostics.
-    async fn end_recording(
-        &mut self,
-        turn: &Turn,
-        recording: Box<dyn Recording>,
-    ) -> Vec<Diagnostic> {
-        let ended = recording.finish().await;
-        if let Some(counts) = ended.counts.filter(|counts| counts.files > 0) {
-            self.emit(self.team_agents.now(), files_changed(turn, ChangedBy::Agent, counts));
-        }
-        ended.diagnostics
+        Ok(begun.recording)
     }
 
     /// Emits the events of the turns and stores their results, until all have ended.
@@ -277,8 +323,15 @@ impl<S: Store> Coordinator<S> {
                 () = &mut lost => {
                     return Err(StoreError::LeaseLost { session: self.session }.into());
                 }
-                Some((turn, report)) = next_report(&mut *self.observer, &mut batch.reports) => {
-                    self.on_report(&batch, turn, report).await?;
+                Some((turn, event)) = next_report(&mut *self.observer, &mut batch.reports) => {
+                    self.on_report(&mut batch, turn, event);
+                    if batch.store_at.is_some_and(|at| at <= Instant::now()) {
+                        self.store_reports(&mut batch).await?;
+                    }
+                    continue;
+                }
+                () = sleep_until(batch.store_at) => {
+                    self.store_reports(&mut batch).await?;
                     continue;
                 }
                 Some(news) = batch.calls.next() => {
@@ -298,25 +351,23 @@ impl<S: Store> Coordinator<S> {
             if lease.is_some_and(Lease::is_over) {
                 return Err(StoreError::LeaseLost { session: self.session }.into());
             }
-            while let Ok((turn, report)) = batch.reports.try_recv() {
-                self.on_report(&batch, turn, report).await?;
+            while let Ok((turn, event)) = batch.reports.try_recv() {
+                self.on_report(&mut batch, turn, event);
             }
-            let (result, log) = ended.map_or_else(
+            let result = ended.map_or_else(
                 |error| {
-                    let failure = Failure::new(FailureReason::Other, error.to_string());
-                    (TurnResult::failed(failure), EventLog::default())
+                    TurnResult::failed(Failure::new(FailureReason::Other, error.to_string()))
                 },
-                |(_, ended)| ended,
+                |(_, result)| result,
             );
             let recording = batch.recordings.remove(&id);
             if let Some(running) = batch.running.remove(&id) {
                 self.controls.remove_answerer(running.turn.id);
-                let (events, cut) = log.finish();
-                let mut diagnostics = Vec::from_iter(cut);
-                if let Some(recording) = recording {
-                    diagnostics.extend(self.end_recording(&running.turn, recording).await);
-                }
-                let end = self.store_end(&running, result, &events, diagnostics).await?;
+                let ended = match recording {
+                    Some(recording) => recording.finish().await,
+                    None => RecordingEnded::default(),
+                };
+                let end = self.store_end(&running, result, ended).await?;
                 let is_told = self.answer_askers(&mut batch, &running.turn, &end).await?
                     | batch.calls.was_withdrawn(running.turn.id);
                 match end {
@@ -330,14 +381,13 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Stores the end of a turn, with diagnostics of the coordinator. Fails the turn if the member's thread changed
-    /// meanwhile: a reply is never stored without its thread entry.
+    /// Stores the end of a turn and what it changed. Fails the turn if the member's thread changed meanwhile: a reply is never
+    /// stored without its thread entry.
     async fn store_end(
         &mut self,
         running: &RunningTurn,
         mut result: TurnResult,
-        events: &str,
-        mut diagnostics: Vec<Diagnostic>,
+        recorded: RecordingEnded,
     ) -> Result<StoredEnd, CoordinatorError> {
         let (turn, member) = (running.turn.id, &running.turn.member);
         tracing::info!("turn {turn} of {member} ended: {}", result.verdict);
@@ -345,134 +395,157 @@ impl<S: Store> Coordinator<S> {
             // Programs compute a cost from token counts, but the rehearsal server charges nothing.
             result.cost_usd = None;
         }
+        let mut diagnostics = recorded.diagnostics;
         match redact_result(&mut result, &self.team_agents.redactor).await {
             Ok(places) => diagnostics.extend(redacted(places)),
             Err(failed) => diagnostics.push(failed),
         }
         let thread_append = result.thread_append.take();
         result.diagnostics.extend(diagnostics.iter().cloned());
-        let stored = match result.verdict {
-            Verdict::Done => self.store_reply(running, &result, events, thread_append).await,
-            _ => self.store_failure(running, &result, events, thread_append).await,
+        let mut end = TurnEnd { result, changed: recorded.counts, diagnostics };
+        let stored = match end.result.verdict {
+            Verdict::Done => self.store_reply(running, &end, thread_append).await,
+            _ => self.store_failure(running, &end, thread_append).await,
         };
-        let (at, ended, end) = match stored {
+        match stored {
             Err(CoordinatorError::Store(
                 error @ StoreError::Thread(ThreadStoreError::Changed(_)),
             )) => {
                 let failure = Failure::new(FailureReason::Other, error.to_string());
-                result.verdict = Verdict::Failed(failure);
-                self.store_failure(running, &result, events, None).await?
+                end.result.verdict = Verdict::Failed(failure);
+                self.store_failure(running, &end, None).await
             }
-            other => other?,
-        };
-        for diagnostic in diagnostics {
-            self.emit(at, EventKind::Diagnostic { turn: Some(turn), diagnostic });
+            other => other,
         }
-        self.emit(at, ended);
-        Ok(end)
     }
 
-    /// Emits an event, or stores a batch of events in case the turn never ends.
-    async fn on_report(
-        &mut self,
-        batch: &Batch,
-        turn: TurnId,
-        report: TurnReport,
-    ) -> Result<(), StoreError> {
-        let running = batch.running.values().find(|running| running.turn.id == turn);
-        let Some(RunningTurn { turn, attempt, .. }) = running else { return Ok(()) };
-        match report {
-            TurnReport::Event(event) => {
-                let at = self.team_agents.now();
-                let kind = EventKind::of_agent(turn, attempt.number, event);
-                self.emit(at, kind);
-            }
-            TurnReport::Batch(events) => {
-                let mut commit = self.commit_of(&self.conversation);
-                let attempt = attempt.number;
-                commit.progress.push(Progress { turn: turn.id, attempt, events });
-                self.commit(commit).await?;
-            }
+    /// Takes an event of an agent. A piece of a text is emitted at once, unless events before it are not stored yet.
+    fn on_report(&mut self, batch: &mut Batch, turn: TurnId, event: AgentEvent<'static>) {
+        let running = batch.running.values_mut().find(|running| running.turn.id == turn);
+        let Some(running) = running else { return };
+        let is_piece = event.is_piece();
+        let is_question = matches!(
+            event.kind,
+            AgentEventKind::PermissionAsked { .. } | AgentEventKind::PermissionAnswered { .. }
+        );
+        let kind = EventKind::of_agent(&running.turn, running.attempt.number, event);
+        if let Some((text, part)) = kind.own_text() {
+            running.text.add(text, part);
         }
-        Ok(())
+        let store_after = if is_question || running.text.pieces.len() >= STORE_BYTES {
+            // A process on another machine that can answer reads the question from the store.
+            Duration::ZERO
+        } else if is_piece {
+            STORE_AFTER
+        } else {
+            COLLECT
+        };
+        let store_at = Instant::now() + store_after;
+        batch.store_at = Some(batch.store_at.map_or(store_at, |at| at.min(store_at)));
+        if is_piece && self.pending.is_empty() {
+            self.report(kind);
+        } else {
+            let at = self.team_agents.now();
+            self.pending.push(unnumbered(self.session, at, kind));
+        }
+    }
+
+    /// Stores the pending events and pieces of texts.
+    async fn store_reports(&mut self, batch: &mut Batch) -> Result<(), StoreError> {
+        batch.store_at = None;
+        let mut step = Step::at(self.team_agents.now());
+        for running in batch.running.values_mut() {
+            step.pieces.extend(running.text.take(running.turn.id, running.attempt.number));
+        }
+        if step.pieces.is_empty() && self.pending.is_empty() {
+            return Ok(());
+        }
+        self.append(self.conversation.clone(), step).await
     }
 
     /// Stores a reply, the lines of its member's thread, the end of its turn and the turns that it opens, in
-    /// one commit. Returns the event of the end.
+    /// one step.
     async fn store_reply(
         &mut self,
         running: &RunningTurn,
-        result: &TurnResult,
-        events: &str,
+        end: &TurnEnd,
         thread_append: Option<ThreadAppend>,
-    ) -> Result<(Millis, EventKind, StoredEnd), CoordinatorError> {
-        let RunningTurn { mut turn, attempt, .. } = running.clone();
+    ) -> Result<StoredEnd, CoordinatorError> {
+        let mut turn = running.turn.clone();
         let team = self.team_agents.team();
-        let routed = route(team, &turn.member, &result.reply);
+        let routed = route(team, &turn.member, &end.result.reply);
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
-        let message = NewMessage::new(team.speaker(&turn.member), &*result.reply);
+        let message = NewMessage::new(team.speaker(&turn.member), &*end.result.reply);
         let message = message.in_reply_to(answered);
         let mut next = self.conversation.clone();
-        let mut commit = self.commit_of(&next);
-        let at = commit.at;
-        let effects = next.add(message, Some(turn.answers), &routed, &turn.asker, at);
-        let reply = effects.message.message.id.clone();
+        let mut step = Step::at(self.team_agents.now());
+        let origin = MessageOrigin { answers: Some(turn.answers), turn: Some(turn.id) };
+        let effects = next.add(message, origin, &routed, &turn.asker, step.at, |_| true);
+        let reply = effects.message.id().clone();
         turn.state = TurnState::Done;
-        turn.reply = Some(effects.message.number);
-        turn.ended_at = Some(at);
-        commit.state = next.state();
-        commit.threads.extend(thread_append);
-        let result = attempt_result(at, result.clone(), events, &mut commit.contents);
-        let ended = add_end(&mut commit, &turn, attempt, Some(reply), result);
-        self.commit_message(next, commit, &routed, effects).await?;
+        step.threads.extend(thread_append);
+        step.events.extend(end.changes(&turn));
+        let overflow = self.overflow(effects.left_out);
+        step.events.extend(effects.into_events(&routed));
+        step.events.extend(overflow);
+        end.finish(&mut step, &turn, &running.attempt, Some(reply));
+        self.append(next, step).await?;
         let repeated = self.guard.count_message(&turn.member, &routed.text);
         let person = self.asker();
         let repetition =
             repeated.map(|times| StopReason::Repetition { person, member: turn.member, times });
-        Ok((at, ended, StoredEnd::Done(repetition)))
+        Ok(StoredEnd::Done(repetition))
     }
 
-    /// Stores a turn that did not complete, with its partial reply. Markers in it have no effect. Returns the event of
-    /// the end.
+    /// Stores a turn that did not complete, with its partial reply. Markers in it have no effect.
     async fn store_failure(
         &mut self,
         running: &RunningTurn,
-        result: &TurnResult,
-        events: &str,
+        end: &TurnEnd,
         thread_append: Option<ThreadAppend>,
-    ) -> Result<(Millis, EventKind, StoredEnd), CoordinatorError> {
-        let RunningTurn { mut turn, attempt, .. } = running.clone();
-        let mut commit = self.commit_of(&self.conversation);
-        let at = commit.at;
-        commit.threads.extend(thread_append);
-        let result = attempt_result(at, result.clone(), events, &mut commit.contents);
-        let outcome = result.verdict.clone();
+    ) -> Result<StoredEnd, CoordinatorError> {
+        let mut turn = running.turn.clone();
+        let mut step = Step::at(self.team_agents.now());
+        let outcome = end.result.verdict.clone();
         turn.state = match outcome {
             Verdict::Cancelled | Verdict::Withdrawn => TurnState::Cancelled,
             _ => TurnState::Failed,
         };
-        turn.problem = Some(outcome.to_string());
-        turn.ended_at = Some(at);
-        let ended = add_end(&mut commit, &turn, attempt, None, result);
-        self.commit(commit).await?;
+        step.threads.extend(thread_append);
+        step.events.extend(end.changes(&turn));
+        end.finish(&mut step, &turn, &running.attempt, None);
+        self.append(self.conversation.clone(), step).await?;
         let Turn { id: turn, member, asker, .. } = turn;
-        Ok((at, ended, StoredEnd::Failed(FailedTurn { turn, member, asker, outcome })))
+        Ok(StoredEnd::Failed(FailedTurn { turn, member, asker, outcome }))
     }
 }
 
-/// Adds the end of a turn to a commit, and returns its event.
-fn add_end(
-    commit: &mut Commit,
-    turn: &Turn,
-    mut attempt: Attempt,
-    reply: Option<MessageId>,
-    result: AttemptResult,
-) -> EventKind {
-    let ended = EventKind::turn_ended(turn, attempt.began_at, reply, result.clone());
-    attempt.ended = Some(result);
-    commit.turns.push(turn.clone());
-    commit.attempts.push(attempt);
-    ended
+/// The end of a turn, before it is stored.
+struct TurnEnd {
+    result: TurnResult,
+    /// The files that the turn changed.
+    changed: Option<ChangeCounts>,
+    /// The diagnostics of the coordinator.
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl TurnEnd {
+    /// Returns the event of the changed files.
+    fn changes(&self, turn: &Turn) -> Option<EventKind> {
+        let counts = self.changed.filter(|counts| counts.files > 0)?;
+        Some(files_changed(turn, ChangedBy::Agent, counts))
+    }
+
+    /// Adds the last events of the turn to a step.
+    fn finish(&self, step: &mut Step, turn: &Turn, attempt: &Attempt, reply: Option<MessageId>) {
+        let diagnostics = self.diagnostics.iter().cloned();
+        step.events.extend(
+            diagnostics.map(|diagnostic| EventKind::Diagnostic { turn: Some(turn.id), diagnostic }),
+        );
+        let result = attempt_result(step.at, self.result.clone(), &mut step.contents);
+        let (number, began_at) = (attempt.number, attempt.began_at);
+        step.events.push(EventKind::ended(turn, number, began_at, reply, result));
+    }
 }
 
 /// Returns the name of a turn in its member's thread. A session forked at an earlier message reuses turn ids,

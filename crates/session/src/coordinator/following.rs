@@ -52,8 +52,7 @@ impl<S: Store> Coordinator<S> {
         if let Some(sharing) = &mut self.sharing
             && sharing.follower.is_none()
         {
-            sharing.follower =
-                Some(Follower::new(self.session, session.head, &session.state, &open));
+            sharing.follower = Some(Follower::at(&self.store, self.session, session.head).await?);
         }
         let queued = open.into_iter().filter(|turn| turn.state == TurnState::Queued).collect();
         let limit = self.team_agents.team().limits.queue;
@@ -63,11 +62,9 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Starts to follow after the last commit of this process.
+    /// Starts to follow after the last event of this process.
     pub(super) fn follow_from_here(&mut self) {
-        let state = self.conversation.state();
-        let follower =
-            Follower::new(self.session, self.head, &state, self.conversation.queue.waiting());
+        let follower = Follower::after(self.session, self.head);
         if let Some(sharing) = &mut self.sharing {
             sharing.follower = Some(follower);
         }
@@ -84,7 +81,7 @@ impl<S: Store> Coordinator<S> {
             let message = "the answer came too late: the question was already answered, or its turn has ended";
             let diagnostic = Diagnostic::new(diagnostics::ANSWER_LATE, message);
             let kind = EventKind::Diagnostic { turn: Some(question.turn), diagnostic };
-            self.emit(self.team_agents.now(), kind);
+            self.report(kind);
         }
         Ok(())
     }
@@ -176,7 +173,7 @@ impl<S: Store> Coordinator<S> {
             if std::mem::replace(&mut sharing.reported_offer, reported.clone()) != reported {
                 let node = requirements.node;
                 let kind = EventKind::TurnOffered { turn, member, node, problem };
-                self.emit(self.team_agents.now(), kind);
+                self.report(kind);
             }
         }
         self.wait_for_change(heard).await?;
@@ -213,12 +210,12 @@ impl<S: Store> Coordinator<S> {
         else {
             return Ok(());
         };
-        let events = follower.advance(&self.store, self.team_agents.team()).await?;
+        let events = follower.advance(&self.store).await?;
         if events.is_empty() {
             return Ok(());
         }
         for event in events {
-            self.observer.observe(event);
+            self.emit(event);
         }
         self.read_conversation().await?;
         Ok(())

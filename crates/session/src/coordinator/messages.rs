@@ -4,21 +4,20 @@ use std::time::Duration;
 
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId, NewMessage};
-use convoke_protocol::event::{EventKind, ShownMessage, StopReason};
-use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId};
-use convoke_protocol::turn::{Turn, TurnState};
+use convoke_protocol::event::{EventKind, StopReason};
+use convoke_protocol::id::{MemberName, MessageNumber, SessionId};
 use convoke_team::Team;
 use serde_json::Value;
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::team_calls::PAGE;
-use super::{Coordinator, CoordinatorError};
+use super::{Coordinator, CoordinatorError, Step};
 use crate::diagnostics;
-use crate::routing::conversation::{Conversation, MessageEffects};
+use crate::routing::conversation::MessageOrigin;
 use crate::routing::{CalledMember, Routed, route};
 use crate::shared::{InboxNumber, SEND_KEY};
-use crate::store::{Commit, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 /// The time limit for putting a message into the inbox of a shared session, and the pause between two attempts.
 const PUT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -91,7 +90,7 @@ impl<S: Store> Coordinator<S> {
                 if self.sharing.is_some() {
                     Box::pin(self.take_inbox()).await?;
                 }
-                let stored = self.store_message(message, None).await;
+                let stored = self.store_message(message, None, None).await;
                 Some(self.settle_first(stored)?)
             } else {
                 let put = self.put_into_inbox(&message).await.map_err(Into::into);
@@ -105,7 +104,7 @@ impl<S: Store> Coordinator<S> {
     /// Stores the messages of which it was unknown whether they are stored.
     pub(super) async fn store_unsent(&mut self) -> Result<(), CoordinatorError> {
         while let Some(message) = self.next_unsent().await? {
-            let stored = self.store_message(message, None).await;
+            let stored = self.store_message(message, None, None).await;
             self.settle_first(stored)?;
         }
         Ok(())
@@ -167,11 +166,12 @@ impl<S: Store> Coordinator<S> {
         })
     }
 
-    /// Stores and routes a person's message, which may come from the inbox.
+    /// Stores and routes a person's message, which may come from the inbox, after what was noted about it.
     pub(super) async fn store_message(
         &mut self,
         mut message: NewMessage,
         taken: Option<InboxNumber>,
+        noted: Option<EventKind>,
     ) -> Result<MessageId, CoordinatorError> {
         let person = self.person_of(&message)?;
         let team = self.team_agents.team();
@@ -195,63 +195,33 @@ impl<S: Store> Coordinator<S> {
             message.in_reply_to = Some(self.store.message(self.session, number).await?.message.id);
         }
         let at = self.team_agents.now();
-        let effects = next.add(message, answers, &routed, &routed.speaker, at);
-        let mut commit = self.commit_of(&next);
-        commit.at = at;
-        commit.taken = taken;
-        commit.turns.extend(answered.map(|turn| Turn {
-            state: TurnState::Done,
-            reply: Some(effects.message.number),
-            ended_at: Some(at),
-            ..turn
-        }));
-        let id = effects.message.message.id.clone();
-        self.commit_message(next, commit, &routed, effects).await?;
+        let origin = MessageOrigin { answers, turn: answered.map(|turn| turn.id) };
+        let effects = next.add(message, origin, &routed, &routed.speaker, at, |_| true);
+        let id = effects.message.id().clone();
+        let overflow = self.overflow(effects.left_out);
+        let mut step = Step { taken, ..Step::of(at, noted) };
+        step.events.extend(effects.into_events(&routed));
+        step.events.extend(overflow);
+        self.append(next, step).await?;
         self.guard.reset();
         Ok(id)
     }
 
-    /// Stores a message with its effects, and emits their events.
-    pub(super) async fn commit_message(
-        &mut self,
-        next: Conversation,
-        mut commit: Commit,
-        routed: &Routed,
-        effects: MessageEffects,
-    ) -> Result<(), CoordinatorError> {
-        let MessageEffects { message, dropped, queued, left_out } = effects;
-        let shown = ShownMessage::new(&message, self.team_agents.team().context.text);
-        let at = commit.at;
-        commit.messages.push(message);
-        commit.turns.extend(dropped.iter().chain(&queued).cloned());
-        self.commit(commit).await?;
-        self.conversation = next;
-        self.emit(at, EventKind::Message(shown));
-        for diagnostic in &routed.diagnostics {
-            let diagnostic = diagnostic.clone();
-            self.emit(at, EventKind::Diagnostic { turn: None, diagnostic });
+    /// Returns the diagnostic about turns that did not fit into the queue, and stops the conversation.
+    pub(super) fn overflow(&mut self, left_out: u64) -> Option<EventKind> {
+        if left_out == 0 {
+            return None;
         }
-        for turn in dropped {
-            self.emit(at, EventKind::TurnDropped { turn: turn.id, member: turn.member });
-        }
-        if let Some(task) = &routed.task {
-            self.emit(at, EventKind::Task { task: task.clone(), by: routed.speaker.clone() });
-        }
-        for Turn { id: turn, member, answers, intent, .. } in queued {
-            self.emit(at, EventKind::TurnQueued { turn, member, answers, intent });
-        }
-        if left_out > 0 {
-            self.note_overflow(at, left_out);
-        }
-        Ok(())
-    }
-
-    fn note_overflow(&mut self, at: Millis, left_out: u64) {
         let limit = self.team_agents.team().limits.queue;
+        let earlier = match self.stop {
+            Some(StopReason::QueueFull { left_out, .. }) => left_out,
+            _ => 0,
+        };
         let message = format!("queue full: {limit} turns queued, {left_out} not added");
         let diagnostic = Diagnostic::new(diagnostics::QUEUE_FULL, message).with_count(left_out);
-        self.emit(at, EventKind::Diagnostic { turn: None, diagnostic });
-        self.stop = Some(StopReason::QueueFull { person: self.asker(), limit, left_out });
+        let (person, left_out) = (self.asker(), earlier + left_out);
+        self.stop = Some(StopReason::QueueFull { person, limit, left_out });
+        Some(EventKind::Diagnostic { turn: None, diagnostic })
     }
 }
 

@@ -17,11 +17,13 @@ use std::sync::Arc;
 use convoke_agent::thread::ThreadStoreError;
 use convoke_core::{MessageId, NewMessage};
 use convoke_protocol::event::{Event, EventKind, StopReason};
-use convoke_protocol::id::{Head, MemberName, Millis, SessionId, TurnId};
+use convoke_protocol::id::{EventNumber, MemberName, Millis, SessionId, TurnId};
 use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::question::QuestionId;
 use convoke_protocol::session::{NewSession, State};
-use convoke_protocol::turn::{Turn, TurnState};
+use convoke_protocol::content::Content;
+use convoke_protocol::thread::ThreadAppend;
+use convoke_protocol::turn::{AttemptResult, Turn, TurnState};
 use convoke_protocol::verdict::Verdict;
 use tokio::sync::mpsc;
 
@@ -31,13 +33,14 @@ use self::messages::UnsentMessage;
 use self::shared::SharedSession;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::event_queue::Observer;
-use crate::progress::interrupt;
+use crate::running_text::interrupted_result;
 use crate::routing::conversation::Conversation;
 use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
 use crate::rows::find_turn;
 use crate::shared::TurnOffer;
-use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError};
+use crate::shared::InboxNumber;
+use crate::store::{Commit, Holder, Piece, SessionHold as _, Store, StoreError};
 
 /// Runs the conversation of a session that this process has locked.
 ///
@@ -86,7 +89,7 @@ use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError};
 pub struct Coordinator<S: Store> {
     store: S,
     session: SessionId,
-    head: Head,
+    head: EventNumber,
     conversation: Conversation,
     team_agents: TeamAgents,
     guard: Guard,
@@ -96,6 +99,10 @@ pub struct Coordinator<S: Store> {
     /// Answers to questions of turns that other processes run.
     answers: mpsc::Receiver<(QuestionId, PermissionAnswer)>,
     observer: Box<dyn Observer>,
+    /// Events of agents that are stored and emitted with the next step.
+    pending: Vec<Event>,
+    /// Whether the end of the conversation was emitted, by this process or by the one that ran its last turn.
+    has_told_stop: bool,
     /// The reason to stop that a guard found while a message was stored.
     stop: Option<StopReason>,
     /// Whether the state in memory may differ from the store, so that it must be read again.
@@ -182,7 +189,11 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<Self, CoordinatorError> {
         let id = session.id;
         let hold = hold_at_once(&store, id, &team_agents).await?;
+        let (kind, at, number) =
+            (EventKind::created(&session), session.created_at, Some(EventNumber(1)));
         store.create(session).await?;
+        let mut observer = observer;
+        observer.observe(Event { kind, session: id, at, number, migrated: false });
         Self::reopen(store, id, hold, team_agents, observer).await
     }
 
@@ -221,7 +232,7 @@ impl<S: Store> Coordinator<S> {
             store,
             session: id,
             // The head and the conversation are read below.
-            head: Head::default(),
+            head: EventNumber::default(),
             conversation: Conversation::new(State::default(), Vec::new(), 0),
             team_agents,
             guard: Guard::default(),
@@ -229,16 +240,18 @@ impl<S: Store> Coordinator<S> {
             unsent: VecDeque::new(),
             answers,
             observer,
+            pending: Vec::new(),
+            has_told_stop: false,
             stop: None,
             is_stale: true,
             hold,
             sharing,
         };
-        let mut noted = Vec::new();
-        let interrupted = if coordinator.hold.is_some() {
+        let is_held = coordinator.hold.is_some();
+        let interrupted = if is_held {
             let interrupted = coordinator.refresh().await?;
             if coordinator.sharing.is_none() {
-                noted = Box::pin(coordinator.take_left_messages()).await?;
+                Box::pin(coordinator.take_left_messages()).await?;
             }
             interrupted
         } else {
@@ -247,10 +260,11 @@ impl<S: Store> Coordinator<S> {
         };
         let messages = coordinator.conversation.last_message().0;
         let waiting = coordinator.waiting().len() as u64;
-        let at = coordinator.team_agents.now();
-        coordinator.emit(at, EventKind::Opened { messages, waiting, interrupted });
-        for event in noted {
-            coordinator.observer.observe(event);
+        let opened = EventKind::Opened { messages, waiting, interrupted };
+        if is_held {
+            coordinator.log(opened).await?;
+        } else {
+            coordinator.report(opened);
         }
         Ok(coordinator)
     }
@@ -269,8 +283,6 @@ impl<S: Store> Coordinator<S> {
             turn.state = TurnState::Queued;
             if cancelled.contains(&turn.id) {
                 turn.state = TurnState::Cancelled;
-                turn.problem = Some(Verdict::Cancelled.to_string());
-                turn.ended_at = Some(self.team_agents.now());
             }
             interrupted.push(turn.clone());
         }
@@ -281,24 +293,26 @@ impl<S: Store> Coordinator<S> {
         let queue_limit = self.team_agents.team().limits.queue;
         self.conversation = Conversation::new(session.state, open, queue_limit);
         if !interrupted.is_empty() {
-            let mut commit = self.commit_of(&self.conversation);
-            for turn in &interrupted {
+            let mut step = Step::at(self.team_agents.now());
+            for turn in interrupted {
                 let attempts = self.store.attempts(self.session, turn.id).await?;
-                for mut attempt in attempts.into_iter().filter(|attempt| attempt.ended.is_none()) {
-                    let (at, contents) = (commit.at, &mut commit.contents);
-                    interrupt(&self.store, self.session, &mut attempt, at, contents).await?;
-                    commit.attempts.push(attempt);
+                for attempt in attempts.into_iter().filter(|attempt| attempt.ended.is_none()) {
+                    let (at, contents) = (step.at, &mut step.contents);
+                    let result =
+                        interrupted_result(&self.store, self.session, &attempt, at, contents);
+                    let result = Box::new(result.await?);
+                    let Turn { id, member, .. } = turn.clone();
+                    let (number, began_at) = (attempt.number, attempt.began_at);
+                    step.events.push(if turn.state == TurnState::Cancelled {
+                        let result = AttemptResult { verdict: Verdict::Cancelled, ..*result };
+                        self.stop = Some(StopReason::Cancelled { person: self.asker() });
+                        EventKind::ended(&turn, number, began_at, None, result)
+                    } else {
+                        EventKind::TurnInterrupted { turn: id, member, attempt: number, result }
+                    });
                 }
             }
-            commit.turns = interrupted;
-            let (at, ended) = (commit.at, cancelled_turns(&commit));
-            self.commit(commit).await?;
-            if !ended.is_empty() {
-                self.stop = Some(StopReason::Cancelled { person: self.asker() });
-            }
-            for kind in ended {
-                self.emit(at, kind);
-            }
+            self.append(self.conversation.clone(), step).await?;
         }
         self.is_stale = false;
         Ok(ids)
@@ -347,6 +361,7 @@ impl<S: Store> Coordinator<S> {
     pub async fn run(&mut self) -> Result<StopReason, CoordinatorError> {
         self.guard.reset();
         self.controls.reset_cancel();
+        self.has_told_stop = false;
         let stop = if self.sharing.is_some() {
             let stop = Box::pin(self.run_shared()).await;
             self.end_attendance();
@@ -360,7 +375,14 @@ impl<S: Store> Coordinator<S> {
                 }
             }
         };
-        self.emit(self.team_agents.now(), EventKind::Stopped(stop.clone()));
+        let stopped = EventKind::Stopped(stop.clone());
+        if self.has_told_stop {
+            // Emitted with the last turn.
+        } else if self.hold.is_some() {
+            self.log(stopped).await?;
+        } else {
+            self.report(stopped);
+        }
         Ok(stop)
     }
 
@@ -412,12 +434,9 @@ impl<S: Store> Coordinator<S> {
         found.ended_at = None;
         found.problem = None;
         let mut next = self.conversation.clone();
-        next.queue.put_back(found.clone());
-        let mut commit = self.commit_of(&next);
-        commit.turns.push(found);
-        self.commit(commit).await?;
-        self.conversation = next;
-        Ok(())
+        let retried = EventKind::TurnRetried { turn, member: found.member.clone() };
+        next.queue.put_back(found);
+        Ok(self.append(next, Step::of(self.team_agents.now(), [retried])).await?)
     }
 
     /// Cancels the queued turns of agents, without starting any.
@@ -430,22 +449,14 @@ impl<S: Store> Coordinator<S> {
         if waiting.is_empty() {
             return Ok(());
         }
-        let mut commit = self.commit_of(&next);
-        let at = commit.at;
-        let cancelled: Vec<Turn> =
-            waiting.into_iter().filter_map(|turn| next.queue.remove(turn)).collect();
-        commit.turns.extend(cancelled.iter().cloned().map(|turn| Turn {
-            state: TurnState::Cancelled,
-            problem: Some("cancelled before it began".to_owned()),
-            ended_at: Some(at),
-            ..turn
-        }));
-        self.commit(commit).await?;
-        self.conversation = next;
-        for turn in cancelled {
-            self.emit(at, EventKind::TurnDropped { turn: turn.id, member: turn.member });
-        }
-        Ok(())
+        let cancelled = waiting.into_iter().filter_map(|turn| next.queue.remove(turn));
+        let dropped: Vec<EventKind> = cancelled
+            .map(|Turn { id: turn, member, .. }| {
+                let problem = "cancelled before it began".to_owned();
+                EventKind::TurnDropped { turn, member, problem }
+            })
+            .collect();
+        Ok(self.append(next, Step::of(self.team_agents.now(), dropped)).await?)
     }
 
     /// Returns the reason why no turn can run here now, if any.
@@ -500,14 +511,38 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Creates a commit with the state of a conversation.
-    fn commit_of(&self, conversation: &Conversation) -> Commit {
-        Commit {
-            on: self.head,
-            at: self.team_agents.now(),
-            state: conversation.state(),
-            ..Commit::default()
+    /// Stores one event, and emits it.
+    async fn log(&mut self, event: EventKind) -> Result<(), StoreError> {
+        let step = Step::of(self.team_agents.now(), [event]);
+        self.append(self.conversation.clone(), step).await
+    }
+
+    /// Stores a step with the events of agents before it, and emits them: only what is stored is seen. `next` is the
+    /// conversation after the step.
+    async fn append(&mut self, next: Conversation, step: Step) -> Result<(), StoreError> {
+        let session = self.session;
+        let Step { at, events, contents, pieces, threads, taken, offer } = step;
+        let mut told = self.pending.clone();
+        told.extend(events.into_iter().map(|kind| unnumbered(session, at, kind)));
+        let mut head = self.head;
+        for event in told.iter_mut().filter(|event| event.kind.is_logged()) {
+            head = head.next();
+            event.number = Some(head);
         }
+        let events: Vec<Event> =
+            told.iter().filter(|event| event.number.is_some()).cloned().collect();
+        let state = next.state();
+        if cfg!(debug_assertions) {
+            let mut folded = self.conversation.state();
+            events.iter().for_each(|event| folded.apply(&event.kind));
+            debug_assert_eq!(folded, state, "the state is what the events add up to");
+        }
+        let on = self.head;
+        self.commit(Commit { on, events, state, contents, pieces, threads, taken, offer }).await?;
+        self.pending.clear();
+        self.conversation = next;
+        told.into_iter().for_each(|event| self.emit(event));
+        Ok(())
     }
 
     async fn commit(&mut self, commit: Commit) -> Result<(), StoreError> {
@@ -532,9 +567,41 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    fn emit(&mut self, at: Millis, kind: EventKind) {
-        self.observer.observe(Event { kind, session: self.session, at });
+    /// Emits an event that is not in the log, because it concerns this process alone.
+    fn report(&mut self, kind: EventKind) {
+        self.emit(unnumbered(self.session, self.team_agents.now(), kind));
     }
+
+    fn emit(&mut self, event: Event) {
+        self.has_told_stop |= matches!(event.kind, EventKind::Stopped(_));
+        self.observer.observe(event);
+    }
+}
+
+/// A step of a conversation: events, and what they refer to.
+#[derive(Debug, Default)]
+struct Step {
+    at: Millis,
+    events: Vec<EventKind>,
+    contents: Vec<Content>,
+    pieces: Vec<Piece>,
+    threads: Vec<ThreadAppend>,
+    taken: Option<InboxNumber>,
+    offer: Option<TurnOffer>,
+}
+
+impl Step {
+    fn at(at: Millis) -> Self {
+        Self { at, ..Self::default() }
+    }
+
+    fn of(at: Millis, events: impl IntoIterator<Item = EventKind>) -> Self {
+        Self { events: events.into_iter().collect(), ..Self::at(at) }
+    }
+}
+
+fn unnumbered(session: SessionId, at: Millis, kind: EventKind) -> Event {
+    Event { kind, session, at, number: None, migrated: false }
 }
 
 /// Locks a session for as long as it is open; not in a shared store.
@@ -547,15 +614,4 @@ async fn hold_at_once<S: Store>(
         Some(_) => Ok(None),
         None => store.hold(session, Holder::this_process(team_agents.now())).await.map(Some),
     }
-}
-
-/// Returns the events for the turns that a commit cancels.
-fn cancelled_turns(commit: &Commit) -> Vec<EventKind> {
-    let cancelled = commit.turns.iter().filter(|turn| turn.state == TurnState::Cancelled);
-    let ended = cancelled.filter_map(|turn| {
-        let attempt = commit.attempts.iter().rfind(|attempt| attempt.turn == turn.id)?;
-        let result = attempt.ended.clone()?;
-        Some(EventKind::turn_ended(turn, attempt.began_at, None, result))
-    });
-    ended.collect()
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use convoke_core::{AssemblerOutput, Diagnostic};
 use convoke_files::beneath::open_real;
 use convoke_protocol::content::Content;
-use convoke_protocol::id::{AttemptRef, MemberName};
-use convoke_protocol::turn::{Attempt, Turn, TurnState, diagnostics_json};
+use convoke_protocol::id::{AttemptRef, EventNumber, MemberName};
+use convoke_protocol::turn::{Attempt, Turn, TurnState};
 use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_team::ChangesInContext;
 
@@ -121,13 +121,15 @@ impl<S: Store> Coordinator<S> {
         let attempt = Attempt {
             turn: turn.id,
             number: turn.attempts,
+            // Known when it is stored.
+            event: EventNumber::default(),
             began_at: self.team_agents.now(),
             engine: convoke_core::VERSION.to_owned(),
             prompt: prompt.reference(),
             system: system.as_ref().map(Content::reference),
             input: assembled_from.reference(),
             ledger: ledger.reference(),
-            diagnostics: diagnostics_json(&output.diagnostics),
+            diagnostics: output.diagnostics.clone(),
             ended: None,
         };
         let contents = [prompt, assembled_from, ledger].into_iter().chain(system).collect();

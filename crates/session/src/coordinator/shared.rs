@@ -18,7 +18,7 @@ use super::{Coordinator, CoordinatorError, Pause};
 use crate::TeamAgents;
 use crate::diagnostics;
 use crate::event_queue::Observer;
-use crate::follow::{Follower, interrupted};
+use crate::follow::Follower;
 use crate::shared::{SEND_KEY, TurnOffer};
 use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold, Store, StoreError};
@@ -136,12 +136,7 @@ impl<S: Store> Coordinator<S> {
     /// Reports what other processes did before this one held the session, and requeues interrupted turns.
     async fn begin_hold(&mut self) -> Result<(), CoordinatorError> {
         self.catch_up().await?;
-        for turn in self.refresh().await? {
-            let requeued = self.waiting().iter().find(|waiting| waiting.id == turn).cloned();
-            if let Some(turn) = requeued {
-                self.emit(self.team_agents.now(), interrupted(&turn));
-            }
-        }
+        self.refresh().await?;
         if let Some(sharing) = &mut self.sharing {
             (sharing.follower, sharing.reported_offer) = (None, None);
             if let Some(offer) = sharing.resumed.take() {
@@ -170,8 +165,7 @@ impl<S: Store> Coordinator<S> {
         if since.is_none() {
             let message = format!("the store cannot be reached, retrying: {error}");
             let diagnostic = Diagnostic::new(diagnostics::STORE_UNREACHABLE, message);
-            let at = self.team_agents.now();
-            self.emit(at, EventKind::Diagnostic { turn: None, diagnostic });
+            self.report(EventKind::Diagnostic { turn: None, diagnostic });
         }
         if since.get_or_insert_with(Instant::now).elapsed() < RECONNECT_LIMIT {
             let mut requests = self.controls.watch();
@@ -198,7 +192,7 @@ impl<S: Store> Coordinator<S> {
         sharing.store.say(self.session, message).await?;
         let from = MemberName::new(message.speaker.name());
         let text = message.content.clone();
-        self.emit(self.team_agents.now(), EventKind::MessageWaits { from, text });
+        self.report(EventKind::MessageWaits { from, text });
         Ok(())
     }
 
@@ -223,6 +217,7 @@ impl<S: Store> Coordinator<S> {
     /// Stores the messages of the inbox, each once and in order.
     pub(super) async fn take_inbox(&mut self) -> Result<(), CoordinatorError> {
         for (number, mut message) in self.store.inbox(self.session).await? {
+            let mut noted = None;
             // The speaker may have had another team file.
             if self.person_of(&message).is_err() {
                 let known = self.asker();
@@ -231,18 +226,17 @@ impl<S: Store> Coordinator<S> {
                     message.speaker.name()
                 );
                 let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, text);
-                let at = self.team_agents.now();
-                self.emit(at, EventKind::Diagnostic { turn: None, diagnostic });
+                noted = Some(EventKind::Diagnostic { turn: None, diagnostic });
                 message.speaker = self.team_agents.team().speaker(&known);
             }
-            Box::pin(self.store_message(message, Some(number))).await?;
+            Box::pin(self.store_message(message, Some(number), noted)).await?;
         }
         Ok(())
     }
 
-    /// Stores the messages that a process which ended left in the inbox, and returns the events of diagnostics about them.
-    /// Whoever opens the session reads the messages with the other stored ones, so that they are no events.
-    pub(super) async fn take_left_messages(&mut self) -> Result<Vec<Event>, CoordinatorError> {
+    /// Stores the messages that a process which ended left in the inbox. Whoever opens the session reads them with the other
+    /// stored ones, so that only the diagnostics about them are emitted.
+    pub(super) async fn take_left_messages(&mut self) -> Result<(), CoordinatorError> {
         let noted = Arc::new(Mutex::new(Vec::new()));
         let notes = noted.clone();
         let only_diagnostics = move |event: Event| {
@@ -253,8 +247,9 @@ impl<S: Store> Coordinator<S> {
         let observer = std::mem::replace(&mut self.observer, Box::new(only_diagnostics));
         let taken = self.take_inbox().await;
         self.observer = observer;
-        let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.map(|()| std::mem::take(&mut *noted))
+        let noted = std::mem::take(&mut *noted.lock().unwrap_or_else(PoisonError::into_inner));
+        noted.into_iter().for_each(|event| self.observer.observe(event));
+        taken
     }
 
     /// Stores the messages of the inbox before this process leaves the session, unless another process holds it.
@@ -333,14 +328,23 @@ impl<S: Store> Coordinator<S> {
         let message =
             "this process lost the session to another one; its running turns were terminated";
         let diagnostic = Diagnostic::new(diagnostics::LEASE_LOST, message);
-        let at = self.team_agents.now();
-        self.emit(at, EventKind::Diagnostic { turn: None, diagnostic });
+        self.report(EventKind::Diagnostic { turn: None, diagnostic });
+        self.pending.clear();
         self.follow_from_here();
     }
 
     /// Releases the session. Returns the reason to stop; `None` if the conversation continues, elsewhere or
     /// because messages arrived.
     async fn end_hold(&mut self, pause: Pause) -> Result<Option<StopReason>, CoordinatorError> {
+        if let Pause::Stop(stop) = &pause
+            && !self.store.inbox(self.session).await?.is_empty()
+        {
+            tracing::debug!("messages arrived, so the conversation goes on: {stop:?}");
+            return Ok(None);
+        }
+        if let Pause::Stop(stop) = &pause {
+            self.log(EventKind::Stopped(stop.clone())).await?;
+        }
         let Some(sharing) = &self.sharing else { return Ok(None) };
         let stop = match pause {
             Pause::Stop(stop) => {

@@ -17,15 +17,15 @@ use convoke_core::{ConversationMessage, MessageId};
 use convoke_protocol::content::ContentHash;
 use convoke_protocol::event::EventKind;
 use convoke_protocol::id::{AttemptRef, MemberName, MessageNumber, TurnId};
-use convoke_protocol::session::NumberedMessage;
-use convoke_protocol::turn::{Turn, TurnState};
+use convoke_protocol::message::Message;
+use convoke_protocol::turn::Turn;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
 use self::message::key;
 use super::batch::{Batch, StoredEnd};
 use super::controls::StopRequest;
-use super::{Coordinator, CoordinatorError};
+use super::{Coordinator, CoordinatorError, Step};
 use crate::file_changes::TeammateChanges;
 use crate::routing::queue::Concurrency;
 use crate::store::{Store, StoreError};
@@ -322,7 +322,7 @@ impl<S: Store> Coordinator<S> {
             let page = self.store.messages_after(self.session, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(EarlierAnswer::None) };
             after = last.number;
-            let is_it = |it: &&NumberedMessage| {
+            let is_it = |it: &&Message| {
                 it.answers == Some(question) && it.message.speaker.role_id == asked.as_str()
             };
             if let Some(answer) = page.iter().find(is_it) {
@@ -371,17 +371,10 @@ impl<S: Store> Coordinator<S> {
     /// Removes a turn from the queue, if it is queued.
     async fn drop_queued(&mut self, turn: TurnId) -> Result<(), CoordinatorError> {
         let mut next = self.conversation.clone();
-        let Some(mut turn) = next.queue.remove(turn) else { return Ok(()) };
-        let mut commit = self.commit_of(&next);
-        let at = commit.at;
-        turn.state = TurnState::Cancelled;
-        turn.problem = Some("the asker stopped waiting for the answer".to_owned());
-        turn.ended_at = Some(at);
-        commit.turns.push(turn.clone());
-        self.commit(commit).await?;
-        self.conversation = next;
-        self.emit(at, EventKind::TurnDropped { turn: turn.id, member: turn.member });
-        Ok(())
+        let Some(Turn { id: turn, member, .. }) = next.queue.remove(turn) else { return Ok(()) };
+        let problem = "the asker stopped waiting for the answer".to_owned();
+        let dropped = EventKind::TurnDropped { turn, member, problem };
+        Ok(self.append(next, Step::of(self.team_agents.now(), [dropped])).await?)
     }
 
     /// Starts a queued turn beside the running ones. The inner error is the reason why it cannot start.
@@ -405,8 +398,7 @@ impl<S: Store> Coordinator<S> {
                 Ok(Ok(()))
             }
             Err(unprepared) => {
-                let failed = self.store_refusal(&next, unprepared).await?;
-                self.conversation = next;
+                let failed = self.store_refusal(unprepared).await?;
                 Ok(Err(format!("{} could not answer: {}", failed.member, failed.outcome)))
             }
         }

@@ -13,13 +13,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::controls::StopRequest;
-use super::team_agents::Clock;
-use crate::progress::EventLog;
+use crate::running_text::RunningText;
 
-/// The time and size after which events of a running turn are stored. Every batch is a disk write, which most
-/// turns do not need.
-const STORE_AFTER: Duration = Duration::from_secs(1);
-const STORE_BYTES: usize = 64 << 10;
 /// The time after its limit in which an agent must end: enough to ask its program to stop, interrupt it and
 /// kill it.
 const GRACE: Duration = Duration::from_mins(1);
@@ -31,8 +26,7 @@ pub(super) struct TurnRunner {
     pub(super) timeout: Duration,
     pub(super) stop_requests: watch::Receiver<StopRequest>,
     pub(super) redactor: Redactor,
-    pub(super) clock: Clock,
-    pub(super) reports: mpsc::Sender<(TurnId, TurnReport)>,
+    pub(super) reports: mpsc::Sender<(TurnId, AgentEvent<'static>)>,
 }
 
 /// The open questions of an agent. The time limit of the turn is suspended while there are any.
@@ -64,23 +58,13 @@ impl OpenQuestions {
     }
 }
 
-/// A report on a running turn.
-pub(super) enum TurnReport {
-    /// An event of the agent.
-    Event(AgentEvent<'static>),
-    /// Events to store in case the turn never ends: see [`crate::progress::Progress`].
-    Batch(String),
-}
-
 impl TurnRunner {
-    /// Reports the agent's events until it ends, a person leaves, or its time is over. Returns the result and the events.
-    pub(super) async fn run(mut self) -> (TurnResult, EventLog) {
-        let began = Instant::now();
-        let mut deadline = began + self.timeout.saturating_add(GRACE);
+    /// Reports the agent's events until it ends, a person leaves, or its time is over. Returns the result.
+    pub(super) async fn run(mut self) -> TurnResult {
+        let mut deadline = Instant::now() + self.timeout.saturating_add(GRACE);
         let mut waiting = OpenQuestions::default();
-        let mut log = EventLog::default();
+        let mut text = RunningText::default();
         let mut redaction = EventRedactor::new(self.redactor.clone());
-        let mut store_at = began + STORE_AFTER;
         let canceller = self.agent_turn.canceller();
         let mut heard = StopRequest::None;
         let given_up = loop {
@@ -99,53 +83,32 @@ impl TurnRunner {
                     canceller.cancel();
                     break Some(Verdict::TimedOut);
                 }
-                () = sleep_until(store_at), if log.unstored() > 0 => None,
                 event = self.agent_turn.next() => match event {
-                    Some(event) => Some(event),
+                    Some(event) => event,
                     None => break None,
                 },
             };
-            let events = match event {
-                Some(event) => redaction.take(event).await,
-                None => Vec::new(),
-            };
-            for event in events {
-                if matches!(
-                    event.kind,
-                    AgentEventKind::PermissionAsked { .. }
-                        | AgentEventKind::PermissionAnswered { .. }
-                ) {
-                    // A process on another machine that can answer reads the question from the store.
-                    store_at = Instant::now();
-                }
+            for event in redaction.take(event).await {
                 deadline += waiting.note(&event);
-                log.add(&event, (self.clock)());
-                self.report(TurnReport::Event(event)).await;
-            }
-            if log.unstored() >= STORE_BYTES || Instant::now() >= store_at {
-                store_at = Instant::now() + STORE_AFTER;
-                if log.unstored() > 0 {
-                    self.report(TurnReport::Batch(log.next_batch())).await;
-                }
+                text.add(&event);
+                self.report(event).await;
             }
         };
         for event in redaction.finish() {
-            log.add(&event, (self.clock)());
-            self.report(TurnReport::Event(event)).await;
+            text.add(&event);
+            self.report(event).await;
         }
-        let result = if let Some(verdict) = given_up {
-            log.result(verdict)
-        } else {
-            tokio::select! {
-                result = self.agent_turn.result() => result,
-                () = sleep_until(deadline) => log.result(Verdict::TimedOut),
-            }
-        };
-        (result, log)
+        if let Some(verdict) = given_up {
+            return text.into_result(verdict);
+        }
+        tokio::select! {
+            result = self.agent_turn.result() => result,
+            () = sleep_until(deadline) => text.into_result(Verdict::TimedOut),
+        }
     }
 
-    async fn report(&self, report: TurnReport) {
+    async fn report(&self, event: AgentEvent<'static>) {
         // Sending fails only if the coordinator is dropped.
-        let _ = self.reports.send((self.turn, report)).await;
+        let _ = self.reports.send((self.turn, event)).await;
     }
 }

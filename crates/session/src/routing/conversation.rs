@@ -1,8 +1,10 @@
 //! The state and queue of a conversation, and the effects of a message on them.
 
 use convoke_core::{MessageId, NewMessage, Timestamp};
-use convoke_protocol::id::{MemberName, MessageNumber, Millis};
-use convoke_protocol::session::{NumberedMessage, State};
+use convoke_protocol::event::EventKind;
+use convoke_protocol::id::{MemberName, MessageNumber, Millis, TurnId};
+use convoke_protocol::message::Message;
+use convoke_protocol::session::State;
 use convoke_protocol::turn::{Turn, TurnState};
 
 use super::Routed;
@@ -18,17 +20,42 @@ pub struct Conversation {
     queue_limit: u64,
 }
 
+/// The message that another one answers, and the turn whose reply it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MessageOrigin {
+    pub answers: Option<MessageNumber>,
+    pub turn: Option<TurnId>,
+}
+
 /// The effects of a message.
 #[derive(Debug)]
 pub struct MessageEffects {
     /// The message with its id.
-    pub message: NumberedMessage,
+    pub message: Message,
     /// The dropped turns.
     pub dropped: Vec<Turn>,
     /// The queued turns.
     pub queued: Vec<Turn>,
     /// The number of turns that did not fit into the queue.
     pub left_out: u64,
+}
+
+impl MessageEffects {
+    /// Returns the events of the message, in the order of its effects.
+    pub fn into_events(self, routed: &Routed) -> Vec<EventKind> {
+        let problem = format!("dropped by {}", self.message.id());
+        let mut events = vec![EventKind::Message(Box::new(self.message))];
+        let diagnostics = routed.diagnostics.iter().cloned();
+        events.extend(diagnostics.map(|diagnostic| EventKind::Diagnostic { turn: None, diagnostic }));
+        events.extend(self.dropped.into_iter().map(|Turn { id: turn, member, .. }| {
+            EventKind::TurnDropped { turn, member, problem: problem.clone() }
+        }));
+        if let Some(task) = routed.task.clone() {
+            events.push(EventKind::Task { task, by: routed.speaker.clone() });
+        }
+        events.extend(self.queued.iter().map(EventKind::queued));
+        events
+    }
 }
 
 impl Conversation {
@@ -62,16 +89,16 @@ impl Conversation {
         self.state.asker.as_ref()
     }
 
-    /// Adds a message, in this order: drops turns, sets the task, queues turns.
-    ///
-    /// `answers` is the number of the answered message, and `asker` the person who asked for the turn.
+    /// Adds a message, in this order: drops turns, sets the task, queues turns. `asker` is the person who asked for it, and
+    /// `answers` tells which of the called members answer it.
     pub fn add(
         &mut self,
         mut message: NewMessage,
-        answers: Option<MessageNumber>,
+        origin: MessageOrigin,
         routed: &Routed,
         asker: &MemberName,
         at: Millis,
+        answers: impl Fn(&MemberName) -> bool,
     ) -> MessageEffects {
         let number = self.state.last_message.next();
         let id = MessageId::numbered(self.state.next_message_id);
@@ -81,16 +108,11 @@ impl Conversation {
         if routed.task.is_some() {
             self.state.task.clone_from(&routed.task);
         }
-        let mut dropped = self.queue.drop_turns(&routed.drop);
-        for turn in &mut dropped {
-            turn.state = TurnState::Cancelled;
-            turn.problem = Some(format!("dropped by {id}"));
-            turn.ended_at = Some(at);
-        }
+        let dropped = self.queue.drop_turns(&routed.drop);
         self.queue.last_finished = Some(number);
         let mut queued = Vec::new();
         let mut left_out = 0;
-        for call in &routed.calls {
+        for call in routed.calls.iter().filter(|call| answers(&call.member)) {
             if self.queue.waiting().len() as u64 >= self.queue_limit {
                 left_out += 1;
                 continue;
@@ -117,7 +139,10 @@ impl Conversation {
         if !routed.calls.is_empty() {
             message = message.to(routed.calls.iter().map(|call| call.member.as_str()));
         }
-        let message = NumberedMessage { number, answers, message: message.with_id(id) };
+        let MessageOrigin { answers, turn } = origin;
+        let (asker, text) = (asker.clone(), routed.text.clone());
+        let message =
+            Message { number, answers, turn, asker, text, message: message.with_id(id) };
         MessageEffects { message, dropped, queued, left_out }
     }
 }

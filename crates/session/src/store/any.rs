@@ -4,11 +4,11 @@ use convoke_agent::thread::{Stored, ThreadStore};
 use convoke_agent::turn_input::Lease;
 use convoke_core::NewMessage;
 use convoke_protocol::content::ContentHash;
-use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::event::Event;
+use convoke_protocol::id::{EventNumber, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
-use convoke_protocol::session::{
-    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
-};
+use convoke_protocol::message::Message;
+use convoke_protocol::session::{FoundMessage, MemberCost, NewSession, RemovedSession, Session, Summary};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_protocol::turn::{Attempt, Turn};
 
@@ -118,7 +118,7 @@ impl Store for AnyStore {
 
     by_either! {
         async fn create(session: NewSession) -> ();
-        async fn commit(session: SessionId, commit: Commit) -> Head;
+        async fn commit(session: SessionId, commit: Commit) -> EventNumber;
         async fn session(session: SessionId) -> Session;
         async fn sessions() -> Vec<Summary>;
         async fn removed_sessions() -> Vec<RemovedSession>;
@@ -126,13 +126,14 @@ impl Store for AnyStore {
         async fn rename(session: SessionId, name: &str) -> ();
         async fn search(words: &[String], within: Option<&[SessionId]>, limit: usize) -> Vec<FoundMessage>;
         async fn costs(session: SessionId) -> Vec<MemberCost>;
-        async fn message(session: SessionId, number: MessageNumber) -> NumberedMessage;
-        async fn messages_after(session: SessionId, after: MessageNumber, limit: usize) -> Vec<NumberedMessage>;
-        async fn window(session: SessionId, window: Window) -> Vec<NumberedMessage>;
+        async fn message(session: SessionId, number: MessageNumber) -> Message;
+        async fn messages_after(session: SessionId, after: MessageNumber, limit: usize) -> Vec<Message>;
+        async fn window(session: SessionId, window: Window) -> Vec<Message>;
         async fn open_turns(session: SessionId) -> Vec<Turn>;
         async fn turns_after(session: SessionId, after: TurnId, limit: usize) -> Vec<Turn>;
         async fn attempts(session: SessionId, turn: TurnId) -> Vec<Attempt>;
-        async fn progress(session: SessionId, turn: TurnId, attempt: u32) -> String;
+        async fn pieces(session: SessionId, turn: TurnId, attempt: u32) -> String;
+        async fn events(session: SessionId, after: EventNumber, limit: usize) -> Vec<Event>;
         async fn content(hash: ContentHash) -> String;
         async fn say(session: SessionId, message: &NewMessage) -> ();
         async fn inbox(session: SessionId) -> Vec<(InboxNumber, NewMessage)>;
@@ -218,7 +219,7 @@ impl SessionImport for AnyImport {
         either!(self, import => import.write(page).await)
     }
 
-    async fn finish(self, state: State) -> Result<(), StoreError> {
-        either!(self, import => import.finish(state).await)
+    async fn finish(self) -> Result<(), StoreError> {
+        either!(self, import => import.finish().await)
     }
 }

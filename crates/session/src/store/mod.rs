@@ -7,7 +7,7 @@
 //! | method | writes |
 //! |---|---|
 //! | [`Store::create`] | an empty session |
-//! | [`Store::commit`] | a step of a running session: messages, turns, attempts, progress, lines of threads, the state |
+//! | [`Store::commit`] | a step of a running session: events with the rows that follow from them, pieces of texts, lines of threads |
 //! | [`Store::say`] | a message into the inbox of a session; the commit that stores it removes it there |
 //! | [`Store::import`] | a whole session, which is visible after the last page |
 //! | [`Store::rename`], [`Store::set_removed`] | the name of a session, and whether it is removed |
@@ -31,17 +31,16 @@ use convoke_agent::turn_input::Lease;
 use convoke_core::NewMessage;
 use convoke_core::name::NameKey;
 use convoke_protocol::content::{Content, ContentHash};
-use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::event::Event;
+use convoke_protocol::id::{EventNumber, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::RequestRecord;
-use convoke_protocol::session::{
-    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
-};
+use convoke_protocol::message::Message;
+use convoke_protocol::session::{FoundMessage, MemberCost, NewSession, RemovedSession, Session, State, Summary};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_protocol::turn::{Attempt, Turn};
 
 pub use self::any::{AnyHold, AnyImport, AnyStore};
 use self::postgres::PostgresStore;
-use crate::progress::Progress;
 use crate::request::RequestDelta;
 use crate::shared::{InboxNumber, TurnOffer};
 use crate::thread::{LoneThread, ThreadOwner};
@@ -69,7 +68,7 @@ pub trait Store: ThreadStore + Clone + Sized + 'static {
         &self,
         session: SessionId,
         commit: Commit,
-    ) -> impl Future<Output = Result<Head, StoreError>> + Send;
+    ) -> impl Future<Output = Result<EventNumber, StoreError>> + Send;
 
     /// Starts to import a whole session. The session becomes visible when [`SessionImport::finish`] returns; if
     /// that is never called, nothing is stored. Other writers wait meanwhile.
@@ -129,7 +128,7 @@ pub trait Store: ThreadStore + Clone + Sized + 'static {
         &self,
         session: SessionId,
         number: MessageNumber,
-    ) -> impl Future<Output = Result<NumberedMessage, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Message, StoreError>> + Send;
 
     /// Returns at most `limit` messages after one, oldest first.
     fn messages_after(
@@ -137,14 +136,14 @@ pub trait Store: ThreadStore + Clone + Sized + 'static {
         session: SessionId,
         after: MessageNumber,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<NumberedMessage>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<Message>, StoreError>> + Send;
 
     /// Returns the context messages of an answer, newest first. O(window).
     fn window(
         &self,
         session: SessionId,
         window: Window,
-    ) -> impl Future<Output = Result<Vec<NumberedMessage>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<Message>, StoreError>> + Send;
 
     /// Returns the queued and running turns, in the order of their numbers.
     fn open_turns(
@@ -167,8 +166,17 @@ pub trait Store: ThreadStore + Clone + Sized + 'static {
         turn: TurnId,
     ) -> impl Future<Output = Result<Vec<Attempt>, StoreError>> + Send;
 
-    /// Returns the progress of a running attempt, all batches in order; empty for an attempt that has ended.
-    fn progress(
+    /// Returns at most `limit` events of the log after one, in order.
+    fn events(
+        &self,
+        session: SessionId,
+        after: EventNumber,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Event>, StoreError>> + Send;
+
+    /// Returns the text that the agent of a running attempt is writing, from the last whole text; empty for an attempt that
+    /// has ended.
+    fn pieces(
         &self,
         session: SessionId,
         turn: TurnId,
@@ -265,57 +273,64 @@ pub trait SessionImport: Send {
     /// Writes a page. Rows out of order are refused.
     fn write(&mut self, page: Page) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Completes the session in this state, durably.
-    fn finish(self, state: State) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Completes the session, durably.
+    fn finish(self) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-/// Some rows of a whole session. Over all pages, the rows of each kind are in order, a turn comes with all its
-/// attempts, and the rows of a thread are adjacent.
+/// A part of a whole session. Over all pages, the events are in order and without gaps, and the rows of a thread are adjacent.
 #[derive(Debug, Default)]
 pub struct Page {
     /// New contents.
     pub contents: Vec<Content>,
     /// Contents of other sessions in the store that this session uses too.
     pub shared: Vec<ContentHash>,
-    /// Messages.
-    pub messages: Vec<NumberedMessage>,
-    /// Turns.
-    pub turns: Vec<Turn>,
-    /// Attempts.
-    pub attempts: Vec<Attempt>,
+    /// Events after the first, which [`Store::import`] writes.
+    pub events: Vec<Event>,
     /// Lines of threads.
     pub lines: Vec<(ThreadId, ThreadLine)>,
     /// Requests.
     pub requests: Vec<RequestRecord<RequestDelta>>,
 }
 
-/// Rows that are written atomically.
+/// A step of a session, which is written atomically: events with what they refer to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Commit {
-    /// The head that the commit builds on. With any other head it is refused.
-    pub on: Head,
-    /// The time.
-    pub at: Millis,
-    /// Contents that the attempts refer to and that may not be stored yet.
+    /// The last event that the step builds on. With any other one it is refused.
+    pub on: EventNumber,
+    /// The events, numbered from the next one on. An event that contradicts the tables is refused with the whole commit: a
+    /// message that exists, a change of a turn that is done, the end of an attempt that has ended.
+    pub events: Vec<Event>,
+    /// The state of the conversation after the events.
+    pub state: State,
+    /// Contents that the events refer to and that may not be stored yet.
     pub contents: Vec<Content>,
-    /// New messages. A message that exists is refused.
-    pub messages: Vec<NumberedMessage>,
-    /// New and changed turns. A turn that is done cannot change.
-    pub turns: Vec<Turn>,
-    /// New attempts, and attempts that ended. An attempt that has ended cannot change.
-    pub attempts: Vec<Attempt>,
-    /// The progress of running attempts. It is removed when the attempt ends.
-    pub progress: Vec<Progress>,
+    /// Pieces of the texts of running attempts.
+    pub pieces: Vec<Piece>,
     /// Lines for the threads of members, as of the last message of the state. If a thread has other lines than
     /// expected, the whole commit is refused.
     pub threads: Vec<ThreadAppend>,
-    /// The state of the conversation after the commit.
-    pub state: State,
     /// The message of the inbox that the commit stores. The commit is refused if the inbox no longer has the
     /// message.
     pub taken: Option<InboxNumber>,
     /// The turn that other processes may run if this one ends.
     pub offer: Option<TurnOffer>,
+}
+
+impl Commit {
+    /// Returns the number of the last event after the commit.
+    pub fn head(&self) -> EventNumber {
+        EventNumber(self.on.0 + self.events.len() as u64)
+    }
+}
+
+/// A piece of the text that the agent of a running attempt is writing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    pub turn: TurnId,
+    pub attempt: u32,
+    /// The place in bytes, from the last whole text. A piece at 0 begins a new text.
+    pub position: u64,
+    pub text: String,
 }
 
 /// The context of an answer: the other answers to the same message, then earlier messages.

@@ -7,7 +7,7 @@ use convoke_protocol::content::{Content, ContentHash};
 use convoke_protocol::id::SessionId;
 use sha2::{Digest as _, Sha256};
 
-use super::pages::{Pages, contents_of};
+use super::pages::Pages;
 use super::{TransferError, export};
 use crate::store::{SessionImport as _, Store, StoreError};
 
@@ -55,14 +55,16 @@ async fn write(
     let mut known: HashSet<ContentHash> = HashSet::new();
     while let Some(mut page) = pages.next().await? {
         known.extend(page.contents.iter().map(|content| content.reference().hash));
-        for hash in page.attempts.iter().flat_map(contents_of) {
+        let used: Vec<ContentHash> =
+            page.events.iter().flat_map(|event| event.kind.contents()).map(|it| it.hash).collect();
+        for hash in used {
             if known.insert(hash) {
                 page.contents.push(Content::new(pages.store.content(hash).await?));
             }
         }
         import.write(page).await?;
     }
-    import.finish(pages.session.state).await?;
+    import.finish().await?;
     Ok(())
 }
 

@@ -4,49 +4,42 @@ use std::collections::{HashSet, VecDeque};
 use std::io::{self, Write};
 
 use convoke_protocol::content::{Content, ContentHash};
-use convoke_protocol::id::{SessionId, ThreadId};
-use convoke_protocol::session::NumberedMessage;
+use convoke_protocol::id::{EventNumber, SessionId, ThreadId};
 use serde::Serialize;
 use serde_json::json;
 
 use super::TransferError;
 use super::lines::{Header, RequestLine, ThreadLineLine};
-use super::pages::{Pages, contents_of};
+use super::pages::Pages;
 use crate::store::{Page, Store};
 
+/// The number of events that are read at once.
+const PAGE: usize = 256;
 /// The number of recent contents that are not repeated in the file, limited to bound the memory.
 const RECENT: usize = 4096;
 
-/// Writes a whole session as an archive, as of one moment. Memory: one page.
+/// Writes a whole session as an archive, as of one moment: its log, with the texts that the events refer to. Memory: one page.
 pub async fn export(
     store: &impl Store,
     session: SessionId,
     out: &mut (impl Write + Send),
 ) -> Result<(), TransferError> {
     let mut pages = Pages::open(store, session).await?;
-    let header = Header::new(pages.session.began.clone(), pages.session.state.clone());
-    line(out, &header)?;
+    line(out, &Header::new(pages.session.began.clone()))?;
     let mut recent = RecentContents::default();
     while let Some(page) = pages.next().await? {
-        let Page { contents, messages, turns, attempts, lines, requests, .. } = page;
-        for NumberedMessage { number, answers, message } in &messages {
-            line(out, &json!({"message": message, "number": number, "answers": answers}))?;
-        }
-        let mut attempts = attempts.iter().peekable();
-        for turn in &turns {
-            line(out, &json!({"turn": turn}))?;
-            while let Some(attempt) = attempts.next_if(|attempt| attempt.turn == turn.id) {
-                for hash in contents_of(attempt).filter(|hash| recent.is_new(*hash)) {
-                    let own = contents.iter().find(|content| content.reference().hash == hash);
-                    let stored = match own {
-                        Some(_) => None,
-                        None => Some(pages.store.content(hash).await?),
-                    };
-                    let text = stored.as_deref().or(own.map(Content::text));
-                    line(out, &json!({"content": text}))?;
-                }
-                line(out, &json!({"attempt": attempt}))?;
+        let Page { contents, events, lines, requests, .. } = page;
+        for event in &events {
+            for hash in event.kind.contents().map(|it| it.hash).filter(|it| recent.is_new(*it)) {
+                let own = contents.iter().find(|content| content.reference().hash == hash);
+                let stored = match own {
+                    Some(_) => None,
+                    None => Some(pages.store.content(hash).await?),
+                };
+                let text = stored.as_deref().or(own.map(Content::text));
+                line(out, &json!({"content": text}))?;
             }
+            line(out, event)?;
         }
         for (thread, it) in lines {
             let thread = name(&thread, session).to_owned();
@@ -60,6 +53,23 @@ pub async fn export(
         }
     }
     Ok(())
+}
+
+/// Writes the log of a session: its events, one a line, without the texts that they refer to. Memory: one page.
+pub async fn export_log(
+    store: &impl Store,
+    session: SessionId,
+    out: &mut (impl Write + Send),
+) -> Result<(), TransferError> {
+    let store = store.snapshot().await?;
+    store.session(session).await?;
+    let mut after = EventNumber::default();
+    loop {
+        let page = store.events(session, after, PAGE).await?;
+        let Some(last) = page.last().and_then(|event| event.number) else { return Ok(()) };
+        after = last;
+        page.iter().try_for_each(|event| line(out, event))?;
+    }
 }
 
 /// Returns the name of a thread in an archive: its id without the session's prefix, else the whole id.

@@ -1,21 +1,22 @@
 //! Copies a session within its store.
 
-use convoke_core::marker::{TextPolicy, scan};
-use convoke_core::{Diagnostic, SpeakerType};
+use std::collections::BTreeSet;
+
+use convoke_core::Diagnostic;
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::event::EventKind;
 use convoke_protocol::id::{
-    AttemptRef, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId,
+    AttemptRef, EventNumber, MessageNumber, Millis, SessionId, ThreadId, TurnId,
 };
 use convoke_protocol::request::{RequestRecord, RequestTexts};
-use convoke_protocol::session::{NewSession, NumberedMessage, State};
-use convoke_protocol::turn::{Attempt, Turn, TurnState};
-use convoke_team::Team;
+use convoke_protocol::session::NewSession;
 
 use super::TransferError;
 use super::export::name;
-use super::pages::{Pages, contents_of};
+use super::pages::Pages;
 use crate::diagnostics;
-use crate::prompt::PromptRecord;
 use crate::request::{self, RequestDelta, TextDelta};
+use crate::running_text::events_to_end;
 use crate::store::{Page, SessionImport, Store, StoreError};
 
 /// Copies a session as it was after one of its messages, or as it is now.
@@ -38,26 +39,23 @@ pub async fn fork(
     }
     let new = NewSession { id, created_at: at, ..pages.session.began.clone() };
     let mut cut = match after.filter(|after| *after < last) {
-        Some(after) => {
-            pages.stop_messages_at(after);
-            Some(SessionCut::new(after, &new))
-        }
+        Some(after) => Some(SessionCut::find(&pages.store, session, after).await?),
         None => None,
     };
     let mut copy = store.import(new).await?;
+    let mut number = EventNumber(1);
     while let Some(mut page) = pages.next().await? {
         if let Some(cut) = &mut cut {
             cut.apply(&mut page, &pages).await?;
         }
-        let rows = moved(page, session, id)?;
-        copy.write(rows).await?;
+        for event in &mut page.events {
+            number = number.next();
+            (event.session, event.number) = (id, Some(number));
+        }
+        copy.write(moved(page, session, id)?).await?;
     }
-    let (state, diagnostics) = match cut {
-        Some(cut) => cut.finish(&pages.session.state),
-        None => (pages.session.state, Vec::new()),
-    };
-    copy.finish(state).await?;
-    Ok(diagnostics)
+    copy.finish().await?;
+    Ok(cut.map(|cut| cut.diagnostics).unwrap_or_default())
 }
 
 /// Replaces the ids in the rows by those of the copy.
@@ -67,8 +65,9 @@ fn moved(mut page: Page, from: SessionId, to: SessionId) -> Result<Page, StoreEr
             StoreError::Damaged(format!("the id of the thread {thread} is too long"))
         })
     };
-    page.turns.iter_mut().for_each(set_at_rest);
-    page.shared = page.attempts.iter().flat_map(contents_of).collect();
+    let own: Vec<ContentHash> = page.contents.iter().map(|it| it.reference().hash).collect();
+    let used = page.events.iter().flat_map(|event| event.kind.contents()).map(|it| it.hash);
+    page.shared = used.filter(|hash| !own.contains(hash)).collect();
     for (of, _) in &mut page.lines {
         *of = thread(of)?;
     }
@@ -79,20 +78,12 @@ fn moved(mut page: Page, from: SessionId, to: SessionId) -> Result<Page, StoreEr
     Ok(page)
 }
 
-/// Requeues a running turn in the copy.
-pub(super) fn set_at_rest(turn: &mut Turn) {
-    if turn.state == TurnState::Running {
-        turn.state = TurnState::Queued;
-    }
-}
-
 /// Leaves out everything after a message.
 struct SessionCut {
     last: MessageNumber,
-    policy: TextPolicy,
-    task: Option<String>,
-    asker: Option<MemberName>,
-    /// The turns that are kept, in order.
+    /// The last event that is copied.
+    last_event: EventNumber,
+    /// The turns that had ended then, in order.
     turns: Vec<TurnId>,
     thread: Option<CutThread>,
     diagnostics: Vec<Diagnostic>,
@@ -112,16 +103,49 @@ struct CutThread {
 }
 
 impl SessionCut {
-    fn new(last: MessageNumber, session: &NewSession) -> Self {
-        Self {
-            last,
-            policy: Team::parse(&session.team).map(|team| team.context.text).unwrap_or_default(),
-            task: session.task.clone(),
-            asker: None,
-            turns: Vec::new(),
-            thread: None,
-            diagnostics: Vec::new(),
-        }
+    /// Finds the event of a message, or of the end of the turn that it completes, and the turns that had ended then.
+    async fn find(
+        store: &impl Store,
+        session: SessionId,
+        last: MessageNumber,
+    ) -> Result<Self, StoreError> {
+        let mut turns = BTreeSet::new();
+        let mut last_event = None;
+        let mut completed = None;
+        events_to_end(store, session, EventNumber::default(), |event| {
+            let number = event.number.unwrap_or_default();
+            let is_over = last_event.is_some() && completed.is_none();
+            match &event.kind {
+                _ if is_over => {}
+                EventKind::Message(message) if message.number == last => {
+                    last_event = Some(number);
+                    turns.extend(message.turn);
+                    completed = message.turn;
+                }
+                // A person's turn has no other end than the message.
+                EventKind::Message(message) if last_event.is_none() => turns.extend(message.turn),
+                EventKind::TurnDropped { turn, .. } if last_event.is_none() => {
+                    turns.insert(*turn);
+                }
+                EventKind::TurnEnded { turn, .. } if last_event.is_none() => {
+                    turns.insert(*turn);
+                }
+                EventKind::TurnRetried { turn, .. } if last_event.is_none() => {
+                    turns.remove(turn);
+                }
+                EventKind::TurnEnded { turn, .. } if completed == Some(*turn) => {
+                    last_event = Some(number);
+                    completed = None;
+                }
+                // The next message or start belongs to a later step.
+                EventKind::Message(_) | EventKind::TurnStarted { .. } => completed = None,
+                _ => {}
+            }
+        })
+        .await?;
+        let last_event = last_event.unwrap_or_default();
+        let turns = turns.into_iter().collect();
+        Ok(Self { last, last_event, turns, thread: None, diagnostics: Vec::new() })
     }
 
     async fn apply<S: Store>(
@@ -129,26 +153,10 @@ impl SessionCut {
         page: &mut Page,
         pages: &Pages<S>,
     ) -> Result<(), StoreError> {
-        for NumberedMessage { message, .. } in &page.messages {
-            if message.speaker.kind == Some(SpeakerType::Human) {
-                self.asker = Some(MemberName::from(message.speaker.name()));
-            }
-            self.task = scan(&message.content, self.policy).task.or(self.task.take());
-        }
-        let mut turns = Vec::new();
-        let mut attempts = std::mem::take(&mut page.attempts).into_iter().peekable();
-        for turn in std::mem::take(&mut page.turns) {
-            let mut own = Vec::new();
-            while let Some(attempt) = attempts.next_if(|attempt| attempt.turn == turn.id) {
-                own.push(attempt);
-            }
-            if self.keeps(&turn, &own, &pages.store).await? {
-                self.turns.push(turn.id);
-                turns.push(turn);
-                page.attempts.append(&mut own);
-            }
-        }
-        page.turns = turns;
+        page.events.retain(|event| {
+            let is_before = event.number.is_some_and(|number| number <= self.last_event);
+            is_before && event.kind.turn().is_none_or(|turn| self.has(turn))
+        });
         // Only running attempts have new contents here, and none of them is kept.
         page.contents.clear();
         self.cut_lines(page);
@@ -158,30 +166,6 @@ impl SessionCut {
         }
         page.requests = requests;
         Ok(())
-    }
-
-    /// Returns whether a turn had ended when the last message was stored.
-    async fn keeps(
-        &self,
-        turn: &Turn,
-        attempts: &[Attempt],
-        store: &impl Store,
-    ) -> Result<bool, StoreError> {
-        if turn.state.is_open() || turn.answers > self.last {
-            return Ok(false);
-        }
-        if let Some(reply) = turn.reply {
-            return Ok(reply <= self.last);
-        }
-        // The prompt of a turn without a reply may contain later messages.
-        for attempt in attempts {
-            let input = store.content(attempt.input.hash).await?;
-            let input = PromptRecord::from_record(&input);
-            if input.map_or(true, |input| input.as_of > self.last) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Removes the lines that depend on later messages, or all lines if that is unknown.
@@ -217,13 +201,13 @@ impl SessionCut {
             let first = requests.iter().find_map(|request| request.attempt);
             CutThread {
                 id: record.thread.clone(),
-                keeps: first.is_some_and(|first| self.has(first)),
+                keeps: first.is_some_and(|first| self.has(first.turn)),
                 before: RequestTexts::default(),
                 last: None,
                 kept: 0,
             }
         };
-        thread.keeps = record.attempt.map_or(thread.keeps, |attempt| self.has(attempt));
+        thread.keeps = record.attempt.map_or(thread.keeps, |attempt| self.has(attempt.turn));
         let before = std::mem::take(&mut thread.before);
         if !thread.keeps && thread.last.is_none() {
             thread.last = Some(before.clone());
@@ -248,20 +232,7 @@ impl SessionCut {
         Ok(kept)
     }
 
-    fn has(&self, attempt: AttemptRef) -> bool {
-        self.turns.binary_search(&attempt.turn).is_ok()
-    }
-
-    fn finish(self, state: &State) -> (State, Vec<Diagnostic>) {
-        let state = State {
-            task: self.task,
-            asker: self.asker,
-            last_message: self.last,
-            last_turn: self.turns.last().copied().unwrap_or_default(),
-            last_finished: Some(self.last),
-            in_a_row: 0,
-            next_message_id: state.next_message_id,
-        };
-        (state, self.diagnostics)
+    fn has(&self, turn: TurnId) -> bool {
+        self.turns.binary_search(&turn).is_ok()
     }
 }

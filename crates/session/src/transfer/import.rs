@@ -1,21 +1,24 @@
 //! Imports archives: every line is checked before it is stored.
 
 mod archive;
+mod log;
 mod request;
+mod rows;
 mod thread;
 
 use std::io::{BufRead, Read};
 
 use convoke_core::Diagnostic;
 use convoke_core::json::has_more_values;
-use convoke_protocol::id::SessionId;
+use convoke_protocol::event::{Event, EventKind};
+use convoke_protocol::id::{Millis, SessionId};
 use convoke_protocol::session::NewSession;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::archive::ArchiveReader;
+use self::archive::{ArchiveReader, Texts};
 pub use self::thread::{BadThread, ThreadCheck};
-use super::lines::{FORMAT, Header, VERSION};
+use super::lines::{FORMAT, Header, LAST_OF_ROWS, VERSION};
 use super::{ArchiveProblem, TransferError, snapshot};
 use crate::store::{Page, SessionImport, Store, StoreError};
 
@@ -57,6 +60,8 @@ pub struct ArchiveSource<R> {
 
 enum ArchiveKind {
     Archive(Box<Header>),
+    /// A log without the texts that its events refer to.
+    Log(Box<Header>),
     Snapshot(String),
 }
 
@@ -66,6 +71,10 @@ impl<R: BufRead + Send> ArchiveSource<R> {
     pub fn open(reader: R, limits: ImportLimits) -> Result<Self, TransferError> {
         let mut lines = BoundedLines { reader, limits, number: 0, bytes: 0, buffer: Vec::new() };
         let mut text = lines.next()?.map(|(_, line)| line.to_owned()).unwrap_or_default();
+        if let Ok(Event { kind, session, at, .. }) = serde_json::from_str::<Event>(&text) {
+            let header = lines.valid(log_header(kind, session, at))?;
+            return Ok(Self { lines, kind: ArchiveKind::Log(Box::new(header)) });
+        }
         if !is_header(&text) {
             // A snapshot is one value.
             while let Some((_, line)) = lines.next()? {
@@ -86,13 +95,13 @@ impl<R: BufRead + Send> ArchiveSource<R> {
 
     /// Returns whether the source contains a team: an archive does, a snapshot does not.
     pub fn has_team(&self) -> bool {
-        matches!(self.kind, ArchiveKind::Archive(_))
+        !matches!(self.kind, ArchiveKind::Snapshot(_))
     }
 
     /// Checks a snapshot before its team is known.
     pub fn check_snapshot(&self, new: NewSession) -> Result<(), TransferError> {
         match &self.kind {
-            ArchiveKind::Archive(_) => Ok(()),
+            ArchiveKind::Archive(_) | ArchiveKind::Log(_) => Ok(()),
             ArchiveKind::Snapshot(text) => snapshot::read(text, new).map(drop),
         }
     }
@@ -108,22 +117,24 @@ impl<R: BufRead + Send> ArchiveSource<R> {
         check: ThreadCheck<'_>,
     ) -> Result<ImportedSession, TransferError> {
         let Self { mut lines, kind } = self;
-        let header = match kind {
-            ArchiveKind::Archive(header) => *header,
+        let (header, texts) = match kind {
+            ArchiveKind::Archive(header) => (*header, Texts::Included),
+            ArchiveKind::Log(header) => (*header, Texts::LeftOut),
             ArchiveKind::Snapshot(text) => {
-                let snapshot::Snapshot { session, state, messages, diagnostics } =
+                let snapshot::Snapshot { session, events, diagnostics } =
                     snapshot::read(&text, new)?;
-                if messages.len() as u64 > lines.limits.rows {
+                if events.len() as u64 > lines.limits.rows.saturating_add(1) {
                     return lines.valid(Err(ArchiveProblem::TooManyRows(lines.limits.rows)));
                 }
                 let id = session.id;
                 let mut import = store.import(session).await?;
-                import.write(Page { messages, ..Page::default() }).await?;
-                import.finish(state).await?;
+                import.write(Page { events, ..Page::default() }).await?;
+                import.finish().await?;
                 return Ok(ImportedSession { session: id, diagnostics });
             }
         };
         let (mut session, state) = header.into_parts();
+        let written = session.id;
         session.directory = new.directory;
         match store.session(session.id).await {
             Ok(_) => session.id = new.id,
@@ -131,7 +142,7 @@ impl<R: BufRead + Send> ArchiveSource<R> {
             Err(error) => return Err(error.into()),
         }
         let id = session.id;
-        let mut archive = ArchiveReader::new(id, state, check);
+        let mut archive = ArchiveReader::new(&session, written, state, texts, check);
         let mut import = store.import(session).await?;
         while let Some((number, line)) = lines.next()? {
             if line.trim().is_empty() {
@@ -143,11 +154,19 @@ impl<R: BufRead + Send> ArchiveSource<R> {
                 import.write(page).await?;
             }
         }
-        let (page, state) = archive.finish()?;
-        import.write(page).await?;
-        import.finish(state).await?;
+        import.write(archive.finish()?).await?;
+        import.finish().await?;
         Ok(ImportedSession { session: id, diagnostics: Vec::new() })
     }
+}
+
+/// Returns the header of a log, which begins with the event that creates the session.
+fn log_header(kind: EventKind, id: SessionId, at: Millis) -> Result<Header, ArchiveProblem> {
+    let EventKind::Created { name, directory, team, task, rehearsal } = kind else {
+        let what = "a log begins with the event that creates its session";
+        return Err(ArchiveProblem::Broken(what.to_owned()));
+    };
+    checked(Header::new(NewSession { id, created_at: at, name, directory, team, task, rehearsal }))
 }
 
 fn is_header(line: &str) -> bool {
@@ -164,6 +183,14 @@ fn read_header(line: &str) -> Result<Header, ArchiveProblem> {
         return Err(ArchiveProblem::Version(header["version"].clone()));
     }
     let header: Header = serde_json::from_value(header)?;
+    if header.state.is_some() != (header.version <= LAST_OF_ROWS) {
+        let what = format!("the field `state` does not belong to version {}", header.version);
+        return Err(ArchiveProblem::Broken(what));
+    }
+    checked(header)
+}
+
+fn checked(header: Header) -> Result<Header, ArchiveProblem> {
     if let Err(error) = convoke_team::Team::parse(&header.team) {
         let problem = format!("the field `team` is not a team file: {error}");
         return Err(ArchiveProblem::Broken(problem));

@@ -9,8 +9,10 @@ use crate::request::{RequestDelta, TextDelta};
 
 /// The format that the first line names.
 pub(super) const FORMAT: &str = "convoke-session";
-/// Version 2 added the threads of models, version 3 their requests.
-pub(super) const VERSION: u64 = 3;
+/// Version 2 added the threads of models, version 3 their requests. Since version 4, the file is the log of the session.
+pub(super) const VERSION: u64 = 4;
+/// The last version that has rows of messages, turns and attempts.
+pub(super) const LAST_OF_ROWS: u64 = 3;
 
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,11 +29,13 @@ pub(super) struct Header {
     /// Absent in files of older versions.
     #[serde(default)]
     pub(super) rehearsal: Option<Rehearsal>,
-    pub(super) state: State,
+    /// The state of a session without a log; absent since version 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<State>,
 }
 
 impl Header {
-    pub(super) fn new(session: NewSession, state: State) -> Self {
+    pub(super) fn new(session: NewSession) -> Self {
         let NewSession { id, created_at, name, directory, team, task, rehearsal } = session;
         Self {
             format: FORMAT.to_owned(),
@@ -43,11 +47,11 @@ impl Header {
             team,
             first_task: task,
             rehearsal,
-            state,
+            state: None,
         }
     }
 
-    pub(super) fn into_parts(self) -> (NewSession, State) {
+    pub(super) fn into_parts(self) -> (NewSession, Option<State>) {
         let Self { id, created_at, name, directory, team, first_task, rehearsal, state, .. } = self;
         (NewSession { id, created_at, name, directory, team, task: first_task, rehearsal }, state)
     }

@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 
-use convoke_protocol::content::ContentHash;
-use convoke_protocol::id::{MessageNumber, SessionId, ThreadId, TurnId};
+use convoke_protocol::event::{Event, EventKind};
+use convoke_protocol::id::{EventNumber, SessionId, ThreadId};
 use convoke_protocol::session::Session;
-use convoke_protocol::turn::Attempt;
+use convoke_protocol::turn::TurnState;
 
-use crate::progress::interrupt;
+use crate::running_text::interrupted_result;
 use crate::store::{Page, Store, StoreError};
 
-/// The number of rows per read.
-const ROWS: usize = 256;
+/// The number of events per read.
+const EVENTS: usize = 256;
 /// The number of requests per read; each page reads one request in full.
 const REQUESTS: usize = 64;
 
@@ -21,31 +21,25 @@ pub(super) struct Pages<S> {
     /// A snapshot.
     pub(super) store: S,
     pub(super) session: Session,
-    /// The newest message that is read.
-    through: MessageNumber,
     next: NextRows,
 }
 
 /// The rows that come next.
 enum NextRows {
-    Messages(MessageNumber),
-    Turns(TurnId),
+    Events(EventNumber),
+    /// The ends of the attempts that are running.
+    Interruptions,
     Lines(VecDeque<ThreadId>),
     Requests(ThreadId, u64, VecDeque<ThreadId>),
     End,
 }
 
 impl<S: Store> Pages<S> {
+    /// Begins after the first event, which creates the session.
     pub(super) async fn open(store: &S, session: SessionId) -> Result<Self, StoreError> {
         let store = store.snapshot().await?;
         let session = store.session(session).await?;
-        let through = session.state.last_message;
-        Ok(Self { store, session, through, next: NextRows::Messages(MessageNumber::default()) })
-    }
-
-    /// Stops reading messages after this one. Turns and threads are read to their end.
-    pub(super) fn stop_messages_at(&mut self, last: MessageNumber) {
-        self.through = last;
+        Ok(Self { store, session, next: NextRows::Events(EventNumber(1)) })
     }
 
     /// Returns the next page, which may be empty; `None` at the end.
@@ -53,27 +47,16 @@ impl<S: Store> Pages<S> {
         let id = self.session.began.id;
         let mut page = Page::default();
         self.next = match std::mem::replace(&mut self.next, NextRows::End) {
-            NextRows::Messages(after) => {
-                let left = usize::try_from(self.through.0 - after.0).unwrap_or(ROWS).min(ROWS);
-                page.messages = self.store.messages_after(id, after, left).await?;
-                match page.messages.last() {
-                    Some(last) => NextRows::Messages(last.number),
-                    None => NextRows::Turns(TurnId::default()),
+            NextRows::Events(after) => {
+                page.events = self.store.events(id, after, EVENTS).await?;
+                match page.events.last().and_then(|last| last.number) {
+                    Some(last) => NextRows::Events(last),
+                    None => NextRows::Interruptions,
                 }
             }
-            NextRows::Turns(after) => {
-                page.turns = self.store.turns_after(id, after, ROWS).await?;
-                for turn in &page.turns {
-                    for mut attempt in self.store.attempts(id, turn.id).await? {
-                        let at = self.session.updated_at;
-                        interrupt(&self.store, id, &mut attempt, at, &mut page.contents).await?;
-                        page.attempts.push(attempt);
-                    }
-                }
-                match page.turns.last() {
-                    Some(last) => NextRows::Turns(last.id),
-                    None => NextRows::Lines(self.store.threads(id).await?.into()),
-                }
+            NextRows::Interruptions => {
+                self.interrupt(&mut page).await?;
+                NextRows::Lines(self.store.threads(id).await?.into())
             }
             NextRows::Lines(mut threads) => match threads.pop_front() {
                 Some(thread) => {
@@ -94,20 +77,26 @@ impl<S: Store> Pages<S> {
         };
         Ok(Some(page))
     }
-}
 
-/// Returns the hashes of the texts that an attempt refers to.
-pub(super) fn contents_of(attempt: &Attempt) -> impl Iterator<Item = ContentHash> {
-    let ended = attempt.ended.as_ref();
-    [
-        Some(attempt.prompt),
-        attempt.system,
-        Some(attempt.input),
-        Some(attempt.ledger),
-        ended.and_then(|ended| ended.partial),
-        ended.and_then(|ended| ended.events),
-    ]
-    .into_iter()
-    .flatten()
-    .map(|reference| reference.hash)
+    /// Ends the running attempts, which go on in this store alone.
+    async fn interrupt(&self, page: &mut Page) -> Result<(), StoreError> {
+        let (session, at) = (self.session.began.id, self.session.updated_at);
+        let mut number = self.session.head;
+        let open = self.store.open_turns(session).await?;
+        for turn in open.into_iter().filter(|turn| turn.state == TurnState::Running) {
+            let attempts = self.store.attempts(session, turn.id).await?.into_iter();
+            for attempt in attempts.filter(|attempt| attempt.ended.is_none()) {
+                let contents = &mut page.contents;
+                let result =
+                    interrupted_result(&self.store, session, &attempt, at, contents).await?;
+                number = number.next();
+                let (turn, member, attempt) = (turn.id, turn.member.clone(), attempt.number);
+                let result = Box::new(result);
+                let kind = EventKind::TurnInterrupted { turn, member, attempt, result };
+                let number = Some(number);
+                page.events.push(Event { kind, session, at, number, migrated: false });
+            }
+        }
+        Ok(())
+    }
 }

@@ -5,10 +5,12 @@ use std::io::Write;
 
 use convoke_core::{ContextManager, Diagnostic, MessageId};
 use convoke_protocol::id::{MessageNumber, Millis, SessionId};
-use convoke_protocol::session::{NewSession, NumberedMessage, State};
+use convoke_protocol::event::Event;
+use convoke_protocol::session::{NewSession, State};
 use serde_json::Value;
 
 use super::{ArchiveProblem, TransferError};
+use crate::legacy::{self, LegacyMessage, LegacySession};
 use crate::rows::each_message;
 use crate::store::Store;
 
@@ -37,8 +39,7 @@ pub(super) async fn write(
 /// A snapshot converted to a session.
 pub(super) struct Snapshot {
     pub(super) session: NewSession,
-    pub(super) state: State,
-    pub(super) messages: Vec<NumberedMessage>,
+    pub(super) events: Vec<Event>,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
@@ -60,7 +61,7 @@ pub(super) fn read(text: &str, new: NewSession) -> Result<Snapshot, TransferErro
         let digits = message.id.digits().and_then(|digits| digits.parse::<u64>().ok());
         next_message_id = next_message_id.max(digits.unwrap_or(0) + 1);
         places.insert(message.id.clone(), number);
-        messages.push(NumberedMessage { number, answers, message: message.clone() });
+        messages.push(LegacyMessage { number, answers, message: message.clone() });
     }
     let state = State {
         task: manager.team_task().map(str::to_owned),
@@ -69,5 +70,7 @@ pub(super) fn read(text: &str, new: NewSession) -> Result<Snapshot, TransferErro
         ..State::default()
     };
     let session = NewSession { task: state.task.clone(), ..new };
-    Ok(Snapshot { session, state, messages, diagnostics })
+    let began = session.clone();
+    let events = legacy::events(LegacySession { began, state, messages, turns: Vec::new() });
+    Ok(Snapshot { session, events, diagnostics })
 }

@@ -5,7 +5,8 @@ use convoke_core::{MessageId, NewMessage};
 use convoke_protocol::agent_event::RequestPurpose;
 use convoke_protocol::id::{AttemptRef, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::{RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
-use convoke_protocol::session::{NewSession, NumberedMessage, State};
+use convoke_protocol::message::Message;
+use convoke_protocol::session::{NewSession, State};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -33,10 +34,10 @@ fn new_session() -> NewSession {
     }
 }
 
-fn message(number: u64) -> NumberedMessage {
+fn message(number: u64) -> Message {
     let said = NewMessage::from_person("kailai", "text");
     let message = said.with_id(MessageId::numbered(number));
-    NumberedMessage { number: MessageNumber(number), answers: None, message }
+    Message { number: MessageNumber(number), answers: None, message }
 }
 
 /// Creates a session with one message and a thread of `count` requests, each containing the previous one.

@@ -11,7 +11,8 @@ use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_protocol::event::{Event, EventKind, ShownMessage, StopReason};
 use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId};
-use convoke_protocol::session::{NewSession, NumberedMessage};
+use convoke_protocol::message::Message;
+use convoke_protocol::session::{NewSession};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, Store, TeamAgents};
@@ -42,7 +43,7 @@ pub fn session() -> SessionId {
 }
 
 /// Returns a message as one line.
-pub fn line(message: &NumberedMessage) -> String {
+pub fn line(message: &Message) -> String {
     let stored = &message.message;
     let text = strip_all_markers(&stored.content, TextPolicy::Preserve);
     format!("{} {} {text:?}", message.number, stored.speaker.name())

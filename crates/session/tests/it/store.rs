@@ -6,7 +6,7 @@ use std::path::Path;
 
 use convoke_conformance_store::{self as conformance, new_session};
 use convoke_protocol::content::Content;
-use convoke_protocol::id::{Head, Millis, TurnId};
+use convoke_protocol::id::{EventNumber, Millis, TurnId};
 use convoke_session::progress::Progress;
 use convoke_session::{NewMessage, SqliteStore, Store, StoreError};
 use sqlx::sqlite::SqliteConnectOptions;
@@ -94,7 +94,7 @@ async fn run_a_turn(directory: &Path, store: &SqliteStore) -> [i64; 3] {
     let new = new_session();
     store.create(new.clone()).await.unwrap();
     let contents = ["prompt", "input", "ledger"].map(Content::new);
-    let mut begin = conformance::commit(Head(0));
+    let mut begin = conformance::commit(EventNumber(0));
     begin.contents = contents.to_vec();
     begin.attempts = vec![conformance::attempt(1, 1, &contents, false)];
     let mut head = store.commit(new.id, begin).await.unwrap();

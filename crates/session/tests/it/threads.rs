@@ -4,7 +4,7 @@ use std::path::Path;
 
 use convoke_agent::thread::ThreadStore as _;
 use convoke_conformance_store::{commit, message, new_session};
-use convoke_protocol::id::{Head, ThreadId};
+use convoke_protocol::id::{EventNumber, ThreadId};
 use convoke_protocol::session::NewSession;
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_session::{NewMessage, SqliteStore, Store};
@@ -53,7 +53,7 @@ async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
         let store = SqliteStore::open(directory.path()).await.unwrap();
         let new = new_session();
         store.create(new.clone()).await.unwrap();
-        let mut said = commit(Head(0));
+        let mut said = commit(EventNumber(0));
         said.messages = vec![message(1, None, "max", &[], "a migration")];
         store.commit(new.id, said).await.unwrap();
         store.close().await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use convoke_agent::thread::{ThreadStore as _, ThreadStoreError};
 use convoke_conformance_store::{attempt, commit, message, request, turn};
 use convoke_protocol::content::Content;
-use convoke_protocol::id::{AttemptRef, Head, MessageNumber, Millis, ThreadId, TurnId};
+use convoke_protocol::id::{AttemptRef, EventNumber, MessageNumber, Millis, ThreadId, TurnId};
 use convoke_protocol::request::{RequestOutcome, RequestTexts};
 use convoke_protocol::session::NewSession;
 use convoke_protocol::thread::ThreadAppend;
@@ -29,12 +29,12 @@ struct Lost {
     stale: PostgresStore,
     fresh: PostgresStore,
     new: NewSession,
-    head: Head,
+    head: EventNumber,
     thread: ThreadId,
 }
 
 /// Returns a commit that adds a running turn.
-fn begun(head: Head, contents: &[Content; 3]) -> Commit {
+fn begun(head: EventNumber, contents: &[Content; 3]) -> Commit {
     let mut step = commit(head);
     step.contents = contents.to_vec();
     step.messages = vec![message(1, None, "ada", &["max"], "go")];
@@ -69,7 +69,7 @@ async fn begin(cluster: &Cluster) -> (Lost, SessionLease) {
     let lease = stale.hold(new.id, holder(1)).await.unwrap();
     let contents = ["prompt", "input", "ledger"].map(Content::new);
     let thread = ThreadId::of_member(new.id, "max");
-    let mut first = begun(Head(0), &contents);
+    let mut first = begun(EventNumber(0), &contents);
     first.threads = vec![append(&thread, 0)];
     let head = stale.commit(new.id, first).await.unwrap();
     let sent = request(&thread, 1, Some(of_turn(&new)), texts());
@@ -207,7 +207,7 @@ async fn a_commit_of_another_process_is_not_taken_for_a_lost_one() {
     tokio::task::block_in_place(|| proxy.wait_for_stop());
     expire(&cluster, &new.id.to_string()).await;
     let held = fresh.hold(new.id, holder(2)).await.unwrap();
-    fresh.commit(new.id, commit(Head(0))).await.unwrap();
+    fresh.commit(new.id, commit(EventNumber(0))).await.unwrap();
     proxy.resume();
     // The message waits for the other process, which holds the session now.
     assert_eq!(accepting.await.unwrap().unwrap(), None);
@@ -229,7 +229,7 @@ async fn a_transaction_that_was_left_open_ends_with_its_lease() {
     let lease = stopped.hold(new.id, holder(1)).await.unwrap();
     proxy.stop_at_commit(false);
     let id = new.id;
-    let writing = tokio::spawn(async move { stopped.commit(id, commit(Head(0))).await });
+    let writing = tokio::spawn(async move { stopped.commit(id, commit(EventNumber(0))).await });
     tokio::task::block_in_place(|| proxy.wait_for_stop());
     let claimed = async {
         loop {
@@ -240,7 +240,7 @@ async fn a_transaction_that_was_left_open_ends_with_its_lease() {
         }
     };
     let held = tokio::time::timeout(Duration::from_mins(1), claimed).await.expect("it is free");
-    assert_eq!(fresh.commit(new.id, commit(Head(0))).await.unwrap(), Head(1));
+    assert_eq!(fresh.commit(new.id, commit(EventNumber(0))).await.unwrap(), EventNumber(1));
     proxy.resume();
     assert!(writing.await.unwrap().is_err(), "it was written too late");
     drop(lease);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use convoke_conformance_store::{commit, new_session};
-use convoke_protocol::id::{Head, Millis, SessionId};
+use convoke_protocol::id::{EventNumber, Millis, SessionId};
 use convoke_session::shared::NodeOffer;
 use convoke_session::store::postgres::{PostgresStore, SessionLease};
 use convoke_session::store::{Holder, SessionHold as _};
@@ -37,7 +37,7 @@ enum Operation {
 enum Answer {
     Done,
     Held,
-    Head(u64),
+    EventNumber(u64),
     Conflict,
     Lost,
 }
@@ -63,7 +63,7 @@ impl SequentialSpec for LeasedSession {
             Operation::Commit(_, on) if *on != self.head => Answer::Conflict,
             Operation::Commit(..) => {
                 self.head += 1;
-                Answer::Head(self.head)
+                Answer::EventNumber(self.head)
             }
             Operation::Release(process) => {
                 if self.owner == Some(*process) {
@@ -162,7 +162,7 @@ impl Process {
             let head = self.store.session(self.session).await.unwrap().head;
             self.invoke(Operation::Commit(self.number, head.0));
             let answer = match self.store.commit(self.session, commit(head)).await {
-                Ok(Head(head)) => Answer::Head(head),
+                Ok(EventNumber(head)) => Answer::EventNumber(head),
                 Err(StoreError::Conflict { .. }) => Answer::Conflict,
                 Err(StoreError::LeaseLost { .. }) => Answer::Lost,
                 Err(error) => panic!("{error}"),
@@ -232,6 +232,6 @@ fn a_write_of_a_stale_process_has_no_explanation() {
     };
     for is_claimed in [true, false] {
         assert!(history(is_claimed, Answer::Lost));
-        assert!(!history(is_claimed, Answer::Head(1)));
+        assert!(!history(is_claimed, Answer::EventNumber(1)));
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use convoke_conformance_store::{self as conformance, attempt, commit, message, new_session, turn};
 use convoke_protocol::content::Content;
-use convoke_protocol::id::{Head, MessageNumber, Millis, TurnId};
+use convoke_protocol::id::{EventNumber, MessageNumber, Millis, TurnId};
 use convoke_protocol::turn::TurnState;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::PostgresStore;
@@ -52,7 +52,7 @@ async fn a_process_whose_lease_was_claimed_writes_nothing_more() {
     let new = new_session();
     stale.create(new.clone()).await.unwrap();
     let lease = stale.hold(new.id, holder(1)).await.unwrap();
-    let head = stale.commit(new.id, commit(Head(0))).await.unwrap();
+    let head = stale.commit(new.id, commit(EventNumber(0))).await.unwrap();
     let refused = fresh.commit(new.id, commit(head)).await;
     assert!(matches!(refused, Err(StoreError::LeaseLost { .. })), "{refused:?}");
 
@@ -119,17 +119,17 @@ async fn a_commit_is_announced_to_every_process_by_its_numbers_alone() {
     let new = new_session();
     one.create(new.clone()).await.unwrap();
     for head in 0..3 {
-        one.commit(new.id, commit(Head(head))).await.unwrap();
+        one.commit(new.id, commit(EventNumber(head))).await.unwrap();
     }
     for head in 1..=3 {
-        assert_eq!(commits.next().await.unwrap(), Some((new.id, Head(head))));
+        assert_eq!(commits.next().await.unwrap(), Some((new.id, EventNumber(head))));
     }
     // After a crash of the server, the reader must read again.
     cluster.crash();
     cluster.run_server();
     assert_eq!(commits.next().await.unwrap(), None);
-    one.commit(new.id, commit(Head(3))).await.unwrap();
-    assert_eq!(commits.next().await.unwrap(), Some((new.id, Head(4))));
+    one.commit(new.id, commit(EventNumber(3))).await.unwrap();
+    assert_eq!(commits.next().await.unwrap(), Some((new.id, EventNumber(4))));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,7 +141,7 @@ async fn every_character_comes_back() {
     new.task = Some("task \0 \u{1F980}".to_owned());
     store.create(new.clone()).await.unwrap();
     let long = format!("start {} end \0", "word\u{e9} ".repeat(200_000));
-    let mut step = commit(Head(0));
+    let mut step = commit(EventNumber(0));
     step.messages = vec![message(1, None, "max", &["a\0b"], &long)];
     store.commit(new.id, step.clone()).await.unwrap();
     assert_eq!(store.session(new.id).await.unwrap().began, new);
@@ -157,9 +157,9 @@ async fn a_snapshot_does_not_see_later_commits() {
     let new = new_session();
     store.create(new.clone()).await.unwrap();
     let snapshot = store.snapshot().await.unwrap();
-    store.commit(new.id, commit(Head(0))).await.unwrap();
-    assert_eq!(snapshot.session(new.id).await.unwrap().head, Head(0));
-    assert_eq!(store.session(new.id).await.unwrap().head, Head(1));
+    store.commit(new.id, commit(EventNumber(0))).await.unwrap();
+    assert_eq!(snapshot.session(new.id).await.unwrap().head, EventNumber(0));
+    assert_eq!(store.session(new.id).await.unwrap().head, EventNumber(1));
     assert!(snapshot.create(new_session()).await.is_err(), "a snapshot is not written");
 }
 
@@ -204,7 +204,7 @@ async fn a_session_is_the_same_in_every_store_that_it_was_copied_to() {
     let new = new_session();
     file.create(new.clone()).await.unwrap();
     let contents = ["prompt", "input", "ledger"].map(Content::new);
-    let mut step = commit(Head(0));
+    let mut step = commit(EventNumber(0));
     step.contents = contents.to_vec();
     step.messages = vec![message(1, None, "kailai", &["max"], "any \0 text")];
     step.turns = vec![turn(1, 1, TurnState::Failed)];

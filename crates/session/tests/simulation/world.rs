@@ -9,7 +9,8 @@ use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_protocol::event::{Event, StopReason};
 use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
-use convoke_protocol::session::{NewSession, NumberedMessage};
+use convoke_protocol::message::Message;
+use convoke_protocol::session::{NewSession};
 use convoke_protocol::turn::TurnState;
 use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_session::replay::{ReplayResult, verify};
@@ -183,7 +184,7 @@ impl World {
             stops,
             messages: messages
                 .into_iter()
-                .map(|NumberedMessage { number, answers, message }| MessageRow {
+                .map(|Message { number, answers, message }| MessageRow {
                     number: number.0,
                     from: message.speaker.name().to_owned(),
                     to: message.addressees().to_vec(),

@@ -5,7 +5,8 @@ use std::io::{self, BufWriter, Write};
 use convoke_core::{ConversationMessage, Diagnostic};
 use convoke_protocol::event::ShownAttachment;
 use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
-use convoke_protocol::session::{NumberedMessage, Session};
+use convoke_protocol::message::Message;
+use convoke_protocol::session::{Session};
 use convoke_protocol::turn::TurnState;
 use convoke_server::stored::PendingMessage;
 use convoke_session::diagnostics::MESSAGES_PENDING;
@@ -38,7 +39,7 @@ pub(super) async fn write_json(store: &AnyStore, id: SessionId) -> anyhow::Resul
         store,
         id,
         MessageNumber::default(),
-        |NumberedMessage { number, answers, message }| {
+        |Message { number, answers, message }| {
             let message = json!({"number": number, "answers": answers, "message": message});
             anyhow::Ok(list.push(&mut out, &message)?)
         },
@@ -84,7 +85,7 @@ pub(super) async fn write_text(store: &AnyStore, id: SessionId) -> anyhow::Resul
         store,
         id,
         MessageNumber::default(),
-        |NumberedMessage { number, message, .. }| {
+        |Message { number, message, .. }| {
             let to = recipients(&message);
             let turn = replies.binary_search_by_key(&number, |(reply, _)| *reply).ok();
             let turn = turn.map_or(String::new(), |index| format!(", turn {}", replies[index].1));

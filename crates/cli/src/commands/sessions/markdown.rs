@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use convoke_protocol::event::ShownAttachment;
 use convoke_protocol::id::{MessageNumber, SessionId};
-use convoke_protocol::session::NumberedMessage;
+use convoke_protocol::message::Message;
 use convoke_server::stored::PendingMessage;
 use convoke_session::rows::each_message;
 use convoke_session::time_format::utc;
@@ -41,7 +41,7 @@ pub(super) async fn write(
         store,
         id,
         MessageNumber::default(),
-        |NumberedMessage { number, message, .. }| {
+        |Message { number, message, .. }| {
             let who = format!("{}{}", message.speaker.name(), recipients(&message));
             writeln!(out, "\n## {} ({number})\n", escape(&who))?;
             writeln!(out, "{}", close_fence(&message.text(policy)))?;

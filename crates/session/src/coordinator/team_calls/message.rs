@@ -6,16 +6,17 @@ use convoke_core::name::NameKey;
 use convoke_core::{ConversationMessage, MessageId, NewMessage};
 use convoke_protocol::content::ContentHash;
 use convoke_protocol::id::{MemberName, TurnId};
+use convoke_protocol::message::Message;
 use convoke_protocol::turn::Turn;
 use serde_json::{Value, json};
 
 use super::super::controls::StopRequest;
-use super::super::{Coordinator, CoordinatorError};
+use super::super::{Coordinator, CoordinatorError, Step};
 use super::{Batch, SentMessage};
+use crate::routing::conversation::MessageOrigin;
 use crate::routing::{CalledMember, DropTurns, Routed, route};
 use crate::rows::each_message;
 use crate::store::{Store, StoreError};
-use crate::team_tools::FIELD;
 
 /// The maximum number of messages that one turn can send through calls.
 pub const MAX_MESSAGES: u32 = 16;
@@ -156,7 +157,7 @@ impl<S: Store> Coordinator<S> {
         }
         let of_turn = batch.calls.turns.entry(turn.id).or_default();
         each_message(&self.store, self.session, turn.answers, |found| {
-            let call = &found.message.extra.get(FIELD).unwrap_or(&Value::Null);
+            let call = &found.message.extra.get(Message::TEAM_CALL).unwrap_or(&Value::Null);
             let key = call["key"].as_str().and_then(|key| key.parse::<ContentHash>().ok());
             let Some(key) = key.filter(|_| call["turn"] == turn.id.0) else { return Ok(()) };
             if call["tool"] == "ask" {
@@ -208,20 +209,20 @@ impl<S: Store> Coordinator<S> {
         let speaker = self.team_agents.team().speaker(&turn.member);
         let mut message = NewMessage::new(speaker, content).in_reply_to(answered);
         let call = json!({ "turn": turn.id.0, "tool": tool, "key": key.to_string() });
-        message.extra.insert(FIELD.to_owned(), call);
+        message.extra.insert(Message::TEAM_CALL.to_owned(), call);
         let mut next = self.conversation.clone();
         let at = self.team_agents.now();
-        let mut effects = next.add(message, Some(turn.answers), routed, &turn.asker, at);
-        // A person reads the message when control returns. A turn of the person would block the other turns.
         let team = self.team_agents.team();
-        for of_person in effects.queued.extract_if(.., |turn| team.is_person(&turn.member)) {
-            next.queue.remove(of_person.id);
-        }
-        let mut commit = self.commit_of(&next);
-        commit.at = at;
-        let id = effects.message.message.id.clone();
+        let origin = MessageOrigin { answers: Some(turn.answers), turn: None };
+        // A person reads the message when control returns. A turn of the person would block the other turns.
+        let is_agent = |member: &MemberName| !team.is_person(member);
+        let effects = next.add(message, origin, routed, &turn.asker, at, is_agent);
+        let id = effects.message.id().clone();
         let posted = (id, effects.queued.first().map(|turn| turn.id));
-        self.commit_message(next, commit, routed, effects).await?;
+        let overflow = self.overflow(effects.left_out);
+        let mut step = Step::of(at, effects.into_events(routed));
+        step.events.extend(overflow);
+        self.append(next, step).await?;
         Ok(posted)
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use convoke_core::name::NameKey;
 use convoke_core::{ConversationMessage, Visibility};
 use convoke_protocol::id::{MemberName, MessageNumber};
-use convoke_protocol::session::NumberedMessage;
+use convoke_protocol::message::Message;
 use serde_json::{Value, json};
 
 use super::super::Coordinator;
@@ -48,7 +48,7 @@ impl<S: Store> Coordinator<S> {
         let not_searched = last.saturating_sub(SEARCHED);
         let mut found = VecDeque::with_capacity(window);
         let after = MessageNumber(not_searched);
-        each_message(&self.store, self.session, after, |NumberedMessage { message, .. }| {
+        each_message(&self.store, self.session, after, |Message { message, .. }| {
             if !is_visible(&message) {
                 return Ok::<_, StoreError>(());
             }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use convoke_protocol::id::{Head, SessionId};
+use convoke_protocol::id::{EventNumber, SessionId};
 use sqlx::PgPool;
 use sqlx::postgres::{PgExecutor, PgListener, PgNotification};
 use tokio::sync::broadcast::error::RecvError;
@@ -28,7 +28,7 @@ const ERRANDS: usize = 16;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A commit: the session and its head. `None` after commits may have been missed.
-type Announced = Option<(SessionId, Head)>;
+type Announced = Option<(SessionId, EventNumber)>;
 
 /// The commits of all processes, as they happen. A reader starts to listen before it reads, so that it misses
 /// none. After a lost connection, some may be missing and the reader has to read again.
@@ -37,7 +37,7 @@ pub struct Commits(Receiver<Announced>);
 
 impl Commits {
     /// Waits for the next commit; `None` if some may have been missed.
-    pub async fn next(&mut self) -> Result<Option<(SessionId, Head)>, StoreError> {
+    pub async fn next(&mut self) -> Result<Option<(SessionId, EventNumber)>, StoreError> {
         match self.0.recv().await {
             Ok(announced) => Ok(announced),
             Err(RecvError::Lagged(_)) => Ok(None),
@@ -216,7 +216,7 @@ async fn pass_on(
     loop {
         if let Ok(notification) = receive(&mut listener, &mut errands).await {
             let commit = notification.payload().split_once(' ').and_then(|(session, head)| {
-                Some((session.parse().ok()?, Head(head.parse().ok()?)))
+                Some((session.parse().ok()?, EventNumber(head.parse().ok()?)))
             });
             // Other programs may use the channel too. Sending fails without a reader, which is fine.
             if commit.is_some() {

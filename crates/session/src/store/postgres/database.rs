@@ -1,6 +1,6 @@
 //! The parts of the shared queries that are specific to PostgreSQL.
 
-use convoke_protocol::id::{Head, SessionId, ThreadId};
+use convoke_protocol::id::{EventNumber, SessionId, ThreadId};
 use sqlx::Row as _;
 
 pub(super) use super::inbox::take_message;
@@ -21,7 +21,7 @@ pub(super) const BEGIN: &str = "BEGIN";
 pub(super) const BEGIN_IMPORT: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0";
 /// Advances the head of a session and announces it to other processes. Listeners get the announcement when the
 /// transaction commits, and read the rows themselves.
-pub(super) const MOVE_HEAD: &str = "UPDATE session SET head = head + 1, updated_at = $1, state = $2, \
+pub(super) const MOVE_HEAD: &str = "UPDATE session SET head = $7, updated_at = $1, state = $2, \
          messages = $3, turns = $4 WHERE id = $5 AND head = $6 \
          RETURNING pg_notify('convoke', id || ' ' || head)";
 /// The beginning of a message's text, cut at a byte boundary.
@@ -101,7 +101,7 @@ pub(super) async fn lock_contents(connection: &mut Connection) -> Result<(), Sto
 pub(super) async fn notify(
     connection: &mut Connection,
     session: SessionId,
-    head: Head,
+    head: EventNumber,
 ) -> Result<(), StoreError> {
     sqlx::query("SELECT pg_notify($1, $2)")
         .bind(CHANNEL)

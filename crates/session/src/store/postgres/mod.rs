@@ -12,8 +12,14 @@ mod inbox;
 mod lease;
 mod nodes;
 mod offer;
+#[path = "../sql/log.rs"]
+mod log;
 #[path = "../sql/packed.rs"]
 mod packed;
+#[path = "../sql/pieces.rs"]
+mod pieces;
+#[path = "../sql/projection.rs"]
+mod projection;
 #[path = "../sql/read.rs"]
 mod read;
 #[path = "../sql/requests.rs"]
@@ -33,7 +39,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use convoke_protocol::id::{Head, Millis, SessionId};
+use convoke_protocol::id::{EventNumber, Millis, SessionId};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgSslMode};
 use sqlx::{ConnectOptions as _, Connection as _};
 
@@ -192,7 +198,7 @@ impl PostgresStore {
         &self,
         session: SessionId,
         commit: Commit,
-    ) -> Result<Head, StoreError> {
+    ) -> Result<EventNumber, StoreError> {
         let (on, deadline) = (commit.on, tokio::time::Instant::now() + self.lease_duration());
         let lost = || StoreError::LeaseLost { session };
         let mut written = tokio::time::timeout_at(deadline, self.commit(session, commit.clone()));
@@ -216,7 +222,7 @@ impl PostgresStore {
     }
 
     /// Returns the head of a session that this process holds.
-    async fn own_head(&self, session: SessionId) -> Result<Head, StoreError> {
+    async fn own_head(&self, session: SessionId) -> Result<EventNumber, StoreError> {
         let epoch = self.writer.fence.epoch(session)?;
         let head: Option<(i64,)> = sqlx::query_as(
             "SELECT head FROM session JOIN lease ON lease.session = session.id \
@@ -227,7 +233,7 @@ impl PostgresStore {
         .fetch_optional(&self.writer.pool)
         .await?;
         let head = head.ok_or(StoreError::LeaseLost { session })?;
-        Ok(Head(u64::try_from(head.0).unwrap_or_default()))
+        Ok(EventNumber(u64::try_from(head.0).unwrap_or_default()))
     }
 
     async fn read_only(&self) -> Result<Self, StoreError> {

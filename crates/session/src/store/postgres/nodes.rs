@@ -10,9 +10,9 @@ use super::PostgresStore;
 use super::database::{DatabaseRow, text};
 use super::offer::{from_json, holder};
 use super::read::turn;
-use crate::follow::open_questions;
+use crate::running_text::open_questions;
 use crate::shared::{NodeOffer, NodeState, NodeTurn};
-use crate::store::{Holder, StoreError};
+use crate::store::{Holder, Store as _, StoreError};
 
 /// The registration of a node.
 #[derive(Debug, Clone)]
@@ -90,11 +90,7 @@ impl PostgresStore {
     /// Lists the nodes with the turns that they run, in the order of their names.
     pub async fn nodes(&self) -> Result<Vec<NodeState>, StoreError> {
         let running = sqlx::query(
-            "SELECT lease.pid AS pid, lease.host AS host, lease.since AS since, turn.*, \
-             (SELECT STRING_AGG(events, '' ORDER BY progress.number) FROM progress \
-             WHERE progress.session = turn.session AND progress.turn = turn.number \
-             AND progress.attempt = turn.attempts AND events LIKE '%\"permission%') AS events \
-             FROM lease JOIN turn ON turn.session = lease.session AND turn.state = 'running' \
+            "SELECT lease.pid AS pid, lease.host AS host, lease.since AS since, turn.* FROM lease JOIN turn ON turn.session = lease.session AND turn.state = 'running' \
              WHERE lease.until > clock_timestamp() ORDER BY lease.since, lease.session, turn.number",
         )
         .fetch_all(&self.writer.pool)
@@ -105,8 +101,10 @@ impl PostgresStore {
             let session: String = row.try_get("session")?;
             let session = parse(&session)?;
             let turn = turn(session, row)?;
-            let events: Option<String> = row.try_get("events")?;
-            let asked = open_questions(&turn, turn.attempts, &events.unwrap_or_default());
+            let asked = match self.attempts(session, turn.id).await?.pop() {
+                Some(attempt) => open_questions(self, session, &attempt).await?,
+                None => Vec::new(),
+            };
             let question = |kind| match kind {
                 EventKind::PermissionAsked { question, .. } => {
                     Some(format!("{}: {}", question.tool, question.summary))

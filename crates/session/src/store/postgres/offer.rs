@@ -1,7 +1,7 @@
 //! Offers: the sessions with a turn to run, and the nodes that may claim them.
 
 use convoke_protocol::event::StopReason;
-use convoke_protocol::id::{Head, MemberName, Millis, SessionId, TurnId};
+use convoke_protocol::id::{EventNumber, MemberName, Millis, SessionId, TurnId};
 use sqlx::{PgPool, Row as _};
 
 use super::database::{CHANNEL, Connection, DatabaseRow, optional_text, sql};
@@ -113,7 +113,7 @@ impl PostgresStore {
     pub(crate) async fn stop(
         &self,
         session: SessionId,
-        head: Head,
+        head: EventNumber,
         stop: &StopReason,
     ) -> Result<bool, StoreError> {
         let id = session.to_string();
@@ -137,7 +137,7 @@ impl PostgresStore {
     pub(crate) async fn hand_over(
         &self,
         session: SessionId,
-        head: Head,
+        head: EventNumber,
         offer: &TurnOffer,
     ) -> Result<(), StoreError> {
         let mut transaction = self.writer.pool.begin().await?;
@@ -151,7 +151,7 @@ impl PostgresStore {
         &self,
         connection: &mut Connection,
         session: SessionId,
-        head: Head,
+        head: EventNumber,
         stopped: Option<String>,
     ) -> Result<(), StoreError> {
         let epoch = self.writer.fence.epoch(session)?;

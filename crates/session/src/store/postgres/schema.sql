@@ -1,4 +1,4 @@
--- Format 4 of a store in PostgreSQL: the tables of `sqlite/schema.sql`. Texts that people and agents wrote are
+-- Format 5 of a store in PostgreSQL: the tables of `sqlite/schema.sql`. Texts that people and agents wrote are
 -- BYTEA, because a TEXT cannot contain U+0000.
 CREATE TABLE session (
     id          TEXT COLLATE "C" PRIMARY KEY,
@@ -85,6 +85,14 @@ CREATE TABLE node (
     about       TEXT NOT NULL
 );
 
+CREATE TABLE event (
+    session     TEXT COLLATE "C" NOT NULL,
+    number      BIGINT NOT NULL,
+    bytes       BIGINT NOT NULL,
+    packed      BYTEA NOT NULL,
+    PRIMARY KEY (session, number)
+);
+
 CREATE TABLE message (
     session     TEXT COLLATE "C" NOT NULL,
     number      BIGINT NOT NULL,
@@ -138,13 +146,13 @@ CREATE TABLE attempt (
     PRIMARY KEY (session, turn, number)
 );
 
-CREATE TABLE progress (
+CREATE TABLE piece (
     session     TEXT COLLATE "C" NOT NULL,
     turn        BIGINT NOT NULL,
     attempt     BIGINT NOT NULL,
-    number      BIGINT NOT NULL,
-    events      TEXT NOT NULL,
-    PRIMARY KEY (session, turn, attempt, number)
+    position    BIGINT NOT NULL,
+    text        BYTEA NOT NULL,
+    PRIMARY KEY (session, turn, attempt, position)
 );
 
 CREATE TABLE content (

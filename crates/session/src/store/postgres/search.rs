@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 
 use convoke_protocol::id::{MessageNumber, SessionId};
-use convoke_protocol::session::{FoundMessage, NumberedMessage};
+use convoke_protocol::message::Message;
+use convoke_protocol::session::{FoundMessage};
 use sqlx::QueryBuilder;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
@@ -21,27 +22,25 @@ const ROW_WORDS: usize = 4096;
 /// The number of characters of a word that are compared.
 const WORD_CHARS: usize = 48;
 
-/// Adds messages to the index.
+/// Adds a message to the index.
 pub(super) async fn index_messages(
     connection: &mut Connection,
     session: &str,
-    messages: &[NumberedMessage],
+    message: &Message,
 ) -> Result<(), StoreError> {
-    for message in messages {
-        let words: Vec<String> =
-            words(&message.message.content).collect::<BTreeSet<_>>().into_iter().collect();
-        for (part, words) in words.chunks(ROW_WORDS).enumerate() {
-            sqlx::query(
-                "INSERT INTO message_words (session, number, part, words) \
-                 VALUES ($1, $2, $3, array_to_tsvector($4)) ON CONFLICT DO NOTHING",
-            )
-            .bind(session)
-            .bind(sql(message.number.0))
-            .bind(sql(part as u64))
-            .bind(words)
-            .execute(&mut *connection)
-            .await?;
-        }
+    let words: Vec<String> =
+        words(&message.message.content).collect::<BTreeSet<_>>().into_iter().collect();
+    for (part, words) in words.chunks(ROW_WORDS).enumerate() {
+        sqlx::query(
+            "INSERT INTO message_words (session, number, part, words) \
+             VALUES ($1, $2, $3, array_to_tsvector($4)) ON CONFLICT DO NOTHING",
+        )
+        .bind(session)
+        .bind(sql(message.number.0))
+        .bind(sql(part as u64))
+        .bind(words)
+        .execute(&mut *connection)
+        .await?;
     }
     Ok(())
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use convoke_protocol::id::{SessionId, TurnId};
 use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::question::QuestionId;
-use convoke_protocol::turn::Turn;
 use sqlx::Row as _;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -152,21 +151,17 @@ async fn extend(
     Ok(())
 }
 
-/// Removes the signals for turns that have ended.
+/// Removes the signals for a turn that has ended.
 pub(super) async fn remove_signals(
     connection: &mut Connection,
     session: SessionId,
-    turns: &[Turn],
+    turn: TurnId,
 ) -> Result<(), StoreError> {
-    let ended = turns.iter().filter(|turn| !turn.state.is_open());
-    let ended: Vec<i64> = ended.map(|turn| sql(turn.id.0)).collect();
-    if !ended.is_empty() {
-        sqlx::query("DELETE FROM signal WHERE session = $1 AND turn = ANY($2)")
-            .bind(session.to_string())
-            .bind(ended)
-            .execute(connection)
-            .await?;
-    }
+    sqlx::query("DELETE FROM signal WHERE session = $1 AND turn = $2")
+        .bind(session.to_string())
+        .bind(sql(turn.0))
+        .execute(connection)
+        .await?;
     Ok(())
 }
 

@@ -1,17 +1,16 @@
 //! Imports a whole session in one transaction, page by page.
 
 use convoke_agent::thread::ThreadStoreError;
-use convoke_protocol::id::{Head, SessionId, ThreadId};
+use convoke_protocol::event::EventKind;
+use convoke_protocol::id::{EventNumber, SessionId, ThreadId};
 use convoke_protocol::request::RequestRecord;
 use convoke_protocol::session::{NewSession, State};
 use convoke_protocol::thread::ThreadLine;
 use sqlx::{QueryBuilder, Transaction};
 
 use super::database::{BEGIN_IMPORT, Database, notify, sql, text_value};
-use super::write::{
-    ROWS, create, insert_messages, json, share, write_attempts, write_contents, write_turns,
-};
-use super::{Writer, requests, threads};
+use super::write::{ROWS, create, json, share, write_contents};
+use super::{Writer, log, projection, requests, threads};
 use crate::store::failpoint::Failpoint;
 use crate::store::{Page, SessionImport, StoreError};
 
@@ -20,6 +19,8 @@ pub struct OpenImport {
     transaction: Transaction<'static, Database>,
     failpoint: Failpoint,
     session: SessionId,
+    head: EventNumber,
+    state: State,
     thread: Option<OpenThread>,
 }
 
@@ -36,8 +37,11 @@ impl OpenImport {
         failpoint.reach();
         let (session, failpoint) = (new.id, failpoint.clone());
         let mut transaction = pool.begin_with(BEGIN_IMPORT).await?;
+        let mut state = State::default();
+        state.apply(&EventKind::created(&new));
         create(&mut transaction, new).await?;
-        Ok(Self { transaction, failpoint, session, thread: None })
+        let head = EventNumber(1);
+        Ok(Self { transaction, failpoint, session, head, state, thread: None })
     }
 
     /// Returns the thread, and starts it if the previous row was of another thread.
@@ -75,35 +79,23 @@ impl OpenImport {
 impl SessionImport for OpenImport {
     async fn write(&mut self, page: Page) -> Result<(), StoreError> {
         self.failpoint.reach();
-        let Page { contents, shared, messages, turns, attempts, lines, requests } = page;
+        let Page { contents, shared, events, lines, requests } = page;
         let (session, id) = (self.session, self.session.to_string());
         let connection = &mut *self.transaction;
-        let recorded = |what: &str| StoreError::Recorded { session, what: what.to_owned() };
         write_contents(connection, &self.failpoint, &id, &contents).await?;
         for chunk in shared.chunks(ROWS) {
             share(connection, &id, chunk).await?;
         }
-        let mut messages = messages.into_iter();
-        loop {
-            let some: Vec<_> = messages.by_ref().take(ROWS).collect();
-            let expected = some.len() as u64;
-            if expected == 0 {
-                break;
-            }
-            if insert_messages(connection, &id, some).await? != expected {
-                return Err(recorded("a message"));
+        for event in &events {
+            self.state.apply(&event.kind);
+            self.head = self.head.next();
+            if event.number != Some(self.head) {
+                let what = format!("event {:?} is out of order", event.number);
+                return Err(StoreError::Recorded { session, what });
             }
         }
-        for chunk in turns.chunks(ROWS) {
-            if write_turns(connection, &id, chunk).await? != chunk.len() as u64 {
-                return Err(recorded("a turn"));
-            }
-        }
-        for chunk in attempts.chunks(ROWS) {
-            if write_attempts(connection, &id, chunk).await? != chunk.len() as u64 {
-                return Err(recorded("an attempt"));
-            }
-        }
+        log::append(connection, &id, &events).await?;
+        projection::apply(connection, &self.failpoint, session, &events).await?;
         for chunk in lines.chunks(ROWS) {
             self.write_lines(chunk).await?;
         }
@@ -115,18 +107,19 @@ impl SessionImport for OpenImport {
         Ok(())
     }
 
-    async fn finish(mut self, state: State) -> Result<(), StoreError> {
+    async fn finish(mut self) -> Result<(), StoreError> {
         self.failpoint.reach();
         sqlx::query(
-            "UPDATE session SET head = 1, state = $1, messages = $2, turns = $3 WHERE id = $4",
+            "UPDATE session SET head = $1, state = $2, messages = $3, turns = $4 WHERE id = $5",
         )
-        .bind(json(&state)?)
-        .bind(sql(state.last_message.0))
-        .bind(sql(state.last_turn.0))
+        .bind(sql(self.head.0))
+        .bind(json(&self.state)?)
+        .bind(sql(self.state.last_message.0))
+        .bind(sql(self.state.last_turn.0))
         .bind(self.session.to_string())
         .execute(&mut *self.transaction)
         .await?;
-        notify(&mut self.transaction, self.session, Head(1)).await?;
+        notify(&mut self.transaction, self.session, self.head).await?;
         self.failpoint.reach();
         self.transaction.commit().await?;
         self.failpoint.reach();

@@ -18,13 +18,18 @@ pub(super) fn pack_bytes(bytes: &[u8]) -> Vec<u8> {
     compress_to_vec(bytes, LEVEL)
 }
 
+/// Decompresses a text of this size. The error is the reason why it cannot be.
+pub(super) fn unpack_text(bytes: u64, packed: &[u8]) -> Result<String, &'static str> {
+    let limit = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let unpacked = decompress_to_vec_with_limit(packed, limit)
+        .map_err(|_| "cannot be unpacked to its size")?;
+    String::from_utf8(unpacked).map_err(|_| "is not UTF-8")
+}
+
 /// Decompresses a content and checks its hash.
 pub(super) fn unpack(hash: ContentHash, bytes: u64, packed: &[u8]) -> Result<String, StoreError> {
     let damaged = |why: &str| StoreError::Damaged(format!("content {hash} {why}"));
-    let limit = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let unpacked = decompress_to_vec_with_limit(packed, limit)
-        .map_err(|_| damaged("cannot be unpacked to its size"))?;
-    let text = String::from_utf8(unpacked).map_err(|_| damaged("is not UTF-8"))?;
+    let text = unpack_text(bytes, packed).map_err(damaged)?;
     if ContentHash::new(&text) != hash {
         return Err(damaged("has another hash"));
     }

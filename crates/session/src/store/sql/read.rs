@@ -2,16 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use convoke_core::ConversationMessage;
 use convoke_core::marker::Intent;
 use convoke_core::name::NameKey;
 use convoke_protocol::content::ContentHash;
-use convoke_protocol::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
-use convoke_protocol::session::{
-    NewSession, NumberedMessage, Rehearsal, RemovedSession, Session, State, Summary,
-};
+use convoke_protocol::id::{EventNumber, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::message::Message;
+use convoke_protocol::session::{NewSession, Rehearsal, RemovedSession, Session, State, Summary};
 use convoke_protocol::turn::{Attempt, Turn, TurnState};
-use serde_json::Value;
 use sqlx::{QueryBuilder, Row};
 
 use super::database::{
@@ -43,7 +40,7 @@ pub(super) async fn session(pool: &Pool, id: SessionId) -> Result<Session, Store
             rehearsal: rehearsal(&row)?,
         },
         updated_at: Millis(row.try_get("updated_at")?),
-        head: Head(number(&row, "head")?),
+        head: EventNumber(number(&row, "head")?),
         state,
     })
 }
@@ -108,7 +105,7 @@ pub(super) async fn message(
     pool: &Pool,
     session: SessionId,
     number: MessageNumber,
-) -> Result<NumberedMessage, StoreError> {
+) -> Result<Message, StoreError> {
     let row = sqlx::query(
         "SELECT number, answers, content, rest FROM message WHERE session = $1 AND number = $2",
     )
@@ -117,7 +114,7 @@ pub(super) async fn message(
     .fetch_optional(pool)
     .await?
     .ok_or(StoreError::NoMessage { session, number })?;
-    numbered(session, &row)
+    message_of_row(session, &row)
 }
 
 pub(super) async fn messages_after(
@@ -125,7 +122,7 @@ pub(super) async fn messages_after(
     session: SessionId,
     after: MessageNumber,
     limit: usize,
-) -> Result<Vec<NumberedMessage>, StoreError> {
+) -> Result<Vec<Message>, StoreError> {
     let rows = sqlx::query(
         "SELECT number, answers, content, rest FROM message WHERE session = $1 AND number > $2 \
          ORDER BY number LIMIT $3",
@@ -135,14 +132,14 @@ pub(super) async fn messages_after(
     .bind(sql(limit as u64))
     .fetch_all(pool)
     .await?;
-    rows.iter().map(|row| numbered(session, row)).collect()
+    rows.iter().map(|row| message_of_row(session, row)).collect()
 }
 
 pub(super) async fn window(
     pool: &Pool,
     session: SessionId,
     window: &Window,
-) -> Result<Vec<NumberedMessage>, StoreError> {
+) -> Result<Vec<Message>, StoreError> {
     if window.limit == 0 {
         return Ok(Vec::new());
     }
@@ -164,7 +161,7 @@ async fn siblings(
     pool: &Pool,
     session: SessionId,
     window: &Window,
-) -> Result<Vec<NumberedMessage>, StoreError> {
+) -> Result<Vec<Message>, StoreError> {
     // Read in pages, because messages that the member does not see are skipped.
     let mut found = Vec::new();
     let mut below = window.as_of.next();
@@ -181,7 +178,7 @@ async fn siblings(
         .fetch_all(pool)
         .await?;
         for row in &rows {
-            let sibling = numbered(session, row)?;
+            let sibling = message_of_row(session, row)?;
             below = sibling.number;
             let is_seen = match &window.reader {
                 ContextReader::Everything => true,
@@ -207,7 +204,7 @@ async fn before(
     session: SessionId,
     number: MessageNumber,
     limit: usize,
-) -> Result<Vec<NumberedMessage>, StoreError> {
+) -> Result<Vec<Message>, StoreError> {
     let rows = sqlx::query(
         "SELECT number, answers, content, rest FROM message WHERE session = $1 AND number < $2 \
          ORDER BY number DESC LIMIT $3",
@@ -217,7 +214,7 @@ async fn before(
     .bind(sql(limit as u64))
     .fetch_all(pool)
     .await?;
-    rows.iter().map(|row| numbered(session, row)).collect()
+    rows.iter().map(|row| message_of_row(session, row)).collect()
 }
 
 /// Merges messages to everyone with messages to each name, with one short index scan per name.
@@ -227,7 +224,7 @@ async fn visible_before(
     number: MessageNumber,
     limit: usize,
     names: &[NameKey],
-) -> Result<Vec<NumberedMessage>, StoreError> {
+) -> Result<Vec<Message>, StoreError> {
     let mut numbers = BTreeSet::new();
     for reader in names.iter().map(NameKey::as_str).chain([""]) {
         let rows = sqlx::query(
@@ -299,24 +296,6 @@ pub(super) async fn attempts(
     rows.iter().map(attempt).collect()
 }
 
-pub(super) async fn progress(
-    pool: &Pool,
-    session: SessionId,
-    turn: TurnId,
-    attempt: u32,
-) -> Result<String, StoreError> {
-    let batches: Vec<(String,)> = sqlx::query_as(
-        "SELECT events FROM progress WHERE session = $1 AND turn = $2 AND attempt = $3 \
-         ORDER BY number",
-    )
-    .bind(session.to_string())
-    .bind(sql(turn.0))
-    .bind(i64::from(attempt))
-    .fetch_all(pool)
-    .await?;
-    Ok(batches.into_iter().map(|(events,)| events).collect())
-}
-
 pub(super) async fn content(pool: &Pool, hash: ContentHash) -> Result<String, StoreError> {
     let row = sqlx::query("SELECT bytes, packed FROM content WHERE hash = $1")
         .bind(hash.as_bytes().as_slice())
@@ -327,18 +306,17 @@ pub(super) async fn content(pool: &Pool, hash: ContentHash) -> Result<String, St
     unpack(hash, number(&row, "bytes")?, packed)
 }
 
-fn numbered(session: SessionId, row: &DatabaseRow) -> Result<NumberedMessage, StoreError> {
-    let place = MessageNumber(number(row, "number")?);
-    let what = || format!("message {place}");
+fn message_of_row(session: SessionId, row: &DatabaseRow) -> Result<Message, StoreError> {
     let rest: &str = row.try_get("rest")?;
-    let rest: Value =
-        serde_json::from_str(rest).map_err(|error| damaged(session, &what(), &error))?;
-    let mut message = ConversationMessage::from_json_with_id(rest)
-        .map_err(|error| damaged(session, &what(), &error))?;
-    message.content = text(row, "content")?;
-    let answers: Option<i64> = row.try_get("answers")?;
-    let answers = answers.map(|answers| MessageNumber(answers.cast_unsigned()));
-    Ok(NumberedMessage { number: place, answers, message })
+    let mut message: Message = serde_json::from_str(rest).map_err(|error| {
+        let number: i64 = row.try_get("number").unwrap_or_default();
+        damaged(session, &format!("message {number}"), &error)
+    })?;
+    message.message.content = text(row, "content")?;
+    if message.text.is_empty() {
+        message.text.clone_from(&message.message.content);
+    }
+    Ok(message)
 }
 
 pub(super) fn turn(session: SessionId, row: &DatabaseRow) -> Result<Turn, StoreError> {

@@ -3,16 +3,16 @@
 use convoke_agent::thread::{Stored, ThreadStore};
 use convoke_core::NewMessage;
 use convoke_protocol::content::ContentHash;
-use convoke_protocol::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::event::{Event, EventKind};
+use convoke_protocol::id::{EventNumber, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
-use convoke_protocol::session::{
-    FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, Summary,
-};
+use convoke_protocol::message::Message;
+use convoke_protocol::session::{FoundMessage, MemberCost, NewSession, RemovedSession, Session, Summary};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_protocol::turn::{Attempt, Turn};
 
 use super::import::OpenImport;
-use super::{Hold, SqlStore, costs, inbox, read, requests, search, threads, write};
+use super::{Hold, SqlStore, costs, inbox, log, pieces, read, requests, search, threads, write};
 use crate::request::RequestDelta;
 use crate::shared::InboxNumber;
 use crate::store::postgres::PostgresStore;
@@ -43,11 +43,11 @@ impl Store for SqlStore {
         Ok(())
     }
 
-    async fn commit(&self, session: SessionId, commit: Commit) -> Result<Head, StoreError> {
-        let ends = commit.attempts.iter().any(|attempt| attempt.ended.is_some());
+    async fn commit(&self, session: SessionId, commit: Commit) -> Result<EventNumber, StoreError> {
+        let ends = commit.events.iter().any(|event| matches!(event.kind, EventKind::TurnEnded { .. }));
         let head = write::commit(&self.writer, session, commit).await?;
         if ends {
-            // The removed progress may have been large.
+            // The removed pieces may have been large.
             self.give_back_pages().await;
         }
         Ok(head)
@@ -79,13 +79,14 @@ impl Store for SqlStore {
         async fn search(words: &[String], within: Option<&[SessionId]>, limit: usize) -> Vec<FoundMessage>
             = search::messages;
         async fn costs(session: SessionId) -> Vec<MemberCost> = costs::of_session;
-        async fn message(session: SessionId, number: MessageNumber) -> NumberedMessage = read::message;
-        async fn messages_after(session: SessionId, after: MessageNumber, limit: usize) -> Vec<NumberedMessage>
+        async fn message(session: SessionId, number: MessageNumber) -> Message = read::message;
+        async fn messages_after(session: SessionId, after: MessageNumber, limit: usize) -> Vec<Message>
             = read::messages_after;
         async fn open_turns(session: SessionId) -> Vec<Turn> = read::open_turns;
         async fn turns_after(session: SessionId, after: TurnId, limit: usize) -> Vec<Turn> = read::turns_after;
         async fn attempts(session: SessionId, turn: TurnId) -> Vec<Attempt> = read::attempts;
-        async fn progress(session: SessionId, turn: TurnId, attempt: u32) -> String = read::progress;
+        async fn pieces(session: SessionId, turn: TurnId, attempt: u32) -> String = pieces::of_attempt;
+        async fn events(session: SessionId, after: EventNumber, limit: usize) -> Vec<Event> = log::after;
         async fn content(hash: ContentHash) -> String = read::content;
         async fn say(session: SessionId, message: &NewMessage) -> () = inbox::say;
         async fn inbox(session: SessionId) -> Vec<(InboxNumber, NewMessage)> = inbox::messages;
@@ -98,7 +99,7 @@ impl Store for SqlStore {
         &self,
         session: SessionId,
         window: Window,
-    ) -> Result<Vec<NumberedMessage>, StoreError> {
+    ) -> Result<Vec<Message>, StoreError> {
         read::window(&self.writer.pool, session, &window).await
     }
 

@@ -2,37 +2,36 @@
 
 use std::collections::HashSet;
 
-use convoke_core::ConversationMessage;
-use convoke_core::name::NameKey;
 use convoke_protocol::content::{Content, ContentHash};
-use convoke_protocol::id::{Head, Millis, SessionId};
-use convoke_protocol::session::{NewSession, NumberedMessage, Rehearsal, State};
-use convoke_protocol::turn::{Attempt, Turn};
+use convoke_protocol::event::{Event, EventKind};
+use convoke_protocol::id::{EventNumber, Millis, SessionId};
+use convoke_protocol::session::{NewSession, Rehearsal, State};
 use sqlx::QueryBuilder;
 
-use super::Writer;
 use super::database::{
-    BEGIN, Connection, MOVE_HEAD, QueryResult, index_messages, lock_contents, owned_text,
-    remove_from_index, remove_shared, remove_signals, set_offer, sql, take_message, text_value,
+    BEGIN, Connection, MOVE_HEAD, QueryResult, lock_contents, notify, remove_from_index,
+    remove_shared, set_offer, sql, take_message, text_value,
 };
 use super::packed::pack;
-use super::threads;
-use crate::progress::Progress;
+use super::{Writer, log, pieces, projection, threads};
 use crate::store::failpoint::Failpoint;
 use crate::store::{Commit, StoreError};
 
 /// The maximum number of rows per statement, below the limits of databases.
 pub(super) const ROWS: usize = 512;
 
+/// Creates a session with the first event of its log.
 pub(super) async fn create(
     connection: &mut Connection,
     session: NewSession,
 ) -> Result<(), StoreError> {
     let id = session.id;
-    let state = State { task: session.task.clone(), next_message_id: 1, ..State::default() };
+    let mut state = State::default();
+    let kind = EventKind::created(&session);
+    state.apply(&kind);
     let created = sqlx::query(
         "INSERT INTO session (id, created_at, updated_at, name, directory, team, first_task, \
-         rehearsal, head, state, messages, turns) VALUES ($1, $2, $2, $3, $4, $5, $6, $7, 0, $8, 0, 0) \
+         rehearsal, head, state, messages, turns) VALUES ($1, $2, $2, $3, $4, $5, $6, $7, 1, $8, 0, 0) \
          ON CONFLICT DO NOTHING",
     )
     .bind(id.to_string())
@@ -43,92 +42,83 @@ pub(super) async fn create(
     .bind(session.task.as_deref().map(text_value))
     .bind(session.rehearsal.map(Rehearsal::as_str))
     .bind(json(&state)?)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
     if created.rows_affected() == 0 {
         return Err(StoreError::SessionExists(id));
     }
-    Ok(())
+    let (at, number) = (session.created_at, Some(EventNumber(1)));
+    let event = Event { kind, session: id, at, number, migrated: false };
+    log::append(connection, &id.to_string(), &[event]).await
 }
 
 pub(super) async fn commit(
     writer: &Writer,
     session: SessionId,
     commit: Commit,
-) -> Result<Head, StoreError> {
-    let Commit { on, at, contents, messages, turns, attempts, progress, .. } = commit;
-    let (appends, state) = (commit.threads, commit.state);
+) -> Result<EventNumber, StoreError> {
     let Writer { pool, failpoint, fence } = writer;
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
     fence.check(&mut transaction, session).await?;
     let id = session.to_string();
-    let moved = sqlx::query(MOVE_HEAD)
-        .bind(at.0)
-        .bind(json(&state)?)
-        .bind(sql(state.last_message.0))
-        .bind(sql(state.last_turn.0))
-        .bind(&id)
-        .bind(sql(on.0))
-        .execute(&mut *transaction)
-        .await?;
-    if moved.rows_affected() == 0 {
-        let known = sqlx::query("SELECT 1 FROM session WHERE id = $1").bind(&id);
-        return Err(match known.fetch_optional(&mut *transaction).await? {
-            Some(_) => StoreError::Conflict { session },
-            None => StoreError::NoSession(session),
-        });
+    let head = commit.head();
+    if let Some(last) = commit.events.last() {
+        let state = &commit.state;
+        let moved = sqlx::query(MOVE_HEAD)
+            .bind(last.at.0)
+            .bind(json(state)?)
+            .bind(sql(state.last_message.0))
+            .bind(sql(state.last_turn.0))
+            .bind(&id)
+            .bind(sql(commit.on.0))
+            .bind(sql(head.0))
+            .execute(&mut *transaction)
+            .await?;
+        if moved.rows_affected() == 0 {
+            return Err(conflict(&mut transaction, session).await?);
+        }
     }
-    let recorded = |what: String| StoreError::Recorded { session, what };
     failpoint.reach();
-    write_contents(&mut transaction, failpoint, &id, &contents).await?;
-    for message in messages {
+    write_contents(&mut transaction, failpoint, &id, &commit.contents).await?;
+    log::append(&mut transaction, &id, &commit.events).await?;
+    projection::apply(&mut transaction, failpoint, session, &commit.events).await?;
+    for piece in &commit.pieces {
         failpoint.reach();
-        let number = message.number;
-        if insert_messages(&mut transaction, &id, vec![message]).await? == 0 {
-            return Err(recorded(format!("message {number}")));
-        }
+        pieces::write(&mut transaction, session, piece).await?;
     }
-    for turn in &turns {
-        failpoint.reach();
-        if write_turns(&mut transaction, &id, std::slice::from_ref(turn)).await? == 0 {
-            return Err(recorded(format!("the end of turn {}", turn.id)));
-        }
-    }
-    remove_signals(&mut transaction, session, &turns).await?;
-    for attempt in &attempts {
-        failpoint.reach();
-        if write_attempts(&mut transaction, &id, std::slice::from_ref(attempt)).await? == 0 {
-            let what = format!("the end of attempt {} of turn {}", attempt.number, attempt.turn);
-            return Err(recorded(what));
-        }
-        if attempt.ended.is_some() {
-            remove_progress(&mut transaction, &id, attempt).await?;
-        }
-    }
-    for batch in &progress {
-        failpoint.reach();
-        if !write_progress(&mut transaction, &id, batch).await? {
-            let what = format!("the end of attempt {} of turn {}", batch.attempt, batch.turn);
-            return Err(recorded(what));
-        }
-    }
-    for append in &appends {
-        let as_of = state.last_message;
+    for append in &commit.threads {
+        let as_of = commit.state.last_message;
         threads::append(&mut transaction, failpoint, session, append, as_of).await?;
     }
     if let Some(number) = commit.taken
         && !take_message(&mut transaction, session, number).await?
     {
-        return Err(recorded(format!("message {} of the inbox", number.0)));
+        let what = format!("message {} of the inbox", number.0);
+        return Err(StoreError::Recorded { session, what });
     }
     if let Some(offer) = &commit.offer {
         set_offer(&mut transaction, session, offer).await?;
     }
+    if commit.events.is_empty() {
+        notify(&mut transaction, session, head).await?;
+    }
     failpoint.reach();
     transaction.commit().await?;
     failpoint.reach();
-    Ok(on.next())
+    Ok(head)
+}
+
+/// Returns why the head of a session is not as expected.
+async fn conflict(
+    connection: &mut Connection,
+    session: SessionId,
+) -> Result<StoreError, StoreError> {
+    let known = sqlx::query("SELECT 1 FROM session WHERE id = $1").bind(session.to_string());
+    Ok(match known.fetch_optional(connection).await? {
+        Some(_) => StoreError::Conflict { session },
+        None => StoreError::NoSession(session),
+    })
 }
 
 /// Writes the contents of a session, except those that are stored already.
@@ -183,135 +173,6 @@ pub(super) async fn share(
     Ok(())
 }
 
-/// Inserts at most [`ROWS`] messages and their readers. Returns the number of new messages.
-pub(super) async fn insert_messages(
-    connection: &mut Connection,
-    session: &str,
-    messages: Vec<NumberedMessage>,
-) -> Result<u64, StoreError> {
-    index_messages(&mut *connection, session, &messages).await?;
-    let (mut rows, mut mail) = (Vec::with_capacity(messages.len()), Vec::new());
-    for NumberedMessage { number, answers, mut message } in messages {
-        mail.extend(readers(&message).into_iter().map(|reader| (reader, number)));
-        let content = std::mem::take(&mut message.content);
-        rows.push((number, answers, content, json(&message)?));
-    }
-    let mut insert =
-        QueryBuilder::new("INSERT INTO message (session, number, answers, content, rest) ");
-    insert.push_values(rows, |mut row, (number, answers, content, rest)| {
-        row.push_bind(session).push_bind(sql(number.0));
-        row.push_bind(answers.map(|number| sql(number.0)));
-        row.push_bind(owned_text(content)).push_bind(rest);
-    });
-    insert.push(" ON CONFLICT DO NOTHING");
-    let inserted = insert.build().execute(&mut *connection).await?.rows_affected();
-    for chunk in mail.chunks(ROWS) {
-        let mut insert = QueryBuilder::new("INSERT INTO mail (session, reader, number) ");
-        insert.push_values(chunk, |mut row, (reader, number)| {
-            row.push_bind(session).push_bind(text_value(reader)).push_bind(sql(number.0));
-        });
-        insert.push(" ON CONFLICT DO NOTHING");
-        insert.build().execute(&mut *connection).await?;
-    }
-    Ok(inserted)
-}
-
-/// Returns the names that see a message with `visibility = "addressed"`; `''` means everyone.
-fn readers(message: &ConversationMessage) -> Vec<String> {
-    if message.is_to_everyone() {
-        return vec![String::new()];
-    }
-    let speaker = &message.speaker;
-    let names = [&*speaker.role_id, speaker.name()].into_iter();
-    let names = names.chain(message.addressees().iter().map(String::as_str));
-    names.map(|name| NameKey::new(name).as_str().to_owned()).collect()
-}
-
-/// Writes at most [`ROWS`] turns. Returns the number of turns that were not done before.
-pub(super) async fn write_turns(
-    connection: &mut Connection,
-    session: &str,
-    turns: &[Turn],
-) -> Result<u64, StoreError> {
-    let mut write = QueryBuilder::new(
-        "INSERT INTO turn (session, number, member, answers, intent, asker, state, reply, problem, \
-         attempts, queued_at, ended_at) ",
-    );
-    write.push_values(turns, |mut row, turn| {
-        row.push_bind(session)
-            .push_bind(sql(turn.id.0))
-            .push_bind(text_value(turn.member.as_str()));
-        row.push_bind(sql(turn.answers.0)).push_bind(format!("{:?}", turn.intent));
-        row.push_bind(text_value(turn.asker.as_str())).push_bind(turn.state.as_str());
-        row.push_bind(turn.reply.map(|number| sql(number.0)));
-        row.push_bind(turn.problem.as_deref().map(text_value));
-        row.push_bind(i64::from(turn.attempts))
-            .push_bind(turn.queued_at.0)
-            .push_bind(turn.ended_at.map(|at| at.0));
-    });
-    write.push(
-        " ON CONFLICT (session, number) DO UPDATE SET state = excluded.state, reply = excluded.reply, \
-         problem = excluded.problem, attempts = excluded.attempts, ended_at = excluded.ended_at \
-         WHERE turn.state <> 'done'",
-    );
-    Ok(write.build().execute(connection).await?.rows_affected())
-}
-
-/// Writes at most [`ROWS`] attempts. Returns the number of attempts that had not ended before.
-pub(super) async fn write_attempts(
-    connection: &mut Connection,
-    session: &str,
-    attempts: &[Attempt],
-) -> Result<u64, StoreError> {
-    let records = attempts.iter().map(json).collect::<Result<Vec<_>, _>>()?;
-    let mut write =
-        QueryBuilder::new("INSERT INTO attempt (session, turn, number, has_ended, record) ");
-    write.push_values(attempts.iter().zip(records), |mut row, (attempt, record)| {
-        row.push_bind(session).push_bind(sql(attempt.turn.0)).push_bind(i64::from(attempt.number));
-        row.push_bind(i64::from(attempt.ended.is_some())).push_bind(record);
-    });
-    write.push(
-        " ON CONFLICT (session, turn, number) DO UPDATE SET has_ended = excluded.has_ended, \
-         record = excluded.record WHERE attempt.has_ended = 0",
-    );
-    Ok(write.build().execute(connection).await?.rows_affected())
-}
-
-async fn remove_progress(
-    connection: &mut Connection,
-    session: &str,
-    attempt: &Attempt,
-) -> Result<(), StoreError> {
-    sqlx::query("DELETE FROM progress WHERE session = $1 AND turn = $2 AND attempt = $3")
-        .bind(session)
-        .bind(sql(attempt.turn.0))
-        .bind(i64::from(attempt.number))
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-/// Adds a batch of progress. Returns `false` if the attempt is not running.
-async fn write_progress(
-    connection: &mut Connection,
-    session: &str,
-    batch: &Progress,
-) -> Result<bool, StoreError> {
-    let written = sqlx::query(
-        "INSERT INTO progress (session, turn, attempt, number, events) SELECT $1, $2, $3, \
-         (SELECT COALESCE(MAX(number), 0) + 1 FROM progress WHERE session = $1 AND turn = $2 \
-          AND attempt = $3), $4 FROM attempt WHERE session = $1 AND turn = $2 AND number = $3 \
-         AND has_ended = 0",
-    )
-    .bind(session)
-    .bind(sql(batch.turn.0))
-    .bind(i64::from(batch.attempt))
-    .bind(&batch.events)
-    .execute(connection)
-    .await?;
-    Ok(written.rows_affected() == 1)
-}
-
 pub(super) async fn set_removed(
     writer: &Writer,
     session: SessionId,
@@ -361,7 +222,8 @@ pub(super) async fn remove(writer: &Writer, session: SessionId) -> Result<(), St
         "DELETE FROM mail WHERE session = $1",
         "DELETE FROM turn WHERE session = $1",
         "DELETE FROM attempt WHERE session = $1",
-        "DELETE FROM progress WHERE session = $1",
+        "DELETE FROM piece WHERE session = $1",
+        "DELETE FROM event WHERE session = $1",
         "DELETE FROM inbox WHERE session = $1",
         "DELETE FROM content WHERE hash IN (SELECT hash FROM content_use WHERE session = $1) AND NOT \
          EXISTS (SELECT 1 FROM content_use WHERE content_use.hash = content.hash AND session <> $1)",

@@ -2,9 +2,8 @@
 
 use std::future::{Ready, ready};
 
-use convoke_protocol::id::{Head, SessionId, ThreadId};
-use convoke_protocol::session::NumberedMessage;
-use convoke_protocol::turn::Turn;
+use convoke_protocol::id::{EventNumber, SessionId, ThreadId, TurnId};
+use convoke_protocol::message::Message;
 use sqlx::Row as _;
 
 pub(super) use super::inbox::take_message;
@@ -25,7 +24,7 @@ type Nothing = Ready<Result<(), StoreError>>;
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 pub(super) const BEGIN_IMPORT: &str = BEGIN;
 /// Advances the head of a session.
-pub(super) const MOVE_HEAD: &str = "UPDATE session SET head = head + 1, updated_at = $1, state = $2, \
+pub(super) const MOVE_HEAD: &str = "UPDATE session SET head = $7, updated_at = $1, state = $2, \
          messages = $3, turns = $4 WHERE id = $5 AND head = $6";
 /// The beginning of a message's text.
 pub(super) const BEGINNING: &str = "SUBSTR(message.content, 1, 200)";
@@ -91,7 +90,7 @@ pub(super) fn lock_contents(_: &mut Connection) -> Nothing {
 }
 
 /// Does nothing, because a trigger adds messages to the search index.
-pub(super) fn index_messages(_: &mut Connection, _: &str, _: &[NumberedMessage]) -> Nothing {
+pub(super) fn index_messages(_: &mut Connection, _: &str, _: &Message) -> Nothing {
     ready(Ok(()))
 }
 
@@ -122,7 +121,7 @@ pub(super) fn set_offer(_: &mut Connection, _: SessionId, _: &TurnOffer) -> Noth
 }
 
 /// Does nothing, because there are no signals in SQLite.
-pub(super) fn remove_signals(_: &mut Connection, _: SessionId, _: &[Turn]) -> Nothing {
+pub(super) fn remove_signals(_: &mut Connection, _: SessionId, _: TurnId) -> Nothing {
     ready(Ok(()))
 }
 
@@ -132,6 +131,6 @@ pub(super) fn remove_shared(_: &mut Connection, _: &str) -> Nothing {
 }
 
 /// Does nothing, because other processes poll the file.
-pub(super) fn notify(_: &mut Connection, _: SessionId, _: Head) -> Nothing {
+pub(super) fn notify(_: &mut Connection, _: SessionId, _: EventNumber) -> Nothing {
     ready(Ok(()))
 }

@@ -9,8 +9,14 @@ mod import;
 #[path = "../sql/inbox.rs"]
 mod inbox;
 mod lock;
+#[path = "../sql/log.rs"]
+mod log;
 #[path = "../sql/packed.rs"]
 mod packed;
+#[path = "../sql/pieces.rs"]
+mod pieces;
+#[path = "../sql/projection.rs"]
+mod projection;
 #[path = "../sql/read.rs"]
 mod read;
 #[path = "../sql/requests.rs"]

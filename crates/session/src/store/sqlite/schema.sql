@@ -15,6 +15,16 @@ CREATE TABLE session (
     removed_at  BIGINT
 );
 
+-- The log of a session: its events, from 1 without gaps, compressed. The tables of messages, turns and attempts follow from
+-- it and can be rebuilt.
+CREATE TABLE event (
+    session     TEXT NOT NULL,
+    number      BIGINT NOT NULL,
+    bytes       BIGINT NOT NULL,
+    packed      BLOB NOT NULL,
+    PRIMARY KEY (session, number)
+);
+
 CREATE TABLE message (
     session     TEXT NOT NULL,
     number      BIGINT NOT NULL,
@@ -71,14 +81,14 @@ CREATE TABLE attempt (
     PRIMARY KEY (session, turn, number)
 );
 
--- What has come of attempts that have not ended, in batches.
-CREATE TABLE progress (
+-- The text that the agent of a running attempt is writing, in pieces. The whole text replaces them, in the log.
+CREATE TABLE piece (
     session     TEXT NOT NULL,
     turn        BIGINT NOT NULL,
     attempt     BIGINT NOT NULL,
-    number      BIGINT NOT NULL,
-    events      TEXT NOT NULL,
-    PRIMARY KEY (session, turn, attempt, number)
+    position    BIGINT NOT NULL,
+    text        TEXT NOT NULL,
+    PRIMARY KEY (session, turn, attempt, position)
 );
 
 -- Messages of people that the holder of the session has not stored yet.
