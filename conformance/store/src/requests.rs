@@ -104,7 +104,11 @@ async fn requests_come_back_in_order(store: &impl Store) -> Result<(), StoreErro
         "a request begins a thread"
     );
     assert_eq!(store.thread_lines(&thread).await?, [], "a request adds no line to its thread");
-    assert_eq!(store.session(session).await?.head, EventNumber(0), "a request does not move the head");
+    assert_eq!(
+        store.session(session).await?.head,
+        EventNumber(0),
+        "a request does not move the head"
+    );
     let failed = RequestOutcome { failed: vec!["busy".to_owned()], ..RequestOutcome::default() };
     let done = RequestOutcome { end: Some(RequestEnd::Answered), ..failed.clone() };
     store.set_outcome(&thread, 2, &failed).await?;

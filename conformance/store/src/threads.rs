@@ -79,7 +79,11 @@ async fn lines_are_part_of_a_commit(store: &impl Store) -> Result<(), StoreError
     assert!(is_named, "a commit that does not know all lines of a thread is refused");
     assert_eq!(store.thread_lines(&thread).await?, all, "a refused commit adds no line");
     assert_eq!(store.thread_lines(&other).await?, hers, "a refused commit adds no line elsewhere");
-    assert_eq!(store.session(session).await?.head, EventNumber(2), "a refused commit moves no head");
+    assert_eq!(
+        store.session(session).await?.head,
+        EventNumber(2),
+        "a refused commit moves no head"
+    );
     let messages = store.messages_after(session, MessageNumber(0), 9).await?;
     assert_eq!(messages, [], "a refused commit adds no message");
 

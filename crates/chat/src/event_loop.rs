@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use convoke_core::Code;
-use convoke_core::marker::TextPolicy;
 use convoke_protocol::event::Event;
 use convoke_protocol::id::{SessionId, TurnId};
 use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
@@ -142,7 +141,6 @@ pub async fn run<S: Store + Clone>(
         controls: coordinator.controls(),
         recorder: coordinator.team_agents().recorder.clone(),
         attachments: host.attachments,
-        policy: coordinator.team_agents().team().context.text,
         requests: Some(requests),
         interjections: Interjections::new(coordinator.controls()),
         held_back: Vec::new(),
@@ -206,7 +204,6 @@ struct EffectRunner<S> {
     controls: Controls,
     recorder: Option<Arc<dyn ChangeRecorder>>,
     attachments: Box<dyn Attachments>,
-    policy: TextPolicy,
     /// `None` once the person has quit; dropping it ends the conversation.
     requests: Option<mpsc::Sender<Request>>,
     /// The messages that are being put into the inbox.
@@ -250,7 +247,7 @@ impl<S: Store> EffectRunner<S> {
                 Some(Input::Attached(self.attachments.attach(message).map(Box::new)))
             }
             Effect::ReadEarlier(page) => {
-                let read = history::read_earlier(&self.store, self.session, page, self.policy);
+                let read = history::read_earlier(&self.store, self.session, page);
                 Some(match read.await {
                     Ok(messages) => Input::Earlier(messages),
                     Err(error) => Input::Remark(error.to_string()),

@@ -1,8 +1,7 @@
 //! The stored state of a session when a chat opens it.
 
-use convoke_core::marker::TextPolicy;
-use convoke_protocol::event::ShownMessage;
 use convoke_protocol::id::{MemberName, MessageNumber, SessionId, TurnId};
+use convoke_protocol::message::Message;
 use convoke_protocol::turn::TurnState;
 use convoke_session::{Coordinator, Store, StoreError};
 
@@ -18,7 +17,7 @@ const TURNS: usize = 200;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StoredState {
     /// The newest messages, oldest first.
-    pub(crate) messages: Vec<ShownMessage>,
+    pub(crate) messages: Vec<Message>,
     /// The number of messages before them.
     pub(crate) left_out: u64,
     /// The last turn of each member that got a prompt, the newest last.
@@ -36,12 +35,10 @@ pub(crate) async fn read_earlier(
     store: &impl Store,
     session: SessionId,
     page: EarlierPage,
-    policy: TextPolicy,
-) -> Result<Vec<ShownMessage>, StoreError> {
+) -> Result<Vec<Message>, StoreError> {
     let EarlierPage { after, count } = page;
     let limit = usize::try_from(count).unwrap_or(usize::MAX);
-    let read = store.messages_after(session, MessageNumber(after), limit).await?;
-    Ok(read.iter().map(|message| ShownMessage::new(message, policy)).collect())
+    store.messages_after(session, MessageNumber(after), limit).await
 }
 
 /// Reads the end of a session, in constant time.
@@ -51,9 +48,7 @@ pub(crate) async fn read<S: Store>(
     let (store, id) = (coordinator.store(), coordinator.session());
     let state = store.session(id).await?.state;
     let left_out = state.last_message.0.saturating_sub(MESSAGES as u64);
-    let policy = coordinator.team_agents().team().context.text;
     let messages = store.messages_after(id, MessageNumber(left_out), MESSAGES).await?;
-    let messages = messages.iter().map(|message| ShownMessage::new(message, policy));
     let first = TurnId(state.last_turn.0.saturating_sub(TURNS as u64));
     let mut sent: Vec<(MemberName, TurnId)> = Vec::new();
     let mut unfinished = None;
@@ -66,7 +61,7 @@ pub(crate) async fn read<S: Store>(
         }
     }
     Ok(StoredState {
-        messages: messages.collect(),
+        messages,
         left_out,
         sent,
         unfinished,

@@ -94,11 +94,7 @@ pub enum EventKind {
         asker: MemberName,
     },
     /// A queued turn was dropped.
-    TurnDropped {
-        turn: TurnId,
-        member: MemberName,
-        problem: String,
-    },
+    TurnDropped { turn: TurnId, member: MemberName, problem: String },
     /// A turn that failed or was cancelled was queued again, ahead of all others.
     TurnRetried { turn: TurnId, member: MemberName },
     /// The next turn is not run by this process and is offered to other machines. Not in the log.
@@ -138,11 +134,7 @@ pub enum EventKind {
         in_a_row: u32,
     },
     /// An event of the agent, without secrets.
-    Agent {
-        turn: TurnId,
-        member: MemberName,
-        event: AgentEvent<'static>,
-    },
+    Agent { turn: TurnId, member: MemberName, event: AgentEvent<'static> },
     /// An agent asks before it acts, and waits for an answer.
     PermissionAsked {
         turn: TurnId,
@@ -354,9 +346,7 @@ impl EventKind {
 #[serde(tag = "reason", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum StopReason {
     /// No turn is queued; control returns to the person who asked.
-    Idle {
-        person: MemberName,
-    },
+    Idle { person: MemberName },
     /// The next turn is a person's.
     Addressed {
         person: MemberName,
@@ -471,8 +461,9 @@ mod result_fields {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Box<AttemptResult>, D::Error> {
-        let Fields { outcome, usage, cost_usd, ended_at, partial, model, resume, diagnostics, .. } =
-            Fields::deserialize(deserializer)?;
+        let Fields {
+            outcome, usage, cost_usd, ended_at, partial, model, resume, diagnostics, ..
+        } = Fields::deserialize(deserializer)?;
         let (at, verdict) = (ended_at, outcome);
         let result =
             AttemptResult { at, verdict, partial, usage, cost_usd, model, resume, diagnostics };

@@ -66,10 +66,7 @@ impl Message {
 
     /// Returns the files that the message attaches.
     pub fn attachments(&self) -> Vec<AttachedBytes> {
-        let files = Attachment::from_message(&self.message).into_iter();
-        let shown =
-            |Attachment { path, text }| AttachedBytes { path, bytes: text.len() as u64 };
-        files.map(shown).collect()
+        AttachedBytes::from_message(&self.message)
     }
 }
 
@@ -78,6 +75,14 @@ impl Message {
 pub struct AttachedBytes {
     pub path: String,
     pub bytes: u64,
+}
+
+impl AttachedBytes {
+    /// Returns the files that a message attaches.
+    pub fn from_message<Id>(message: &ConversationMessage<Id>) -> Vec<Self> {
+        let files = Attachment::from_message(message).into_iter();
+        files.map(|Attachment { path, text }| Self { path, bytes: text.len() as u64 }).collect()
+    }
 }
 
 impl fmt::Display for AttachedBytes {
@@ -90,6 +95,8 @@ impl fmt::Display for AttachedBytes {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Fields<T> {
+    // An event has a number of its own.
+    #[serde(rename = "messageNumber")]
     number: MessageNumber,
     answers: Option<MessageNumber>,
     turn: Option<TurnId>,

@@ -111,7 +111,15 @@ impl Attempt {
     /// Returns the attempt that an event starts; `None` for any other event.
     pub fn started(event: &Event) -> Option<Self> {
         let EventKind::TurnStarted {
-            turn, attempt, engine, prompt, system, input, ledger, diagnostics, ..
+            turn,
+            attempt,
+            engine,
+            prompt,
+            system,
+            input,
+            ledger,
+            diagnostics,
+            ..
         } = event.kind.clone()
         else {
             return None;

@@ -9,7 +9,7 @@ use maud::{DOCTYPE, PreEscaped, html};
 
 use crate::assets::STYLE;
 use crate::query::Grouping;
-use crate::stored::{PendingMessage, messages_after, team_of};
+use crate::stored::{PendingMessage, team_of};
 use crate::views::text::{exact, line};
 use crate::views::{conversation, ledger, number};
 
@@ -59,11 +59,11 @@ pub async fn write(
     out.write_all(head.0.as_bytes())?;
     let mut after = MessageNumber::default();
     loop {
-        let messages = messages_after(store, &session, after, PAGE).await?;
+        let messages = store.messages_after(id, after, PAGE).await?;
         let Some(last) = messages.last() else { break };
-        after = last.stored.number;
+        after = last.number;
         for message in &messages {
-            let (number, said) = (message.stored.number, &message.stored.message);
+            let (number, said) = (message.number, &message.message);
             let kind = if said.speaker.is_ai() { "agent" } else { "person" };
             let item = html! {
                 li.message.(kind) #(format!("message-{number}")) {

@@ -1,7 +1,7 @@
 //! The state that all viewers of a session share: its status, and the texts of its running turns.
 //!
 //! A feed reads the store whenever the session's head has moved. For a session of this process it also sees the events
-//! as they happen; of a session of another process it reads the stored progress. Viewers have no queues: each one
+//! as they happen; the session of another process it follows by its log. Viewers have no queues: each one
 //! compares the feed with the part that it has sent, so a slow viewer costs only its connection.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,14 +13,11 @@ use bytes::Bytes;
 use convoke_core::Diagnostic;
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
 use convoke_protocol::event::{Event, EventKind, StopReason};
-use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
-use convoke_protocol::turn::{Turn, TurnState};
+use convoke_protocol::id::{EventNumber, MessageNumber, SessionId, TurnId};
 use convoke_session::event_queue::Observer;
-use convoke_session::follow::open_questions;
-use convoke_session::progress::AttemptProgress;
+use convoke_session::follow::Follower;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{AnyStore, Store as _, StoreError};
-use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::query::ResponseForm;
@@ -66,6 +63,7 @@ impl Feeds {
             viewers: AtomicUsize::new(0),
             status_version: AtomicU64::new(0),
             rendered: Mutex::default(),
+            follower: tokio::sync::Mutex::new(None),
             reading: tokio::sync::Mutex::new(()),
         });
         feeds.insert(session, Arc::downgrade(&feed));
@@ -86,6 +84,8 @@ pub(crate) struct Feed {
     status_version: AtomicU64,
     /// The last rendered events.
     rendered: Mutex<Rendered>,
+    /// The position in the log of another process's session.
+    follower: tokio::sync::Mutex<Option<Follower>>,
     /// Held while messages are read, so that many viewers read them once.
     pub reading: tokio::sync::Mutex<()>,
 }
@@ -123,7 +123,6 @@ struct EventState {
 /// The text and the steps of a running turn.
 #[derive(Default)]
 pub(crate) struct LiveTurn {
-    pub attempt: u32,
     /// The text so far.
     text: String,
     /// The start of the text that is being written.
@@ -219,55 +218,6 @@ impl LiveTurn {
             self.is_open = true;
         }
     }
-
-    /// Replaces the text by the stored progress of another process's turn.
-    fn replace(&mut self, so_far: AttemptProgress) -> bool {
-        let mut changed = false;
-        if so_far.reply != self.text {
-            if !so_far.reply.starts_with(&self.text) {
-                self.generation += 1;
-            }
-            self.text = so_far.reply;
-            changed = true;
-        }
-        let steps = stored_steps(&so_far.events);
-        if steps.len() != self.steps.len()
-            || steps
-                .iter()
-                .zip(&self.steps)
-                .any(|(new, old)| new.id != old.id || new.output.is_some() != old.output.is_some())
-        {
-            self.steps = steps;
-            self.steps_version += 1;
-            changed = true;
-        }
-        changed
-    }
-}
-
-/// Reads the tool calls of stored events, the last ones only.
-fn stored_steps(events: &str) -> Vec<ToolStep> {
-    let mut turn = LiveTurn::default();
-    for line in events.lines() {
-        let event: Value = serde_json::from_str(line).unwrap_or_default();
-        let kind = &event["event"];
-        let text = |name: &str| kind[name].as_str().unwrap_or_default().to_owned();
-        let kind = match kind["kind"].as_str() {
-            Some("toolStarted") => AgentEventKind::ToolStarted {
-                id: text("id").into(),
-                name: text("name").into(),
-                input: text("input").into(),
-            },
-            Some("toolFinished") => AgentEventKind::ToolFinished {
-                id: text("id").into(),
-                ok: kind["ok"].as_bool().unwrap_or_default(),
-                output: text("output").into(),
-            },
-            _ => continue,
-        };
-        turn.add(&AgentEvent::own(kind));
-    }
-    turn.steps
 }
 
 impl Feed {
@@ -411,7 +361,9 @@ impl Feed {
         let mut from_events = lock(&self.from_events);
         match event.kind {
             EventKind::TurnStarted { turn, attempt, .. } => {
-                from_events.live.insert(turn, LiveTurn { attempt, ..LiveTurn::default() });
+                // A later attempt begins anew for those who have seen the earlier one.
+                let generation = u64::from(attempt);
+                from_events.live.insert(turn, LiveTurn { generation, ..LiveTurn::default() });
                 from_events.stop = None;
             }
             EventKind::Agent { turn, event, .. } => {
@@ -427,7 +379,7 @@ impl Feed {
             EventKind::PermissionAnswered { id, .. } => {
                 from_events.questions.retain(|question| question.question.id != id);
             }
-            EventKind::TurnEnded { turn, .. } => {
+            EventKind::TurnEnded { turn, .. } | EventKind::TurnInterrupted { turn, .. } => {
                 from_events.live.remove(&turn);
                 from_events.questions.retain(|question| question.turn != turn);
             }
@@ -454,50 +406,62 @@ impl Feed {
                 && before.pending == pending
                 && before.name == session.began.name
         };
+        let has_followed = self.follow(store, session.head, is_held).await?;
         if before.as_ref().is_some_and(is_same) {
-            return Ok(false);
+            return Ok(has_followed);
         }
         let mut status = SessionStatus::read(store, session, is_held).await?;
         status.costs = store.costs(self.session).await?;
-        let running: Vec<Turn> =
-            status.open.iter().filter(|turn| turn.state == TurnState::Running).cloned().collect();
-        if !lock(&self.from_events).is_held {
-            self.follow_progress(store, &running).await?;
-        }
         *lock(&self.stored) = Some(Arc::new(status));
         Ok(true)
     }
 
-    /// Reads the stored progress of turns that another process runs.
-    async fn follow_progress(&self, store: &AnyStore, running: &[Turn]) -> Result<(), StoreError> {
-        let mut progress = Vec::new();
-        let mut questions = Vec::new();
-        for turn in running {
-            let attempt =
-                store.attempts(self.session, turn.id).await?.last().map_or(1, |it| it.number);
-            let so_far =
-                AttemptProgress::read(&store.progress(self.session, turn.id, attempt).await?);
-            let open = open_questions(turn, attempt, &so_far.events);
-            questions.extend(open.into_iter().filter_map(Question::from_event));
-            progress.push((turn.id, attempt, so_far));
+    /// Reads what another process has added to the log, unless this one holds the session: then its events have more. Returns
+    /// whether there was anything.
+    async fn follow(
+        &self,
+        store: &AnyStore,
+        head: EventNumber,
+        is_held: bool,
+    ) -> Result<bool, StoreError> {
+        let mut follower = self.follower.lock().await;
+        if lock(&self.from_events).is_held {
+            *follower = None;
+            return Ok(false);
         }
-        let mut from_events = lock(&self.from_events);
-        // It may have been opened here meanwhile: then its events have more.
-        if from_events.is_held {
-            return Ok(());
+        if follower.is_none() {
+            *follower = Some(Follower::at(store, self.session, head).await?);
         }
-        from_events.questions = questions;
-        from_events.live.retain(|turn, _| running.iter().any(|running| running.id == *turn));
-        for (turn, attempt, so_far) in progress {
-            let live = from_events.live.entry(turn).or_default();
-            if live.attempt != attempt {
-                let generation = live.generation + 1;
-                *live = LiveTurn { attempt, generation, ..LiveTurn::default() };
-            }
-            live.replace(so_far);
+        let Some(follower) = &mut *follower else { return Ok(false) };
+        let events = follower.advance(store).await?;
+        let mut has_changed = !events.is_empty();
+        if !is_held && !lock(&self.from_events).live.is_empty() {
+            // The process that ran the turns is gone.
+            let mut from_events = lock(&self.from_events);
+            from_events.live.clear();
+            from_events.questions.clear();
+            has_changed = true;
+        } else {
+            events
+                .into_iter()
+                .filter(|event| is_of_turn(&event.kind))
+                .for_each(|it| self.observe(it));
         }
-        Ok(())
+        Ok(has_changed)
     }
+}
+
+/// Returns whether an event shows the progress of a turn. The rest of another process's conversation is read from the store.
+fn is_of_turn(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::TurnStarted { .. }
+            | EventKind::Agent { .. }
+            | EventKind::PermissionAsked { .. }
+            | EventKind::PermissionAnswered { .. }
+            | EventKind::TurnInterrupted { .. }
+            | EventKind::TurnEnded { .. }
+    )
 }
 
 fn add_note(from_events: &mut EventState, diagnostic: Diagnostic) {
@@ -572,17 +536,5 @@ mod tests {
         turn.add(&text("thr", TextPart::Delta));
         turn.add(&text("four", TextPart::Whole));
         assert_eq!((turn.text.as_str(), turn.generation), ("one two\n\nfour", 1));
-    }
-
-    #[test]
-    fn stored_progress_is_a_continuation_when_it_can_be() {
-        let mut turn = LiveTurn::default();
-        let so_far = |said: &str| AttemptProgress { reply: said.to_owned(), events: String::new() };
-        assert!(turn.replace(so_far("one")));
-        assert!(turn.replace(so_far("one two")));
-        assert!(!turn.replace(so_far("one two")));
-        assert_eq!(turn.generation, 0);
-        assert!(turn.replace(so_far("other")));
-        assert_eq!(turn.generation, 1);
     }
 }

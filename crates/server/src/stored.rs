@@ -1,13 +1,10 @@
 //! Readers of the store: the data of each view, at a cost proportional to its size.
 
-use std::ops::Range;
-
 use convoke_core::Diagnostic;
-use convoke_core::marker::TextPolicy;
-use convoke_protocol::event::{EventKind, ShownAttachment, StopReason};
+use convoke_protocol::event::{EventKind, StopReason};
 use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::message::{AttachedBytes, Message};
 use convoke_protocol::permission::{PermissionAnswer, PermissionQuestion};
-use convoke_protocol::message::Message;
 use convoke_protocol::session::{MemberCost, Session, Summary};
 use convoke_protocol::turn::{Turn, TurnState};
 use convoke_session::{AnyStore, Store as _, StoreError};
@@ -116,7 +113,7 @@ pub struct PendingMessage {
     pub text: String,
     /// The attached files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<ShownAttachment>,
+    pub files: Vec<AttachedBytes>,
 }
 
 impl PendingMessage {
@@ -125,7 +122,7 @@ impl PendingMessage {
         let pending = store.inbox(session).await?.into_iter().map(|(_, message)| Self {
             from: message.speaker.name().to_owned(),
             to: message.addressees().to_vec(),
-            files: ShownAttachment::from_message(&message),
+            files: AttachedBytes::from_message(&message),
             text: message.content,
         });
         Ok(pending.collect())
@@ -208,30 +205,17 @@ impl SessionStatus {
     }
 }
 
-/// A stored message on a page, with the turn that it is the reply of.
-#[derive(Debug, Clone)]
-pub struct MessageRow {
-    /// The message.
-    pub stored: Message,
-    /// Its text without markers.
-    pub text: String,
-    /// The turn.
-    pub turn: Option<TurnId>,
-}
-
-impl MessageRow {
-    /// Returns the JSON form, as `sessions show --json` has it, with the turn.
-    pub fn json(&self) -> Value {
-        let Message { number, answers, message } = &self.stored;
-        json!({"number": number, "answers": answers, "turn": self.turn, "message": message})
-    }
+/// Returns the JSON form of a message, as `sessions show --json` has it, with the turn whose reply it is.
+pub fn message_json(message: &Message) -> Value {
+    let Message { number, answers, turn, message, .. } = message;
+    json!({"number": number, "answers": answers, "turn": turn, "message": message})
 }
 
 /// Some messages of a conversation.
 #[derive(Debug, Clone)]
 pub struct MessagePage {
     /// The messages, oldest first.
-    pub messages: Vec<MessageRow>,
+    pub messages: Vec<Message>,
     /// Whether there are earlier ones.
     pub has_earlier: bool,
     /// Whether there are later ones.
@@ -241,7 +225,7 @@ pub struct MessagePage {
 impl MessagePage {
     /// Returns the JSON form of the messages.
     pub fn json(&self) -> Vec<Value> {
-        self.messages.iter().map(MessageRow::json).collect()
+        self.messages.iter().map(message_json).collect()
     }
 }
 
@@ -256,77 +240,8 @@ pub async fn messages_before(
     let after = (end - 1).saturating_sub(limit as u64);
     let count = usize::try_from(end - 1 - after).unwrap_or(limit);
     let messages = store.messages_after(session.began.id, MessageNumber(after), count).await?;
-    let messages = rows(store, session, messages).await?;
     let has_later = end <= session.state.last_message.0;
     Ok(MessagePage { messages, has_earlier: after > 0, has_later })
-}
-
-/// Reads at most `limit` messages after one.
-pub async fn messages_after(
-    store: &AnyStore,
-    session: &Session,
-    after: MessageNumber,
-    limit: usize,
-) -> Result<Vec<MessageRow>, StoreError> {
-    let messages = store.messages_after(session.began.id, after, limit).await?;
-    rows(store, session, messages).await
-}
-
-/// Returns the text policy of a session's team.
-pub fn text_policy(session: &Session) -> TextPolicy {
-    team_of(session).map(|team| team.context.text).unwrap_or_default()
-}
-
-/// Adds texts and turns to messages.
-async fn rows(
-    store: &AnyStore,
-    session: &Session,
-    messages: Vec<Message>,
-) -> Result<Vec<MessageRow>, StoreError> {
-    let policy = text_policy(session);
-    let answered: Vec<u64> = messages.iter().filter_map(|it| it.answers).map(|it| it.0).collect();
-    let turns = match (answered.iter().min(), answered.iter().max()) {
-        (Some(first), Some(last)) => turns_answering(store, session, *first..last + 1).await?,
-        _ => Vec::new(),
-    };
-    let with_turn = |stored: Message| {
-        let turn = turns.iter().find(|turn| turn.reply == Some(stored.number)).map(|turn| turn.id);
-        let text = stored.message.text(policy).into_owned();
-        MessageRow { stored, text, turn }
-    };
-    Ok(messages.into_iter().map(with_turn).collect())
-}
-
-/// Reads the turns that answer messages of a range. A message queues its turns when it is stored, so their numbers are
-/// in the order of the messages.
-async fn turns_answering(
-    store: &AnyStore,
-    session: &Session,
-    answered: Range<u64>,
-) -> Result<Vec<Turn>, StoreError> {
-    let id = session.began.id;
-    let (mut low, mut high) = (0, session.state.last_turn.0);
-    // The last turn that answers an earlier message.
-    while low < high {
-        let middle = low + (high - low).div_ceil(2);
-        let turn = store.turns_after(id, TurnId(middle - 1), 1).await?.pop();
-        match turn {
-            Some(turn) if turn.answers.0 < answered.start => low = middle,
-            _ => high = middle - 1,
-        }
-    }
-    let mut found = Vec::new();
-    let mut after = TurnId(low);
-    loop {
-        let page = store.turns_after(id, after, 256).await?;
-        let Some(last) = page.last() else { return Ok(found) };
-        after = last.id;
-        let is_over = last.answers.0 >= answered.end;
-        found.extend(page.into_iter().filter(|turn| answered.contains(&turn.answers.0)));
-        if is_over {
-            return Ok(found);
-        }
-    }
 }
 
 /// Returns the time between two moments, in milliseconds.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
+use convoke_protocol::message::Message;
 use convoke_session::{AnyStore, Store as _, StoreError};
 use futures_util::Stream;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::feed::{LivePart, SentPart, Viewer};
 use crate::query::ResponseForm;
-use crate::stored::{MessageRow, SessionStatus, messages_after};
+use crate::stored::{SessionStatus, message_json};
 use crate::views;
 
 /// The interval of comments.
@@ -146,11 +147,10 @@ impl Follower {
         if let Some(event) = feed.message_event(next, self.form) {
             return Ok(vec![(next, event)]);
         }
-        let session = self.store.session(self.session).await?;
-        let messages = messages_after(&self.store, &session, self.sent, PAGE).await?;
+        let messages = self.store.messages_after(self.session, self.sent, PAGE).await?;
         let mut events = Vec::with_capacity(messages.len());
         for message in messages {
-            let number = message.stored.number;
+            let number = message.number;
             let event = Bytes::from(event("message", Some(number), &self.message(&message)));
             feed.keep_message_event(number, self.form, &event);
             events.push((number, event));
@@ -158,11 +158,11 @@ impl Follower {
         if events.is_empty() { Err(StreamEnd::Store) } else { Ok(events) }
     }
 
-    fn message(&self, message: &MessageRow) -> Value {
+    fn message(&self, message: &Message) -> Value {
         match self.form {
-            ResponseForm::Json => message.json(),
+            ResponseForm::Json => message_json(message),
             ResponseForm::Html => json!({
-                "number": message.stored.number,
+                "number": message.number,
                 "html": views::conversation::message(self.session, message).into_string(),
             }),
         }

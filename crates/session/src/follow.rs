@@ -91,8 +91,7 @@ impl Follower {
             EventKind::TurnStarted { turn, member, attempt, .. } => {
                 let (number, member, began_at) = (*attempt, member.clone(), event.at);
                 let pieces = String::new();
-                self.running
-                    .insert(*turn, RunningAttempt { number, member, began_at, pieces });
+                self.running.insert(*turn, RunningAttempt { number, member, began_at, pieces });
             }
             EventKind::TurnEnded { turn, .. } | EventKind::TurnInterrupted { turn, .. } => {
                 self.running.remove(turn);

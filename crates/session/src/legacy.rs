@@ -5,14 +5,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use convoke_core::{ConversationMessage, Timestamp};
 use convoke_core::marker::TextPolicy;
-use convoke_protocol::agent_event::AgentEvent;
+use convoke_core::{ConversationMessage, Timestamp};
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
 use convoke_protocol::content::ContentRef;
 use convoke_protocol::event::{Event, EventKind};
-use convoke_protocol::id::{
-    EventNumber, MemberName, MessageNumber, Millis, SessionId, TurnId,
-};
+use convoke_protocol::id::{EventNumber, MemberName, MessageNumber, Millis, SessionId, TurnId};
 use convoke_protocol::message::Message;
 use convoke_protocol::session::{NewSession, State};
 use convoke_protocol::turn::{Attempt, AttemptResult, Turn, TurnState};
@@ -94,7 +92,16 @@ impl LegacyAttempt {
 
     fn started(&self) -> Attempt {
         let StoredAttempt {
-            turn, number, began_at, engine, prompt, system, input, ledger, diagnostics, ..
+            turn,
+            number,
+            began_at,
+            engine,
+            prompt,
+            system,
+            input,
+            ledger,
+            diagnostics,
+            ..
         } = self.attempt.clone();
         let event = EventNumber::default();
         Attempt {
@@ -197,8 +204,7 @@ impl Log {
         }
         let speaker = MemberName::new(&*message.speaker.role_id);
         let policy = self.team.as_ref().map_or_else(TextPolicy::default, |team| team.context.text);
-        let task =
-            self.team.as_ref().and_then(|team| route(team, &speaker, &message.content).task);
+        let task = self.team.as_ref().and_then(|team| route(team, &speaker, &message.content).task);
         let mut message = Message::new(number, answers, message, policy);
         if let Some(turn) = &replied {
             message.turn = Some(turn.turn.id);
@@ -236,7 +242,8 @@ impl Log {
     fn add_unanswered(&mut self, before: Millis, message: Option<MessageNumber>) {
         while let Some(next) = self.unanswered.front() {
             let is_queued = message.is_none_or(|message| next.turn.answers < message);
-            let is_over = message.is_none() || (!next.turn.state.is_open() && time_of(next) < before);
+            let is_over =
+                message.is_none() || (!next.turn.state.is_open() && time_of(next) < before);
             if !is_queued || !is_over {
                 return;
             }
@@ -284,7 +291,9 @@ impl Log {
     fn end(&mut self, turn: &LegacyTurn) {
         let at = time_of(turn);
         match (turn.turn.state, turn.attempts.last()) {
-            (TurnState::Queued | TurnState::Running, Some(attempt)) => self.interrupt(turn, attempt),
+            (TurnState::Queued | TurnState::Running, Some(attempt)) => {
+                self.interrupt(turn, attempt)
+            }
             (TurnState::Queued | TurnState::Running, None) => {}
             (_, Some(attempt)) => {
                 let result = attempt.result(at);
@@ -306,22 +315,30 @@ impl Log {
         }
     }
 
-    /// Adds the stored events of an attempt. One that cannot be read is left out: early versions stored fewer fields.
+    /// Adds the stored events of an attempt.
     fn add_agent_events(&mut self, turn: &LegacyTurn, attempt: &LegacyAttempt) {
         let StoredAttempt { number, began_at, .. } = attempt.attempt;
-        for line in attempt.lines.lines() {
-            let Ok(mut line) = serde_json::from_str::<Value>(line) else { continue };
-            let at = line["at"].as_i64().map_or(began_at, Millis);
-            if let Some(fields) = line.as_object_mut() {
-                fields.remove("at");
-            }
-            let Ok(event) = AgentEvent::deserialize(line) else { continue };
-            let event = event.into_owned();
-            if !event.is_piece() {
-                self.push(at, EventKind::of_agent(&turn.turn, number, event));
-            }
+        for (at, event) in agent_events(&attempt.lines).filter(|(_, event)| !event.is_piece()) {
+            self.push(at.unwrap_or(began_at), EventKind::of_agent(&turn.turn, number, event));
         }
     }
+}
+
+/// Returns the stored events of an agent, each with its time. One that cannot be read, because an early version stored fewer
+/// fields, is kept as it is.
+pub(crate) fn agent_events(
+    lines: &str,
+) -> impl Iterator<Item = (Option<Millis>, AgentEvent<'static>)> {
+    lines.lines().map(|line| {
+        let value: Value = serde_json::from_str(line).unwrap_or_default();
+        let at = value["at"].as_i64().map(Millis);
+        let name = value["event"]["kind"].as_str().unwrap_or("unreadable").to_owned();
+        let unknown = || {
+            let (name, json) = (name.into(), line.to_owned().into());
+            AgentEvent::own(AgentEventKind::Unknown { name, json })
+        };
+        (at, AgentEvent::deserialize(value).unwrap_or_else(|_| unknown()))
+    })
 }
 
 fn failed_state(verdict: &Verdict) -> TurnState {

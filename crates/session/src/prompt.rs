@@ -174,12 +174,10 @@ impl PromptRecord {
         &self,
         material: &PromptMessages,
     ) -> Result<AssemblerOutput<'static>, BudgetTooSmall> {
-        let clean =
-            |message: &Message| message.message.text(self.options.text).into_owned();
+        let clean = |message: &Message| message.message.text(self.options.text).into_owned();
         let text = clean(&material.current);
         let attached = Attachment::from_message(&material.current.message);
-        let earlier_text =
-            |message: &Message| with_attachments(clean(message), &message.message);
+        let earlier_text = |message: &Message| with_attachments(clean(message), &message.message);
         let texts: Vec<String> = material.earlier.iter().map(earlier_text).collect();
         let earlier = material
             .earlier

@@ -119,12 +119,14 @@ pub async fn open_questions(
     attempt: &Attempt,
 ) -> Result<Vec<EventKind>, StoreError> {
     let mut open: Vec<EventKind> = Vec::new();
-    events_to_end(store, session, attempt.event, |event| match event.kind {
+    events_to_end(store, session, attempt.event, |event| {
+        match event.kind {
         EventKind::PermissionAsked { turn, .. } if turn == attempt.turn => open.push(event.kind),
         EventKind::PermissionAnswered { id, .. } => open.retain(|kind| {
             !matches!(kind, EventKind::PermissionAsked { question, .. } if question.id == id)
         }),
         _ => {}
+    }
     })
     .await?;
     Ok(open)

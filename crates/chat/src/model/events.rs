@@ -11,7 +11,6 @@ use convoke_protocol::id::{MemberName, TurnId};
 use convoke_protocol::turn::TurnState;
 use convoke_protocol::verdict::Verdict;
 use convoke_session::NewMessage;
-use convoke_session::diagnostics::TURN_INTERRUPTED;
 
 use super::{Activity, Chat, Effect, QueuedTurn};
 use crate::running_turn::RunningTurn;
@@ -32,7 +31,7 @@ impl Chat {
                 }
             }
             EventKind::Message(message) => {
-                if self.setup.team.is_person(&message.from) {
+                if self.setup.team.is_person(&message.from()) {
                     // Other people may send messages too.
                     let policy = self.setup.team.context.text;
                     let is_it = |pending: &NewMessage| pending.text(policy) == message.text;
@@ -57,7 +56,7 @@ impl Chat {
             EventKind::TurnQueued { turn, member, intent, .. } => {
                 self.queue.push(QueuedTurn { turn, member, intent });
             }
-            EventKind::TurnDropped { turn, member } => {
+            EventKind::TurnDropped { turn, member, .. } => {
                 self.unqueue(turn);
                 self.transcript.note(Tone::Quiet, &format!("{member}'s turn was dropped"));
             }
@@ -90,7 +89,7 @@ impl Chat {
             EventKind::PermissionAnswered { id, answer, by, .. } => {
                 self.answered(&id, answer, by);
             }
-            EventKind::TurnEnded { turn, member, state, reply, result, elapsed } => {
+            EventKind::TurnEnded { turn, member, state, reply, result, elapsed, .. } => {
                 self.unqueue(turn);
                 let position = self.running.iter().position(|work| work.turn == turn);
                 let work = position.map(|at| self.running.remove(at));
@@ -125,12 +124,10 @@ impl Chat {
                 };
                 self.transcript.note(Tone::Quiet, &text);
             }
-            EventKind::Diagnostic { turn, diagnostic } => {
-                if diagnostic.code == TURN_INTERRUPTED {
-                    self.running.retain(|work| Some(work.turn) != turn);
-                }
-                self.diagnose(&diagnostic);
+            EventKind::TurnInterrupted { turn, .. } => {
+                self.running.retain(|work| work.turn != turn);
             }
+            EventKind::Diagnostic { diagnostic, .. } => self.diagnose(&diagnostic),
             EventKind::Stopped(stop) => return self.stop(&stop),
             _ => {}
         }

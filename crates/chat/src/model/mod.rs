@@ -14,8 +14,9 @@ use std::time::Duration;
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
-use convoke_protocol::event::{EventKind, ShownMessage};
+use convoke_protocol::event::EventKind;
 use convoke_protocol::id::{MemberName, TurnId};
+use convoke_protocol::message::Message;
 use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::turn::Turn;
 use convoke_session::coordinator::INBOX_LIMIT;
@@ -82,7 +83,7 @@ pub enum Input {
     /// A prompt that was read from the store.
     SentPrompt(Option<SentPrompt>, PromptView),
     /// Earlier messages that were read from the store, oldest first.
-    Earlier(Vec<ShownMessage>),
+    Earlier(Vec<Message>),
     /// A message with the files that it attaches, or the error.
     Attached(Result<Box<NewMessage>, String>),
     /// The text from the person's editor, or the error.
@@ -562,18 +563,18 @@ impl Chat {
         None
     }
 
-    fn add_message(&mut self, message: &ShownMessage) {
+    fn add_message(&mut self, message: &Message) {
         let head = self.header(message);
         self.transcript.say(head, &with_files(message));
     }
 
-    fn header(&self, message: &ShownMessage) -> MessageHeader {
-        let to: Vec<&str> = message.to.iter().map(MemberName::as_str).collect();
+    fn header(&self, message: &Message) -> MessageHeader {
+        let from = message.from();
         MessageHeader {
-            id: message.id.clone(),
-            from: printable_line(message.from.as_str()),
-            to: printable_line(&to.join(", ")),
-            is_person: self.setup.team.is_person(&message.from),
+            id: message.id().clone(),
+            from: printable_line(from.as_str()),
+            to: printable_line(&message.message.addressees().join(", ")),
+            is_person: self.setup.team.is_person(&from),
             cost: String::new(),
         }
     }
@@ -592,9 +593,9 @@ impl Chat {
 }
 
 /// Returns the text of a message, followed by the files that it attaches.
-fn with_files(message: &ShownMessage) -> String {
+fn with_files(message: &Message) -> String {
     let mut text = message.text.clone();
-    for file in &message.attachments {
+    for file in message.attachments() {
         if !text.is_empty() {
             text.push('\n');
         }

@@ -133,7 +133,8 @@ async fn read(
     stop: Arc<AtomicBool>,
 ) -> Vec<Vec<String>> {
     let team = Team::parse(TEAM).unwrap();
-    let start = |session: &SessionId| Follower::new(*session, EventNumber(0), &State::default(), &[]);
+    let start =
+        |session: &SessionId| Follower::new(*session, EventNumber(0), &State::default(), &[]);
     let mut followers: Vec<Follower> = sessions.iter().map(start).collect();
     let mut seen = vec![Vec::new(); sessions.len()];
     loop {

@@ -4,6 +4,7 @@ use convoke_core::Timestamp;
 use convoke_protocol::attachment::Attachment;
 use convoke_protocol::event::StopReason;
 use convoke_protocol::id::SessionId;
+use convoke_protocol::message::Message;
 use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::session::{MemberCost, Session};
 use convoke_protocol::turn::{Turn, TurnState};
@@ -14,7 +15,7 @@ use serde_json::json;
 use super::text::{SHOWN, beginning, exact, line};
 use super::{action, confirmed, dollars, download, moment, number, short};
 use crate::feed::ToolStep;
-use crate::stored::{MessagePage, MessageRow, PendingMessage, Question, SessionStatus, total_cost};
+use crate::stored::{MessagePage, PendingMessage, Question, SessionStatus, total_cost};
 
 /// Renders a conversation as a view of the page. Costs that are not known yet are loaded by the page.
 pub fn conversation(
@@ -28,7 +29,7 @@ pub fn conversation(
     let id = session.began.id;
     // After a gap, new messages are not shown: they belong to the end of the conversation.
     let last = if page.has_later { None } else { page.messages.last() };
-    let last = last.map_or(session.state.last_message.0, |message| message.stored.number.0);
+    let last = last.map_or(session.state.last_message.0, |message| message.number.0);
     html! {
         nav.crumbs aria-label="Place" { a href="/" { "Sessions" } " / " (short(id)) }
         (heading(session, directory))
@@ -116,16 +117,16 @@ pub fn cost(costs: &[MemberCost]) -> Markup {
 pub fn messages(id: SessionId, page: &MessagePage) -> Markup {
     html! {
         @if let Some(first) = page.messages.first().filter(|_| page.has_earlier) {
-            button type="button" data-more=(format!("/api/sessions/{id}/messages?before={}", first.stored.number)) { "Earlier messages" }
+            button type="button" data-more=(format!("/api/sessions/{id}/messages?before={}", first.number)) { "Earlier messages" }
         }
         ol.messages { @for message in &page.messages { (self::message(id, message)) } }
     }
 }
 
 /// Renders a message.
-pub fn message(id: SessionId, message: &MessageRow) -> Markup {
-    let number = message.stored.number;
-    let said = &message.stored.message;
+pub fn message(id: SessionId, message: &Message) -> Markup {
+    let number = message.number;
+    let said = &message.message;
     let (text, rest) = beginning(&message.text, SHOWN);
     let name = said.speaker.name();
     let kind = if said.speaker.is_ai() { "agent" } else { "person" };

@@ -6,7 +6,7 @@ use convoke_protocol::id::Millis;
 use convoke_protocol::milliseconds;
 use convoke_protocol::request::RequestRecord;
 use convoke_protocol::turn::Attempt;
-use convoke_session::progress::AttemptProgress;
+use convoke_session::running_text::AttemptProgress;
 use maud::{Markup, html};
 use serde_json::Value;
 

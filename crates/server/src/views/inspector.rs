@@ -1,12 +1,12 @@
 //! The inspector: the exact texts that were sent in a turn, and the result.
 
+use convoke_core::Diagnostic;
 use convoke_core::ledger::Target;
 use convoke_protocol::id::{SessionId, TurnId};
 use convoke_protocol::request::RequestRecord;
 use convoke_protocol::turn::{Attempt, Turn};
 use convoke_session::SentTurn;
 use maud::{Markup, html};
-use serde_json::Value;
 
 use super::text::line;
 use super::{dollars, download, ledger, moment, number, percent, requests, seconds, short};
@@ -174,11 +174,11 @@ fn facts(id: SessionId, sent: &SentTurn) -> Markup {
 fn diagnostics(attempt: &Attempt) -> Markup {
     let of_agent = attempt.ended.as_ref().map(|ended| &ended.diagnostics);
     let lists = [Some(&attempt.diagnostics), of_agent].into_iter().flatten();
-    let list: Vec<&Value> = lists.filter_map(Value::as_array).flatten().collect();
+    let list: Vec<&Diagnostic> = lists.flatten().collect();
     html! {
         @if !list.is_empty() {
             h2 { "Diagnostics" }
-            ul.notes { @for it in list { li { code { (it["code"].as_str().unwrap_or_default()) } " " (line(it["message"].as_str().unwrap_or_default())) } } }
+            ul.notes { @for it in list { li { code { (it.code.name()) } " " (line(&it.message)) } } }
         }
     }
 }

@@ -229,9 +229,12 @@ impl<S: Store> Coordinator<S> {
                 step.events.push(EventKind::started(turn, attempt, *context, in_a_row));
                 let diagnostics = ready.output.diagnostics.iter().cloned();
                 let diagnostics = diagnostics.chain(ready.diagnostics.drain(..));
-                step.events.extend(diagnostics.map(|diagnostic| {
-                    EventKind::Diagnostic { turn: Some(turn.id), diagnostic }
-                }));
+                step.events.extend(
+                    diagnostics.map(|diagnostic| EventKind::Diagnostic {
+                        turn: Some(turn.id),
+                        diagnostic,
+                    }),
+                );
             }
             self.append(next, step).await?;
             for _ in &prepared {
@@ -290,10 +293,11 @@ impl<S: Store> Coordinator<S> {
         let Some(recorder) = recorder else { return Ok(None) };
         let member = turn.member.clone();
         let begun = recorder.begin(TurnDirectory { attempt, member, directory }).await;
-        let by_person = begun.by_person.map(|counts| files_changed(turn, ChangedBy::Person, counts));
+        let by_person =
+            begun.by_person.map(|counts| files_changed(turn, ChangedBy::Person, counts));
         let diagnostics = begun.diagnostics.into_iter();
-        let diagnostics = diagnostics
-            .map(|diagnostic| EventKind::Diagnostic { turn: Some(turn.id), diagnostic });
+        let diagnostics =
+            diagnostics.map(|diagnostic| EventKind::Diagnostic { turn: Some(turn.id), diagnostic });
         let events: Vec<EventKind> = by_person.into_iter().chain(diagnostics).collect();
         if !events.is_empty() {
             let step = Step::of(self.team_agents.now(), events);
@@ -355,9 +359,7 @@ impl<S: Store> Coordinator<S> {
                 self.on_report(&mut batch, turn, event);
             }
             let result = ended.map_or_else(
-                |error| {
-                    TurnResult::failed(Failure::new(FailureReason::Other, error.to_string()))
-                },
+                |error| TurnResult::failed(Failure::new(FailureReason::Other, error.to_string())),
                 |(_, result)| result,
             );
             let recording = batch.recordings.remove(&id);

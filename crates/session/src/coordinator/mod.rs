@@ -15,13 +15,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use convoke_agent::thread::ThreadStoreError;
-use convoke_core::{MessageId, NewMessage};
+use convoke_core::{Diagnostic, MessageId, NewMessage};
+use convoke_protocol::content::Content;
 use convoke_protocol::event::{Event, EventKind, StopReason};
 use convoke_protocol::id::{EventNumber, MemberName, Millis, SessionId, TurnId};
 use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::question::QuestionId;
 use convoke_protocol::session::{NewSession, State};
-use convoke_protocol::content::Content;
 use convoke_protocol::thread::ThreadAppend;
 use convoke_protocol::turn::{AttemptResult, Turn, TurnState};
 use convoke_protocol::verdict::Verdict;
@@ -32,14 +32,15 @@ pub use self::controls::{Controls, INBOX_LIMIT};
 use self::messages::UnsentMessage;
 use self::shared::SharedSession;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
+use crate::diagnostics;
 use crate::event_queue::Observer;
-use crate::running_text::interrupted_result;
 use crate::routing::conversation::Conversation;
 use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
 use crate::rows::find_turn;
-use crate::shared::TurnOffer;
+use crate::running_text::interrupted_result;
 use crate::shared::InboxNumber;
+use crate::shared::TurnOffer;
 use crate::store::{Commit, Holder, Piece, SessionHold as _, Store, StoreError};
 
 /// Runs the conversation of a session that this process has locked.
@@ -310,6 +311,12 @@ impl<S: Store> Coordinator<S> {
                     } else {
                         EventKind::TurnInterrupted { turn: id, member, attempt: number, result }
                     });
+                    if self.sharing.is_some() && turn.state == TurnState::Queued {
+                        let message =
+                            format!("turn {id} of {} was interrupted; retrying", turn.member);
+                        let diagnostic = Diagnostic::new(diagnostics::TURN_INTERRUPTED, message);
+                        step.events.push(EventKind::Diagnostic { turn: Some(id), diagnostic });
+                    }
                 }
             }
             self.append(self.conversation.clone(), step).await?;

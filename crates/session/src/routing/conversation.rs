@@ -46,7 +46,8 @@ impl MessageEffects {
         let problem = format!("dropped by {}", self.message.id());
         let mut events = vec![EventKind::Message(Box::new(self.message))];
         let diagnostics = routed.diagnostics.iter().cloned();
-        events.extend(diagnostics.map(|diagnostic| EventKind::Diagnostic { turn: None, diagnostic }));
+        events
+            .extend(diagnostics.map(|diagnostic| EventKind::Diagnostic { turn: None, diagnostic }));
         events.extend(self.dropped.into_iter().map(|Turn { id: turn, member, .. }| {
             EventKind::TurnDropped { turn, member, problem: problem.clone() }
         }));
@@ -141,8 +142,7 @@ impl Conversation {
         }
         let MessageOrigin { answers, turn } = origin;
         let (asker, text) = (asker.clone(), routed.text.clone());
-        let message =
-            Message { number, answers, turn, asker, text, message: message.with_id(id) };
+        let message = Message { number, answers, turn, asker, text, message: message.with_id(id) };
         MessageEffects { message, dropped, queued, left_out }
     }
 }

@@ -6,9 +6,11 @@ use convoke_core::NewMessage;
 use convoke_protocol::content::ContentHash;
 use convoke_protocol::event::Event;
 use convoke_protocol::id::{EventNumber, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
 use convoke_protocol::message::Message;
-use convoke_protocol::session::{FoundMessage, MemberCost, NewSession, RemovedSession, Session, Summary};
+use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
+use convoke_protocol::session::{
+    FoundMessage, MemberCost, NewSession, RemovedSession, Session, Summary,
+};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_protocol::turn::{Attempt, Turn};
 

@@ -33,9 +33,11 @@ use convoke_core::name::NameKey;
 use convoke_protocol::content::{Content, ContentHash};
 use convoke_protocol::event::Event;
 use convoke_protocol::id::{EventNumber, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-use convoke_protocol::request::RequestRecord;
 use convoke_protocol::message::Message;
-use convoke_protocol::session::{FoundMessage, MemberCost, NewSession, RemovedSession, Session, State, Summary};
+use convoke_protocol::request::RequestRecord;
+use convoke_protocol::session::{
+    FoundMessage, MemberCost, NewSession, RemovedSession, Session, State, Summary,
+};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_protocol::turn::{Attempt, Turn};
 
@@ -482,6 +484,18 @@ pub enum StoreError {
         /// The format that this version uses.
         expected: i64,
     },
+    /// The tables are of an older version.
+    #[error(
+        "the database has tables of format {found} and this version of Convoke uses format {expected}: make a backup, then \
+         run `convoke sessions migrate --store URL`"
+    )]
+    OldDatabase { found: i64, expected: i64 },
+    /// The tables cannot be migrated, because a process uses them.
+    #[error(
+        "process {} on {} uses the database since {}: stop all processes that use it first",
+        holder.pid, holder.host, utc(holder.since)
+    )]
+    InUse { holder: Holder },
     /// The stored data is damaged.
     #[error("the store is damaged: {0}")]
     Damaged(String),

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use convoke_core::{ContextManager, Diagnostic, MessageId};
-use convoke_protocol::id::{MessageNumber, Millis, SessionId};
 use convoke_protocol::event::Event;
+use convoke_protocol::id::{MessageNumber, Millis, SessionId};
 use convoke_protocol::session::{NewSession, State};
 use serde_json::Value;
 

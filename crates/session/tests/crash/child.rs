@@ -12,7 +12,7 @@ use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_protocol::event::{Event, EventKind, ShownMessage, StopReason};
 use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId};
 use convoke_protocol::message::Message;
-use convoke_protocol::session::{NewSession};
+use convoke_protocol::session::NewSession;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, Store, TeamAgents};

@@ -10,7 +10,7 @@ use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_protocol::event::{Event, StopReason};
 use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
 use convoke_protocol::message::Message;
-use convoke_protocol::session::{NewSession};
+use convoke_protocol::session::NewSession;
 use convoke_protocol::turn::TurnState;
 use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_session::replay::{ReplayResult, verify};

@@ -7,8 +7,9 @@ use std::rc::Rc;
 
 use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
 use convoke_inspect::HostEnvironment;
-use convoke_protocol::event::{Event, EventKind, ShownMessage, StopReason};
+use convoke_protocol::event::{Event, EventKind, StopReason};
 use convoke_protocol::id::{MemberName, MessageNumber};
+use convoke_protocol::message::Message;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::file_changes::UndoRequest;
 use convoke_session::{Controls, NewMessage, Store as _};
@@ -56,7 +57,7 @@ pub(super) struct EditorSession {
     controls: Controls,
     prompts: Sender<(Value, Prompt)>,
     state: Rc<State>,
-    past: Vec<ShownMessage>,
+    past: Vec<Message>,
     people: Vec<MemberName>,
     task: JoinHandle<()>,
 }
@@ -146,12 +147,12 @@ impl EditorSession {
         }
         let mut last = "";
         for message in &self.past {
-            let is_person = self.people.contains(&message.from);
+            let is_person = self.people.contains(&message.from());
             let kind = if is_person { "user_message_chunk" } else { "agent_message_chunk" };
             let mut text = safe(&message.text);
             // Editors join successive chunks of the same kind.
             if !is_person || self.people.len() > 1 {
-                text = format!("\n\n**{}:** {text}", message.from);
+                text = format!("\n\n**{}:** {text}", message.from());
             } else if last == kind {
                 text = format!("\n\n{text}");
             }
@@ -204,14 +205,12 @@ impl EditorSession {
     }
 }
 
-async fn past(conversation: &Conversation) -> anyhow::Result<Vec<ShownMessage>> {
+async fn past(conversation: &Conversation) -> anyhow::Result<Vec<Message>> {
     let coordinator = &conversation.coordinator;
     let (store, id) = (coordinator.store(), coordinator.session());
     let last = store.session(id).await?.state.last_message;
     let first = MessageNumber(last.0.saturating_sub(MESSAGES as u64));
-    let policy = coordinator.team_agents().team().context.text;
-    let messages = store.messages_after(id, first, MESSAGES).await?;
-    Ok(messages.iter().map(|message| ShownMessage::new(message, policy)).collect())
+    Ok(store.messages_after(id, first, MESSAGES).await?)
 }
 
 /// The task that answers the prompts of a session.
@@ -276,9 +275,9 @@ impl Replies {
                 }
                 Some(event) = events.recv() => {
                     if let EventKind::Message(message) = &event.kind
-                        && people.contains(&message.from)
+                        && people.contains(&message.from())
                     {
-                        let words = format!("\n\n**{}:** {}\n\n", message.from, safe(&message.text));
+                        let words = format!("\n\n**{}:** {}\n\n", message.from(), safe(&message.text));
                         updates.flush().iter().for_each(|waiting| output.update(id, waiting));
                         output.update(id, &chunk("agent_message_chunk", &words, None));
                     }

@@ -362,7 +362,8 @@ impl Show {
 
     fn diagnostic(&mut self, turn: Option<TurnId>, diagnostic: Diagnostic) -> io::Result<()> {
         let kind = EventKind::Diagnostic { turn, diagnostic };
-        self.event(&Event { kind, session: self.session, at: now() })
+        let (session, at) = (self.session, now());
+        self.event(&Event { kind, session, at, number: None, migrated: false })
     }
 
     /// Shows an event.

@@ -121,7 +121,7 @@ impl Totals {
         match event {
             EventKind::Message(message) => {
                 self.messages += 1;
-                self.has_no_recipient = message.to.is_empty();
+                self.has_no_recipient = message.message.addressees().is_empty();
             }
             EventKind::TurnStarted { turn, member, prompt, system, tokens_estimate, .. } => {
                 let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);

@@ -13,9 +13,10 @@ use convoke_core::{Diagnostic, Severity};
 use convoke_inspect::diagnostics::RELAY_HOST_REFUSED;
 use convoke_protocol::agent_event::{AgentEventKind, Received, TextPart};
 use convoke_protocol::changes::ChangedBy;
+use convoke_protocol::event::EventKind;
 use convoke_protocol::event::waits_for;
-use convoke_protocol::event::{EventKind, ShownMessage};
 use convoke_protocol::id::{MemberName, MessageNumber, TurnId};
+use convoke_protocol::message::Message;
 use convoke_protocol::turn::TurnState;
 use unicode_width::UnicodeWidthChar as _;
 
@@ -148,9 +149,9 @@ impl<W: Write> View<W> {
     /// Shows an event in quiet output: replies, errors and losses only.
     fn show_quietly(&mut self, event: &EventKind, quiet: Quiet) -> io::Result<()> {
         match event {
-            EventKind::Message(message) if message.in_reply_to.is_some() => match quiet {
+            EventKind::Message(message) if message.message.in_reply_to.is_some() => match quiet {
                 Quiet::Text => self.line(&message.text),
-                Quiet::Named => self.line(&format!("{}: {}", message.from, message.text)),
+                Quiet::Named => self.line(&format!("{}: {}", message.from(), message.text)),
             },
             EventKind::TurnEnded { member, state, result, .. } if *state != TurnState::Done => {
                 let verdict = result.verdict.to_string();
@@ -187,7 +188,7 @@ impl<W: Write> View<W> {
                 self.called.push(queued.clone());
                 self.queue.push(queued);
             }
-            EventKind::TurnDropped { turn, member } => {
+            EventKind::TurnDropped { turn, member, .. } => {
                 self.queue.retain(|queued| queued.turn != *turn);
                 let paint = self.layout.paint;
                 self.line(&paint.faint(&format!("  {member}'s turn was dropped")))?;
@@ -333,11 +334,12 @@ impl<W: Write> View<W> {
         Ok(())
     }
 
-    fn message(&mut self, message: &ShownMessage) -> io::Result<()> {
-        let ShownMessage { from, to, number, text, .. } = message;
+    fn message(&mut self, message: &Message) -> io::Result<()> {
+        let Message { number, text, .. } = message;
+        let from = &message.from();
         self.called.clear();
         self.speakers.insert(*number, from.clone());
-        let is_call = message.tool.is_some();
+        let is_call = message.tool().is_some();
         let said_in = self.at_work.iter().find(|it| is_call && it.member == *from);
         if let Some(turn) = said_in.map(|at_work| at_work.turn) {
             self.pause_text(turn)?;
@@ -358,14 +360,14 @@ impl<W: Write> View<W> {
                 self.paragraph(text)
             }
             None => {
-                let to: Vec<&str> = to.iter().map(MemberName::as_str).collect();
-                let to = if to.is_empty() { "everyone".to_owned() } else { to.join(", ") };
+                let to = message.message.addressees().join(", ");
+                let to = if to.is_empty() { "everyone".to_owned() } else { to };
                 let name = self.layout.paint.strong(from.as_str());
                 self.headed = None;
                 self.line(&format!("\n{name} → {to}"))?;
                 self.paragraph(text)?;
                 let paint = self.layout.paint;
-                message.attachments.iter().try_for_each(|attachment| {
+                message.attachments().iter().try_for_each(|attachment| {
                     let line = format!("  + {}", printable(&attachment.to_string()));
                     self.line(&paint.faint(&line))
                 })

@@ -3,10 +3,10 @@
 use std::io::{self, BufWriter, Write};
 
 use convoke_core::{ConversationMessage, Diagnostic};
-use convoke_protocol::event::ShownAttachment;
 use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
+use convoke_protocol::message::AttachedBytes;
 use convoke_protocol::message::Message;
-use convoke_protocol::session::{Session};
+use convoke_protocol::session::Session;
 use convoke_protocol::turn::TurnState;
 use convoke_server::stored::PendingMessage;
 use convoke_session::diagnostics::MESSAGES_PENDING;
@@ -39,7 +39,7 @@ pub(super) async fn write_json(store: &AnyStore, id: SessionId) -> anyhow::Resul
         store,
         id,
         MessageNumber::default(),
-        |Message { number, answers, message }| {
+        |Message { number, answers, message, .. }| {
             let message = json!({"number": number, "answers": answers, "message": message});
             anyhow::Ok(list.push(&mut out, &message)?)
         },
@@ -81,25 +81,20 @@ pub(super) async fn write_text(store: &AnyStore, id: SessionId) -> anyhow::Resul
     }
     let replies = replies(store, id).await?;
     let text = Team::parse(&session.began.team).map(|team| team.context.text).unwrap_or_default();
-    each_message(
-        store,
-        id,
-        MessageNumber::default(),
-        |Message { number, message, .. }| {
-            let to = recipients(&message);
-            let turn = replies.binary_search_by_key(&number, |(reply, _)| *reply).ok();
-            let turn = turn.map_or(String::new(), |index| format!(", turn {}", replies[index].1));
-            let name = paint.strong(&printable(message.speaker.name()));
-            writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
-            for line in message.text(text).lines() {
-                writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
-            }
-            for file in ShownAttachment::from_message(&message) {
-                writeln!(out, "{}", paint.faint(&format!("  + {}", printable(&file.to_string()))))?;
-            }
-            anyhow::Ok(())
-        },
-    )
+    each_message(store, id, MessageNumber::default(), |Message { number, message, .. }| {
+        let to = recipients(&message);
+        let turn = replies.binary_search_by_key(&number, |(reply, _)| *reply).ok();
+        let turn = turn.map_or(String::new(), |index| format!(", turn {}", replies[index].1));
+        let name = paint.strong(&printable(message.speaker.name()));
+        writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
+        for line in message.text(text).lines() {
+            writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
+        }
+        for file in AttachedBytes::from_message(&message) {
+            writeln!(out, "{}", paint.faint(&format!("  + {}", printable(&file.to_string()))))?;
+        }
+        anyhow::Ok(())
+    })
     .await?;
     let pending = PendingMessage::read(store, id).await?;
     for message in &pending {

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use convoke_protocol::event::ShownAttachment;
 use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::message::AttachedBytes;
 use convoke_protocol::message::Message;
 use convoke_server::stored::PendingMessage;
 use convoke_session::rows::each_message;
@@ -37,18 +37,13 @@ pub(super) async fn write(
         }
     }
     let policy = Team::parse(&session.began.team).map(|team| team.context.text).unwrap_or_default();
-    each_message(
-        store,
-        id,
-        MessageNumber::default(),
-        |Message { number, message, .. }| {
-            let who = format!("{}{}", message.speaker.name(), recipients(&message));
-            writeln!(out, "\n## {} ({number})\n", escape(&who))?;
-            writeln!(out, "{}", close_fence(&message.text(policy)))?;
-            write_files(out, &ShownAttachment::from_message(&message))?;
-            anyhow::Ok(())
-        },
-    )
+    each_message(store, id, MessageNumber::default(), |Message { number, message, .. }| {
+        let who = format!("{}{}", message.speaker.name(), recipients(&message));
+        writeln!(out, "\n## {} ({number})\n", escape(&who))?;
+        writeln!(out, "{}", close_fence(&message.text(policy)))?;
+        write_files(out, &AttachedBytes::from_message(&message))?;
+        anyhow::Ok(())
+    })
     .await?;
     for PendingMessage { from, to, text, files } in PendingMessage::read(store, id).await? {
         let who = format!("{from}{}", arrow(&to));
@@ -59,7 +54,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-fn write_files(out: &mut impl Write, files: &[ShownAttachment]) -> io::Result<()> {
+fn write_files(out: &mut impl Write, files: &[AttachedBytes]) -> io::Result<()> {
     if files.is_empty() {
         return Ok(());
     }

@@ -9,8 +9,8 @@ use convoke_core::ledger::Table;
 use convoke_protocol::id::{SessionId, TurnId};
 use convoke_protocol::request::RequestRecord;
 use convoke_protocol::turn::{Attempt, Turn};
-use convoke_session::progress::AttemptProgress;
 use convoke_session::rows::each_turn;
+use convoke_session::running_text::AttemptProgress;
 use convoke_session::sent_turn::requests_of;
 use convoke_session::{AnyStore, SentTurn};
 

@@ -21,9 +21,9 @@ pub(super) const BEGIN: &str = "BEGIN";
 pub(super) const BEGIN_IMPORT: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0";
 /// Advances the head of a session and announces it to other processes. Listeners get the announcement when the
 /// transaction commits, and read the rows themselves.
-pub(super) const MOVE_HEAD: &str = "UPDATE session SET head = $7, updated_at = $1, state = $2, \
-         messages = $3, turns = $4 WHERE id = $5 AND head = $6 \
-         RETURNING pg_notify('convoke', id || ' ' || head)";
+pub(super) const MOVE_HEAD: &str = "UPDATE session SET events = $7, updated_at = $1, state = $2, \
+         messages = $3, turns = $4 WHERE id = $5 AND events = $6 \
+         RETURNING pg_notify('convoke', id || ' ' || events)";
 /// The beginning of a message's text, cut at a byte boundary.
 pub(super) const BEGINNING: &str = "SUBSTR(message.content, 1, 800)";
 /// The maximum number of characters of a beginning.

@@ -10,10 +10,12 @@ mod import;
 #[path = "../sql/inbox.rs"]
 mod inbox;
 mod lease;
-mod nodes;
-mod offer;
 #[path = "../sql/log.rs"]
 mod log;
+#[path = "../sql/migration.rs"]
+mod migration;
+mod nodes;
+mod offer;
 #[path = "../sql/packed.rs"]
 mod packed;
 #[path = "../sql/pieces.rs"]
@@ -121,6 +123,23 @@ impl PostgresStore {
         Ok(Self { writer: Writer { pool, failpoint, fence }, announcements, clock })
     }
 
+    /// Migrates a database of an older format, once its operator has made a backup. Returns the format that was found.
+    pub async fn migrate(url: &str, password: Option<&str>) -> Result<i64, StoreError> {
+        Self::migrate_with(connect_options(url, password)?, &Failpoint::default()).await
+    }
+
+    /// Migrates a database with the options of a connection and a failpoint.
+    pub async fn migrate_with(
+        options: PgConnectOptions,
+        failpoint: &Failpoint,
+    ) -> Result<i64, StoreError> {
+        first_connection(&options).await?.close().await?;
+        let pool = pool(1).connect_with(options).await?;
+        let found = schema::migrate(&pool, failpoint).await;
+        pool.close().await;
+        found
+    }
+
     /// Returns whether a process holds a session.
     pub async fn is_held(&self, session: SessionId) -> Result<bool, StoreError> {
         self.writer.fence.is_held(session).await
@@ -199,7 +218,8 @@ impl PostgresStore {
         session: SessionId,
         commit: Commit,
     ) -> Result<EventNumber, StoreError> {
-        let (on, deadline) = (commit.on, tokio::time::Instant::now() + self.lease_duration());
+        let (on, head) = (commit.on, commit.head());
+        let deadline = tokio::time::Instant::now() + self.lease_duration();
         let lost = || StoreError::LeaseLost { session };
         let mut written = tokio::time::timeout_at(deadline, self.commit(session, commit.clone()));
         loop {
@@ -213,8 +233,8 @@ impl PostgresStore {
                     Err(_) => return Err(lost()),
                     Ok(Err(error)) if error.is_transient() => {}
                     Ok(Err(error)) => return Err(error),
-                    Ok(Ok(head)) if head == on => break,
-                    Ok(Ok(_)) => return Ok(on.next()),
+                    Ok(Ok(found)) if found == on => break,
+                    Ok(Ok(_)) => return Ok(head),
                 }
             }
             written = tokio::time::timeout_at(deadline, self.commit(session, commit.clone()));
@@ -225,7 +245,7 @@ impl PostgresStore {
     async fn own_head(&self, session: SessionId) -> Result<EventNumber, StoreError> {
         let epoch = self.writer.fence.epoch(session)?;
         let head: Option<(i64,)> = sqlx::query_as(
-            "SELECT head FROM session JOIN lease ON lease.session = session.id \
+            "SELECT events FROM session JOIN lease ON lease.session = session.id \
              WHERE session.id = $1 AND epoch = $2",
         )
         .bind(session.to_string())

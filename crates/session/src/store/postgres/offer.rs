@@ -100,7 +100,7 @@ impl PostgresStore {
     /// Returns a text that changes with everything that [`Self::shared_state`] and the head say of a session; `None` if the
     /// session is gone, or if its next turn is offered and depends on the nodes, too. It takes no connection of its own.
     pub(crate) async fn glance(&self, session: SessionId) -> Result<Option<String>, StoreError> {
-        let statement = "SELECT CONCAT_WS(' ', head, epoch, lease.until > clock_timestamp(), stopped, \
+        let statement = "SELECT CONCAT_WS(' ', events, epoch, lease.until > clock_timestamp(), stopped, \
              (SELECT MAX(number) FROM inbox WHERE inbox.session = session.id)) \
              FROM session LEFT JOIN lease ON lease.session = session.id \
              WHERE session.id = $1 AND removed_at IS NULL \
@@ -263,7 +263,7 @@ pub(super) async fn put_message(
          ON CONFLICT (session) DO UPDATE SET since = offer.since RETURNING since), \
          claimable AS (INSERT INTO lease (session, epoch, until, pid, host, since) \
          SELECT $1, 0, '-infinity', 0, '', 0 FROM added ON CONFLICT DO NOTHING) \
-         SELECT added.number FROM added, offered, session, pg_notify($4, $1 || ' ' || session.head) \
+         SELECT added.number FROM added, offered, session, pg_notify($4, $1 || ' ' || session.events) \
          WHERE session.id = $1",
     )
     .bind(session.to_string())

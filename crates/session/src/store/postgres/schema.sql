@@ -9,7 +9,7 @@ CREATE TABLE session (
     team        BYTEA NOT NULL,
     first_task  BYTEA,
     rehearsal   TEXT,
-    head        BIGINT NOT NULL,
+    events      BIGINT NOT NULL,
     state       TEXT NOT NULL,
     messages    BIGINT NOT NULL,
     turns       BIGINT NOT NULL,

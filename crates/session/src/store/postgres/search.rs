@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use convoke_protocol::id::{MessageNumber, SessionId};
 use convoke_protocol::message::Message;
-use convoke_protocol::session::{FoundMessage};
+use convoke_protocol::session::FoundMessage;
 use sqlx::QueryBuilder;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;

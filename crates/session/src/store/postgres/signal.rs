@@ -24,7 +24,7 @@ impl PostgresStore {
              asked AS (INSERT INTO signal (session, turn, attempt, question) \
              SELECT $1, number, 0, '' FROM running ON CONFLICT (session, turn, attempt, question) \
              DO UPDATE SET answer = NULL RETURNING turn) \
-             SELECT asked.turn FROM asked, session, pg_notify($2, $1 || ' ' || session.head) \
+             SELECT asked.turn FROM asked, session, pg_notify($2, $1 || ' ' || session.events) \
              WHERE session.id = $1",
         );
         let asked = asked.bind(session.to_string()).bind(CHANNEL);
@@ -44,7 +44,7 @@ impl PostgresStore {
              AND attempts = $4 AND state = 'running' FOR SHARE), \
              added AS (INSERT INTO signal (session, turn, attempt, question, answer) \
              SELECT $1, number, attempts, $5, $6 FROM running ON CONFLICT DO NOTHING RETURNING turn) \
-             SELECT added.turn FROM added, session, pg_notify($2, $1 || ' ' || session.head) \
+             SELECT added.turn FROM added, session, pg_notify($2, $1 || ' ' || session.events) \
              WHERE session.id = $1",
         )
         .bind(session.to_string())

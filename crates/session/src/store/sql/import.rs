@@ -110,7 +110,7 @@ impl SessionImport for OpenImport {
     async fn finish(mut self) -> Result<(), StoreError> {
         self.failpoint.reach();
         sqlx::query(
-            "UPDATE session SET head = $1, state = $2, messages = $3, turns = $4 WHERE id = $5",
+            "UPDATE session SET events = $1, state = $2, messages = $3, turns = $4 WHERE id = $5",
         )
         .bind(sql(self.head.0))
         .bind(json(&self.state)?)

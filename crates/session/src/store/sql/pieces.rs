@@ -17,7 +17,8 @@ pub(super) async fn write(
     }
     let written = sqlx::query(
         "INSERT INTO piece (session, turn, attempt, position, text) SELECT $1, $2, $3, $4, $5 \
-         FROM attempt WHERE session = $1 AND turn = $2 AND number = $3 AND has_ended = 0",
+         FROM attempt WHERE session = $1 AND turn = $2 AND number = $3 AND has_ended = 0 \
+         ON CONFLICT (session, turn, attempt, position) DO UPDATE SET text = excluded.text",
     )
     .bind(session.to_string())
     .bind(sql(turn.0))

@@ -18,12 +18,19 @@ use super::packed::unpack;
 use crate::store::{ContextReader, StoreError, Window};
 
 pub(super) async fn session(pool: &Pool, id: SessionId) -> Result<Session, StoreError> {
+    session_on(pool, id).await
+}
+
+pub(super) async fn session_on(
+    executor: impl sqlx::Executor<'_, Database = Database>,
+    id: SessionId,
+) -> Result<Session, StoreError> {
     let row = sqlx::query(
-        "SELECT created_at, updated_at, name, directory, team, first_task, rehearsal, head, state FROM session \
+        "SELECT created_at, updated_at, name, directory, team, first_task, rehearsal, events, state FROM session \
          WHERE id = $1",
     )
     .bind(id.to_string())
-    .fetch_optional(pool)
+    .fetch_optional(executor)
     .await?
     .ok_or(StoreError::NoSession(id))?;
     let state: String = row.try_get("state")?;
@@ -40,7 +47,7 @@ pub(super) async fn session(pool: &Pool, id: SessionId) -> Result<Session, Store
             rehearsal: rehearsal(&row)?,
         },
         updated_at: Millis(row.try_get("updated_at")?),
-        head: EventNumber(number(&row, "head")?),
+        head: EventNumber(number(&row, "events")?),
         state,
     })
 }

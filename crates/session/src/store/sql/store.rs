@@ -5,9 +5,11 @@ use convoke_core::NewMessage;
 use convoke_protocol::content::ContentHash;
 use convoke_protocol::event::{Event, EventKind};
 use convoke_protocol::id::{EventNumber, MessageNumber, Millis, SessionId, ThreadId, TurnId};
-use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
 use convoke_protocol::message::Message;
-use convoke_protocol::session::{FoundMessage, MemberCost, NewSession, RemovedSession, Session, Summary};
+use convoke_protocol::request::{RequestOutcome, RequestRecord, RequestTexts};
+use convoke_protocol::session::{
+    FoundMessage, MemberCost, NewSession, RemovedSession, Session, Summary,
+};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_protocol::turn::{Attempt, Turn};
 
@@ -44,7 +46,8 @@ impl Store for SqlStore {
     }
 
     async fn commit(&self, session: SessionId, commit: Commit) -> Result<EventNumber, StoreError> {
-        let ends = commit.events.iter().any(|event| matches!(event.kind, EventKind::TurnEnded { .. }));
+        let ends =
+            commit.events.iter().any(|event| matches!(event.kind, EventKind::TurnEnded { .. }));
         let head = write::commit(&self.writer, session, commit).await?;
         if ends {
             // The removed pieces may have been large.
@@ -95,11 +98,7 @@ impl Store for SqlStore {
         async fn lone_threads() -> Vec<LoneThread> = threads::lone;
     }
 
-    async fn window(
-        &self,
-        session: SessionId,
-        window: Window,
-    ) -> Result<Vec<Message>, StoreError> {
+    async fn window(&self, session: SessionId, window: Window) -> Result<Vec<Message>, StoreError> {
         read::window(&self.writer.pool, session, &window).await
     }
 

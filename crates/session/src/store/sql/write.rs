@@ -27,11 +27,11 @@ pub(super) async fn create(
 ) -> Result<(), StoreError> {
     let id = session.id;
     let mut state = State::default();
-    let kind = EventKind::created(&session);
-    state.apply(&kind);
+    let event = created_event(&session);
+    state.apply(&event.kind);
     let created = sqlx::query(
         "INSERT INTO session (id, created_at, updated_at, name, directory, team, first_task, \
-         rehearsal, head, state, messages, turns) VALUES ($1, $2, $2, $3, $4, $5, $6, $7, 1, $8, 0, 0) \
+         rehearsal, events, state, messages, turns) VALUES ($1, $2, $2, $3, $4, $5, $6, $7, 1, $8, 0, 0) \
          ON CONFLICT DO NOTHING",
     )
     .bind(id.to_string())
@@ -47,9 +47,13 @@ pub(super) async fn create(
     if created.rows_affected() == 0 {
         return Err(StoreError::SessionExists(id));
     }
-    let (at, number) = (session.created_at, Some(EventNumber(1)));
-    let event = Event { kind, session: id, at, number, migrated: false };
     log::append(connection, &id.to_string(), &[event]).await
+}
+
+/// Returns the first event of a session's log.
+pub(super) fn created_event(session: &NewSession) -> Event {
+    let (kind, at) = (EventKind::created(session), session.created_at);
+    Event { kind, session: session.id, at, number: Some(EventNumber(1)), migrated: false }
 }
 
 pub(super) async fn commit(

@@ -24,8 +24,8 @@ type Nothing = Ready<Result<(), StoreError>>;
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 pub(super) const BEGIN_IMPORT: &str = BEGIN;
 /// Advances the head of a session.
-pub(super) const MOVE_HEAD: &str = "UPDATE session SET head = $7, updated_at = $1, state = $2, \
-         messages = $3, turns = $4 WHERE id = $5 AND head = $6";
+pub(super) const MOVE_HEAD: &str = "UPDATE session SET events = $7, updated_at = $1, state = $2, \
+         messages = $3, turns = $4 WHERE id = $5 AND events = $6";
 /// The beginning of a message's text.
 pub(super) const BEGINNING: &str = "SUBSTR(message.content, 1, 200)";
 

@@ -12,27 +12,32 @@ use sqlx::sqlite::{
 };
 
 use super::database::BEGIN;
+use super::migration;
 use crate::store::StoreError;
+use crate::store::failpoint::Failpoint;
 
 /// The application id in the file's header: `Conv`.
 const APPLICATION: u32 = 0x436F_6E76;
 /// The format of the tables. Changing `schema.sql` requires a new format and a migration.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 /// The oldest format that can be migrated.
 const OLDEST: u32 = 1;
+/// The first format in which sessions are logs.
+const FIRST_WITH_LOG: u32 = 7;
 const SCHEMA: &str = include_str!("schema.sql");
 /// The migration to each format after the oldest.
-const MIGRATIONS: [(u32, &str); 5] = [
+const MIGRATIONS: [(u32, &str); 6] = [
     (2, include_str!("to-format-2.sql")),
     (3, include_str!("to-format-3.sql")),
     (4, include_str!("to-format-4.sql")),
     (5, include_str!("to-format-5.sql")),
     (6, include_str!("to-format-6.sql")),
+    (7, include_str!("to-format-7.sql")),
 ];
 /// The header of a new file. Must match the constants above.
-const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 6;";
+const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 7;";
 /// The header after a migration.
-const VERSION: &str = "PRAGMA user_version = 6;";
+const VERSION: &str = "PRAGMA user_version = 7;";
 
 /// Creates the directory and the file if necessary, and checks an existing file.
 pub(super) async fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
@@ -106,18 +111,61 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
     check_version(path, number(60))
 }
 
-/// Migrates an older file in one transaction. Does nothing if another process has migrated it meanwhile.
-pub(super) async fn migrate(pool: &SqlitePool, found: u32) -> Result<(), StoreError> {
+/// Migrates an older file in one transaction, after a copy of it was made beside it. Does nothing if another process has
+/// migrated it meanwhile.
+pub(super) async fn migrate(
+    pool: &SqlitePool,
+    path: &Path,
+    found: u32,
+    failpoint: &Failpoint,
+) -> Result<(), StoreError> {
     if found == FORMAT {
         return Ok(());
     }
     let mut transaction = pool.begin_with(BEGIN).await?;
     let found = version(&mut *transaction).await?;
+    if found == FORMAT {
+        return Ok(());
+    }
+    // Other connections can read meanwhile, and nobody else can migrate.
+    back_up(pool, path, found).await?;
     for (_, migration) in MIGRATIONS.into_iter().filter(|(to, _)| *to > found) {
+        failpoint.reach();
         sqlx::raw_sql(migration).execute(&mut *transaction).await?;
     }
+    if found < FIRST_WITH_LOG {
+        migration::make_logs(&mut transaction, failpoint).await?;
+        sqlx::raw_sql("DROP TABLE progress").execute(&mut *transaction).await?;
+    }
     sqlx::raw_sql(VERSION).execute(&mut *transaction).await?;
-    Ok(transaction.commit().await?)
+    failpoint.reach();
+    transaction.commit().await?;
+    failpoint.reach();
+    Ok(())
+}
+
+/// Copies the file as it is to `sessions.format-N.db`, whole or not at all. A copy that an interrupted migration made is
+/// replaced.
+async fn back_up(pool: &SqlitePool, path: &Path, found: u32) -> Result<(), StoreError> {
+    let backup = path.with_extension(format!("format-{found}.db"));
+    let draft = path.with_extension(format!("draft-{}", uuid::Uuid::now_v7().simple()));
+    // `VACUUM INTO` takes an empty file, which is then not readable for others.
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft);
+    drop(made.map_err(at(&draft))?);
+    let name = draft.to_str().ok_or_else(|| StoreError::Io {
+        path: draft.clone(),
+        source: io::Error::new(io::ErrorKind::InvalidInput, "the path is not UTF-8"),
+    })?;
+    let copied = sqlx::query("VACUUM INTO $1").bind(name).execute(pool).await;
+    let kept = copied.map_err(StoreError::from).and_then(|_| {
+        File::open(&draft).and_then(|file| file.sync_all()).map_err(at(&draft))?;
+        fs::rename(&draft, &backup).map_err(at(&backup))
+    });
+    if kept.is_err() {
+        // The error of the copy is the one to report.
+        let _ = fs::remove_file(&draft);
+    }
+    kept
 }
 
 /// The number of free pages (1 MiB) at which they are returned to the file system.

@@ -11,6 +11,8 @@ mod inbox;
 mod lock;
 #[path = "../sql/log.rs"]
 mod log;
+#[path = "../sql/migration.rs"]
+mod migration;
 #[path = "../sql/packed.rs"]
 mod packed;
 #[path = "../sql/pieces.rs"]
@@ -102,7 +104,7 @@ impl SqliteStore {
         let pool = pool(2).connect_with(options).await?;
         let version = file::version(&pool).await?;
         file::check_version(&path, version)?;
-        file::migrate(&pool, version).await?;
+        file::migrate(&pool, &path, version, &failpoint).await?;
         let writer = Writer { pool, failpoint, fence: Fence };
         Ok(Self { writer, directory: directory.to_owned() })
     }

@@ -7,7 +7,7 @@ CREATE TABLE session (
     team        TEXT NOT NULL,
     first_task  TEXT,
     rehearsal   TEXT,
-    head        BIGINT NOT NULL,
+    events      BIGINT NOT NULL,
     state       TEXT NOT NULL,
     messages    BIGINT NOT NULL,
     turns       BIGINT NOT NULL,

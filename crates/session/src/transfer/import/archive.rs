@@ -178,7 +178,8 @@ impl<'c> ArchiveReader<'c> {
     fn finish_conversation(mut self) -> Result<Page, ArchiveProblem> {
         let missing = self.missing.iter().min_by_key(|(_, turn)| **turn);
         let missing = missing.filter(|_| self.texts == Texts::Included);
-        let missing = missing.map(|(hash, turn)| format!("the text {hash} of turn {turn} is missing"));
+        let missing =
+            missing.map(|(hash, turn)| format!("the text {hash} of turn {turn} is missing"));
         let events = match self.conversation {
             Conversation::Log(log) => log.finish(),
             Conversation::Rows(rows) => rows.finish()?,

@@ -77,7 +77,8 @@ impl LogReader {
             kind if !kind.is_logged() => Err("it is not an event of a log".to_owned()),
             EventKind::Message(message) => self.add_message(message),
             EventKind::TurnQueued { turn, member, answers, .. } => {
-                if self.turns.last_key_value().is_some_and(|(last, _)| last >= turn) || turn.0 == 0 {
+                if self.turns.last_key_value().is_some_and(|(last, _)| last >= turn) || turn.0 == 0
+                {
                     return Err(format!("turn {turn} is out of order"));
                 }
                 if turn.0 > MAX_NUMBER {
