@@ -28,7 +28,9 @@ pub mod thread;
 pub mod turn;
 pub mod usage;
 pub mod verdict;
+pub mod view;
 pub mod wire;
 
 pub use agent_event::{AgentEvent, AgentEventKind};
 pub use event::{Event, EventKind};
+pub use view::View;
