@@ -78,8 +78,8 @@ pub struct RunningTurn {
     pub generation: u64,
     /// The last tool calls.
     pub tools: Vec<ToolCall>,
-    /// The number of tool calls, with those that are not kept.
-    pub tool_calls: u64,
+    /// Changes with the tool calls.
+    pub tools_version: u64,
     pub activity: Activity,
     /// The tokens that were counted so far.
     pub usage: Option<Usage>,
@@ -122,7 +122,8 @@ pub enum Activity {
 }
 
 /// A question that waits for an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct OpenQuestion {
     pub turn: TurnId,
     pub member: MemberName,
@@ -295,7 +296,7 @@ impl View {
             // A later attempt begins anew for those who have seen the earlier one.
             generation: u64::from(*attempt) << 32,
             tools: Vec::new(),
-            tool_calls: 0,
+            tools_version: 0,
             activity: Activity::default(),
             usage: None,
             requests: RequestFigures::default(),
@@ -407,7 +408,7 @@ impl RunningTurn {
             AgentEventKind::Thinking { .. } => self.activity = Activity::Thinking,
             AgentEventKind::ToolStarted { id, name, input } => {
                 self.activity = Activity::Tool(name.to_string(), excerpt(input));
-                self.tool_calls += 1;
+                self.tools_version += 1;
                 let (id, name) = (id.to_string(), name.to_string());
                 self.tools.push(ToolCall { id, name, input: excerpt(input), output: None });
                 if self.tools.len() > TOOLS {
@@ -420,6 +421,7 @@ impl RunningTurn {
                 }
                 if let Some(call) = self.tools.iter_mut().rfind(|call| call.id == **id) {
                     call.output = Some((*ok, excerpt(output)));
+                    self.tools_version += 1;
                 }
             }
             AgentEventKind::FileChange { changes } => {

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use convoke_core::Diagnostic;
-use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
-use convoke_protocol::event::{Event, EventKind, StopReason};
+use convoke_protocol::event::{Event, EventKind};
 use convoke_protocol::id::{EventNumber, MessageNumber, SessionId, TurnId};
+use convoke_protocol::view::{ToolCall, View};
 use convoke_session::event_queue::Observer;
 use convoke_session::follow::Follower;
 use convoke_session::store::postgres::PostgresStore;
@@ -21,12 +21,10 @@ use convoke_session::{AnyStore, Store as _, StoreError};
 use tokio::sync::watch;
 
 use crate::query::ResponseForm;
-use crate::stored::{PendingMessage, Question, SessionStatus, excerpt};
+use crate::stored::{PendingMessage, SessionStatus};
 
 /// The interval at which the head of a session is polled that another process may write.
 const POLL: Duration = Duration::from_millis(250);
-/// The maximum number of steps of a running turn that are shown; earlier ones are in its events.
-const STEPS_SHOWN: usize = 20;
 /// The rendered messages that are kept for other viewers.
 const MESSAGES_KEPT: usize = 32;
 /// The maximum number of notes that are kept.
@@ -108,41 +106,14 @@ impl Drop for Viewer {
     }
 }
 
-/// State from the events of the conversation that is not stored.
+/// State from the events of the conversation.
 #[derive(Default)]
 struct EventState {
     /// Whether this process runs the conversation.
     is_held: bool,
-    live: BTreeMap<TurnId, LiveTurn>,
-    questions: Vec<Question>,
+    view: View,
     notes: Vec<Diagnostic>,
     problem: Option<String>,
-    stop: Option<StopReason>,
-}
-
-/// The text and the steps of a running turn.
-#[derive(Default)]
-pub(crate) struct LiveTurn {
-    /// The text so far.
-    text: String,
-    /// The start of the text that is being written.
-    base: usize,
-    /// Whether a text is being written.
-    is_open: bool,
-    /// Changes when the text is replaced instead of continued.
-    pub generation: u64,
-    pub steps: Vec<ToolStep>,
-    /// Changes with the steps.
-    pub steps_version: u64,
-}
-
-/// A step of a running turn: a tool call.
-#[derive(Debug, Clone)]
-pub(crate) struct ToolStep {
-    pub id: String,
-    pub name: String,
-    pub input: String,
-    pub output: Option<(bool, String)>,
 }
 
 /// A part of a running turn's text that a viewer does not have.
@@ -151,7 +122,7 @@ pub(crate) struct LivePart {
     pub generation: u64,
     pub offset: usize,
     pub text: String,
-    pub steps: Option<Vec<ToolStep>>,
+    pub steps: Option<Vec<ToolCall>>,
 }
 
 /// The part of a running turn that a viewer has.
@@ -164,61 +135,6 @@ pub(crate) struct SentPart {
 
 /// The maximum number of bytes of a text that are sent at a time.
 const PART_BYTES: usize = 64 << 10;
-
-impl LiveTurn {
-    fn add(&mut self, event: &AgentEvent<'_>) {
-        if event.sub_agent.is_some() {
-            return;
-        }
-        match &event.kind {
-            AgentEventKind::Text { text, part: TextPart::Delta } => {
-                self.open();
-                self.text.push_str(text);
-            }
-            AgentEventKind::Text { text, part: TextPart::Whole } => {
-                self.open();
-                if self.text[self.base..] != **text {
-                    // The streamed text was provisional.
-                    if self.text.len() > self.base {
-                        self.generation += 1;
-                    }
-                    self.text.truncate(self.base);
-                    self.text.push_str(text);
-                }
-                self.is_open = false;
-            }
-            AgentEventKind::ToolStarted { id, name, input } => {
-                self.steps_version += 1;
-                self.steps.push(ToolStep {
-                    id: id.to_string(),
-                    name: name.to_string(),
-                    input: excerpt(input).to_owned(),
-                    output: None,
-                });
-                if self.steps.len() > STEPS_SHOWN {
-                    self.steps.remove(0);
-                }
-            }
-            AgentEventKind::ToolFinished { id, ok, output } => {
-                if let Some(step) = self.steps.iter_mut().rev().find(|step| step.id == **id) {
-                    step.output = Some((*ok, excerpt(output).to_owned()));
-                    self.steps_version += 1;
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn open(&mut self) {
-        if !self.is_open {
-            if !self.text.is_empty() {
-                self.text.push_str("\n\n");
-            }
-            self.base = self.text.len();
-            self.is_open = true;
-        }
-    }
-}
 
 impl Feed {
     /// Returns a receiver that wakes with every change.
@@ -247,11 +163,12 @@ impl Feed {
     pub fn with_events(&self, mut status: SessionStatus) -> SessionStatus {
         let from_events = lock(&self.from_events);
         status.is_held_here = from_events.is_held;
-        status.live = from_events.live.keys().copied().collect();
-        status.questions.clone_from(&from_events.questions);
+        let View { running, questions, stop, .. } = &from_events.view;
+        status.live = running.iter().map(|running| running.turn).collect();
+        status.questions = questions.clone();
         status.notes.clone_from(&from_events.notes);
         status.problem.clone_from(&from_events.problem);
-        status.stop.clone_from(&from_events.stop);
+        status.stop.clone_from(stop);
         status
     }
 
@@ -300,29 +217,30 @@ impl Feed {
     /// Returns the parts of running turns that a viewer does not have, and removes ended turns from `seen`.
     pub fn unseen(&self, seen: &mut HashMap<TurnId, SentPart>) -> Vec<LivePart> {
         let from_events = lock(&self.from_events);
-        seen.retain(|turn, _| from_events.live.contains_key(turn));
+        seen.retain(|turn, _| from_events.view.running(*turn).is_some());
         let mut parts = Vec::new();
-        for (turn, live) in &from_events.live {
-            let is_new = !seen.contains_key(turn);
-            let had = seen.entry(*turn).or_default();
+        for live in &from_events.view.running {
+            let turn = live.turn;
+            let is_new = !seen.contains_key(&turn);
+            let had = seen.entry(turn).or_default();
             if had.generation != live.generation {
                 *had = SentPart { generation: live.generation, ..SentPart::default() };
             }
             let rest = &live.text[had.offset.min(live.text.len())..];
             let text = &rest[..rest.floor_char_boundary(PART_BYTES)];
-            let has_steps = had.steps_version != live.steps_version;
+            let has_steps = had.steps_version != live.tools_version;
             if text.is_empty() && !has_steps && !is_new {
                 continue;
             }
             parts.push(LivePart {
-                turn: *turn,
+                turn,
                 generation: live.generation,
                 offset: had.offset,
                 text: text.to_owned(),
-                steps: has_steps.then(|| live.steps.clone()),
+                steps: has_steps.then(|| live.tools.clone()),
             });
             had.offset += text.len();
-            had.steps_version = live.steps_version;
+            had.steps_version = live.tools_version;
         }
         parts
     }
@@ -330,8 +248,9 @@ impl Feed {
     /// Sets whether this process holds the session.
     pub fn set_held(&self, is_held: bool) {
         let mut from_events = lock(&self.from_events);
-        let (problem, stop) = (from_events.problem.take(), from_events.stop.take());
-        *from_events = EventState { is_held, problem, stop, ..EventState::default() };
+        let (problem, stop) = (from_events.problem.take(), from_events.view.stop.take());
+        let view = View { stop, ..View::default() };
+        *from_events = EventState { is_held, view, notes: Vec::new(), problem };
         drop(from_events);
         self.change_status();
     }
@@ -357,36 +276,17 @@ impl Feed {
         self.changed.send_modify(|version| *version += 1);
     }
 
-    fn observe(&self, event: Event) {
+    fn observe(&self, event: &Event) {
         let mut from_events = lock(&self.from_events);
-        match event.kind {
-            EventKind::TurnStarted { turn, attempt, .. } => {
-                // A later attempt begins anew for those who have seen the earlier one.
-                let generation = u64::from(attempt);
-                from_events.live.insert(turn, LiveTurn { generation, ..LiveTurn::default() });
-                from_events.stop = None;
-            }
-            EventKind::Agent { turn, event, .. } => {
-                if let Some(live) = from_events.live.get_mut(&turn) {
-                    live.add(&event);
-                }
+        from_events.view.apply(event);
+        match &event.kind {
+            EventKind::Agent { .. } => {
                 drop(from_events);
                 return self.wake();
             }
-            kind @ EventKind::PermissionAsked { .. } => {
-                from_events.questions.extend(Question::from_event(kind));
-            }
-            EventKind::PermissionAnswered { id, .. } => {
-                from_events.questions.retain(|question| question.question.id != id);
-            }
-            EventKind::TurnEnded { turn, .. } | EventKind::TurnInterrupted { turn, .. } => {
-                from_events.live.remove(&turn);
-                from_events.questions.retain(|question| question.turn != turn);
-            }
             EventKind::Diagnostic { diagnostic, .. } => {
-                add_note(&mut from_events, diagnostic);
+                add_note(&mut from_events, diagnostic.clone());
             }
-            EventKind::Stopped(stop) => from_events.stop = Some(stop),
             _ => {}
         }
         drop(from_events);
@@ -435,17 +335,13 @@ impl Feed {
         let Some(follower) = &mut *follower else { return Ok(false) };
         let events = follower.advance(store).await?;
         let mut has_changed = !events.is_empty();
-        if !is_held && !lock(&self.from_events).live.is_empty() {
+        events.iter().filter(|event| is_of_turn(&event.kind)).for_each(|event| self.observe(event));
+        let view = &mut lock(&self.from_events).view;
+        if !is_held && !view.running.is_empty() {
             // The process that ran the turns is gone.
-            let mut from_events = lock(&self.from_events);
-            from_events.live.clear();
-            from_events.questions.clear();
+            view.running.clear();
+            view.questions.clear();
             has_changed = true;
-        } else {
-            events
-                .into_iter()
-                .filter(|event| is_of_turn(&event.kind))
-                .for_each(|it| self.observe(it));
         }
         Ok(has_changed)
     }
@@ -503,7 +399,7 @@ pub(crate) struct FeedObserver(pub Arc<Feed>);
 
 impl Observer for FeedObserver {
     fn observe(&mut self, event: Event) {
-        self.0.observe(event);
+        self.0.observe(&event);
     }
 }
 
@@ -516,25 +412,4 @@ impl Drop for FeedObserver {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // No holder of the lock panics.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(text: &'static str, part: TextPart) -> AgentEvent<'static> {
-        AgentEvent::own(AgentEventKind::Text { text: text.into(), part })
-    }
-
-    #[test]
-    fn a_whole_text_continues_its_pieces_or_replaces_them() {
-        let mut turn = LiveTurn::default();
-        turn.add(&text("one ", TextPart::Delta));
-        turn.add(&text("two", TextPart::Delta));
-        turn.add(&text("one two", TextPart::Whole));
-        assert_eq!((turn.text.as_str(), turn.generation), ("one two", 0));
-        turn.add(&text("thr", TextPart::Delta));
-        turn.add(&text("four", TextPart::Whole));
-        assert_eq!((turn.text.as_str(), turn.generation), ("one two\n\nfour", 1));
-    }
 }

@@ -1,12 +1,12 @@
 //! Readers of the store: the data of each view, at a cost proportional to its size.
 
 use convoke_core::Diagnostic;
-use convoke_protocol::event::{EventKind, StopReason};
+use convoke_protocol::event::StopReason;
 use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
 use convoke_protocol::message::{AttachedBytes, Message};
-use convoke_protocol::permission::{PermissionAnswer, PermissionQuestion};
 use convoke_protocol::session::{MemberCost, Session, Summary};
 use convoke_protocol::turn::{Turn, TurnState};
+use convoke_protocol::view::OpenQuestion;
 use convoke_session::{AnyStore, Store as _, StoreError};
 use convoke_team::Team;
 use serde::Serialize;
@@ -74,34 +74,6 @@ pub fn team_of(session: &Session) -> Option<Team> {
     Some(team)
 }
 
-/// A question that waits for a person.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Question {
-    /// The turn.
-    pub turn: TurnId,
-    /// The member.
-    pub member: MemberName,
-    /// The question.
-    pub question: PermissionQuestion,
-    /// The answers to choose from.
-    pub answers: Vec<PermissionAnswer>,
-    /// The time at which an unanswered question is refused.
-    pub expires_at: i64,
-}
-
-impl Question {
-    /// Returns the question that an event asks; `None` if it asks none.
-    pub fn from_event(event: EventKind) -> Option<Self> {
-        match event {
-            EventKind::PermissionAsked { turn, member, question, answers, expires_at } => {
-                Some(Self { turn, member, question, answers, expires_at })
-            }
-            _ => None,
-        }
-    }
-}
-
 /// A message of a person that waits in the inbox of the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PendingMessage {
@@ -159,7 +131,7 @@ pub struct SessionStatus {
     /// The turns whose texts are streamed.
     pub live: Vec<TurnId>,
     /// The questions of agents.
-    pub questions: Vec<Question>,
+    pub questions: Vec<OpenQuestion>,
     /// The diagnostics since the session was opened.
     pub notes: Vec<Diagnostic>,
     /// The error that ended the conversation.

@@ -8,14 +8,14 @@ use convoke_protocol::message::Message;
 use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::session::{MemberCost, Session};
 use convoke_protocol::turn::{Turn, TurnState};
+use convoke_protocol::view::{OpenQuestion, ToolCall};
 use convoke_team::Team;
 use maud::{Markup, html};
 use serde_json::json;
 
 use super::text::{SHOWN, beginning, exact, line};
 use super::{action, confirmed, dollars, download, moment, number, short};
-use crate::feed::ToolStep;
-use crate::stored::{MessagePage, PendingMessage, Question, SessionStatus, total_cost};
+use crate::stored::{MessagePage, PendingMessage, SessionStatus, total_cost};
 
 /// Renders a conversation as a view of the page. Costs that are not known yet are loaded by the page.
 pub fn conversation(
@@ -171,7 +171,7 @@ pub fn more(path: &str, from: usize, rest: usize) -> Markup {
 }
 
 /// Renders the steps of a running turn.
-pub(crate) fn steps(steps: &[ToolStep]) -> Markup {
+pub(crate) fn steps(steps: &[ToolCall]) -> Markup {
     html! { @for step in steps { (tool(&step.name, &step.input, step.output.as_ref().map(|(ok, text)| (*ok, &**text)))) } }
 }
 
@@ -293,8 +293,8 @@ fn stopped(stop: &StopReason) -> Option<String> {
     })
 }
 
-fn question(id: SessionId, question: &Question) -> Markup {
-    let Question { turn, member, question, answers, expires_at } = question;
+fn question(id: SessionId, question: &OpenQuestion) -> Markup {
+    let OpenQuestion { turn, member, question, answers, expires_at } = question;
     let path = format!("/api/sessions/{id}/answer");
     html! {
         section.question aria-label=(format!("{member} asks for permission")) {
