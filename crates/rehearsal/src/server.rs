@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::connection::{self, ServerState};
 use crate::record::Recorded;
@@ -179,10 +179,9 @@ pub(crate) enum Stop {
 }
 
 /// Reports a connection that panicked: its program gets no answer.
-fn note_end(ended: Result<(), JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!("a connection failed: {error}");
-    }
+#[expect(clippy::needless_pass_by_value, reason = "the listener gives it away")]
+fn note_failure(error: JoinError) {
+    tracing::error!("a connection failed: {error}");
 }
 
 async fn accept(
@@ -191,28 +190,18 @@ async fn accept(
     mut stopped: watch::Receiver<Stop>,
 ) {
     let limits = shared.limits;
-    // Dropping the set, when this task is aborted, aborts every connection.
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            _ = stopped.changed() => break,
-            Some(ended) = connections.join_next() => note_end(ended),
-            accepted = listener.accept(), if connections.len() < limits.connections => {
-                match accepted {
-                    Ok((stream, _)) => {
-                        let shared = Arc::clone(&shared);
-                        connections.spawn(connection::serve(stream, shared, stopped.clone()));
-                    }
-                    // Out of file descriptors, or closed before it was accepted: continue.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-                }
-            }
-        }
-    }
-    drop(listener);
+    let (state, for_connections) = (shared, stopped.clone());
+    let stop = async move {
+        // An error means that the server is gone.
+        let _ = stopped.changed().await;
+    };
+    let serve =
+        |stream, _| Some(connection::serve(stream, Arc::clone(&state), for_connections.clone()));
+    let mut connections =
+        convoke_listener::accept(listener, limits.connections, stop, serve, note_failure).await;
     let ended = async {
         while let Some(ended) = connections.join_next().await {
-            note_end(ended);
+            ended.unwrap_or_else(note_failure);
         }
     };
     if tokio::time::timeout(limits.grace, ended).await.is_err() {

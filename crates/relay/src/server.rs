@@ -287,27 +287,17 @@ async fn accept(
     shared: Arc<RelayState>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    // Dropping the set, when this task is aborted, aborts every connection.
-    let mut connections = JoinSet::new();
     let own = listener.local_addr().ok();
-    loop {
-        tokio::select! {
-            _ = stopped.changed() => break,
-            Some(ended) = connections.join_next() => shared.ended(ended),
-            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
-                match accepted {
-                    Ok((stream, peer)) => {
-                        if own.is_some_and(|own| is_of_this_user(peer, own)) {
-                            connections.spawn(serve(stream, Arc::clone(&shared)));
-                        }
-                    }
-                    // Out of file descriptors, or gone before it was accepted: neither is an end.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-                }
-            }
-        }
-    }
-    connections.shutdown().await;
+    let stop = async move {
+        // An error means that the relay is gone.
+        let _ = stopped.changed().await;
+    };
+    let serve = |stream, peer| {
+        let is_own = own.is_some_and(|own| is_of_this_user(peer, own));
+        is_own.then(|| serve(stream, Arc::clone(&shared)))
+    };
+    let failed = |error| shared.ended(Err(error));
+    convoke_listener::accept(listener, MAX_CONNECTIONS, stop, serve, failed).await.shutdown().await;
 }
 
 async fn serve(stream: TcpStream, shared: Arc<RelayState>) {

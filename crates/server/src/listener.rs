@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinError;
 use tokio::time::{Sleep, sleep};
 
 /// The maximum number of connections at a time; more wait to be accepted.
@@ -29,28 +29,14 @@ pub(crate) async fn accept(listener: TcpListener, router: Router) {
 }
 
 async fn accept_at_most(most: usize, listener: TcpListener, router: Router) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            Some(ended) = connections.join_next() => note_end(ended),
-            accepted = listener.accept(), if connections.len() < most => {
-                match accepted {
-                    Ok((stream, _)) => {
-                        connections.spawn(serve(stream, router.clone()));
-                    }
-                    // Out of file descriptors, or closed before it was accepted: the listener continues.
-                    Err(_) => sleep(Duration::from_millis(20)).await,
-                }
-            }
-        }
-    }
+    let serve = |stream, _| Some(serve(stream, router.clone()));
+    convoke_listener::accept(listener, most, std::future::pending(), serve, note_failure).await;
 }
 
 /// Reports a connection that panicked: its client gets no answer.
-fn note_end(ended: Result<(), JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!("a connection failed: {error}");
-    }
+#[expect(clippy::needless_pass_by_value, reason = "the listener gives it away")]
+fn note_failure(error: JoinError) {
+    tracing::error!("a connection failed: {error}");
 }
 
 async fn serve(stream: TcpStream, router: Router) {

@@ -2,7 +2,7 @@
 
 use convoke_core::Diagnostic;
 use convoke_protocol::event::StopReason;
-use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
+use convoke_protocol::id::{MessageNumber, Millis, SessionId, TurnId};
 use convoke_protocol::message::{AttachedBytes, Message};
 use convoke_protocol::session::{MemberCost, Session, Summary};
 use convoke_protocol::turn::{Turn, TurnState};
