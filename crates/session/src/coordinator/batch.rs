@@ -476,9 +476,10 @@ impl<S: Store> Coordinator<S> {
         let mut turn = running.turn.clone();
         let team = self.team_agents.team();
         let routed = route(team, &turn.member, &end.result.reply);
-        let answered = self.store.message(self.session, turn.answers).await?.message.id;
+        let answered = self.store.message(self.session, turn.answers).await?;
+        let is_to_person = team.is_person(&answered.from());
         let message = NewMessage::new(team.speaker(&turn.member), &*end.result.reply);
-        let message = message.in_reply_to(answered);
+        let message = message.in_reply_to(answered.message.id);
         let mut next = self.conversation.clone();
         let mut step = Step::at(self.team_agents.now());
         let origin = MessageOrigin { answers: Some(turn.answers), turn: Some(turn.id) };
@@ -492,7 +493,11 @@ impl<S: Store> Coordinator<S> {
         step.events.extend(overflow);
         end.finish(&mut step, &turn, &running.attempt, Some(reply));
         self.append(next, step).await?;
-        let repeated = self.guard.count_message(&turn.member, &routed.text);
+        // Equal answers to different questions of people are no loop.
+        let repeated = match is_to_person {
+            true => None,
+            false => self.guard.count_message(&turn.member, &routed.text),
+        };
         let person = self.asker();
         let repetition =
             repeated.map(|times| StopReason::Repetition { person, member: turn.member, times });

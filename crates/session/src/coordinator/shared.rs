@@ -216,7 +216,12 @@ impl<S: Store> Coordinator<S> {
 
     /// Stores the messages of the inbox, each once and in order.
     pub(super) async fn take_inbox(&mut self) -> Result<(), CoordinatorError> {
+        let limit = self.team_agents.team().limits.queue;
         for (number, mut message) in self.store.inbox(self.session).await? {
+            // The turns of a message would not fit: it stays in the inbox until there is room.
+            if self.waiting().len() as u64 >= limit {
+                break;
+            }
             let mut noted = None;
             // The speaker may have had another team file.
             if self.person_of(&message).is_err() {
