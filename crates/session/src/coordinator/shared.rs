@@ -218,8 +218,9 @@ impl<S: Store> Coordinator<S> {
     pub(super) async fn take_inbox(&mut self) -> Result<(), CoordinatorError> {
         let limit = self.team_agents.team().limits.queue;
         for (number, mut message) in self.store.inbox(self.session).await? {
-            // The turns of a message would not fit: it stays in the inbox until there is room.
-            if self.waiting().len() as u64 >= limit {
+            // The turns of a message would not fit: it stays in the inbox until there is room. A shared session is released with
+            // an empty inbox.
+            if self.sharing.is_none() && self.waiting().len() as u64 >= limit {
                 break;
             }
             let mut noted = None;
