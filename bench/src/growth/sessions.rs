@@ -140,6 +140,6 @@ impl Stage {
 
     fn fork(&self, session: SessionId) {
         let copy = SessionId::generate();
-        self.runtime.block_on(fork(&self.store, session, None, copy, Millis(7))).unwrap();
+        self.runtime.block_on(fork(&self.store, session, None, copy, Millis(7), None)).unwrap();
     }
 }

@@ -137,7 +137,7 @@ fn read_sources(root: &Path) -> Vec<Code> {
     sources
 }
 
-/// What is compiled for tests only.
+/// The items that are compiled for tests only.
 #[derive(Default)]
 struct Tests {
     /// Where it is, in order.

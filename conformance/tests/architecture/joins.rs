@@ -36,7 +36,7 @@ pub struct Dropped {
     pub code: String,
 }
 
-/// What a name or an expression is.
+/// The kind of a name or an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value {
     /// A running task or thread.
@@ -71,7 +71,7 @@ struct Search {
     found: Vec<Dropped>,
 }
 
-/// What a statement does with the value of its expression.
+/// The use that a statement makes of the value of its expression.
 #[derive(Debug, PartialEq, Eq)]
 enum Sink {
     /// It is the value of the statement.

@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 use convoke_core::Diagnostic;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::location::{Location, locate};
+pub(crate) use self::search::GitDirectory;
 use self::search::{CommandFileSearch, OVER_LIMIT};
 use crate::diagnostics;
 
@@ -108,9 +110,20 @@ impl TrustedCommands {
     }
 }
 
-/// Returns the configuration files of the repositories in a directory, within the limits.
-pub(crate) fn git_configurations(directory: &Path) -> Vec<PathBuf> {
-    let mut search = CommandFileSearch::new(directory);
-    search.add_below(None);
-    search.configurations
+/// The configuration files of the repositories in a directory.
+pub(crate) struct GitConfigurations {
+    pub files: Vec<PathBuf>,
+    /// A path below which a repository may have been missed, relative to the directory.
+    pub unclear: Option<PathBuf>,
+    /// Whether there are too many directories to look into all of them.
+    pub is_cut: bool,
+}
+
+impl GitConfigurations {
+    /// Finds the files, within the limits.
+    pub(crate) fn below(directory: &Path) -> Self {
+        let mut search = CommandFileSearch::new(directory);
+        search.add_below(None);
+        Self { files: search.configurations, unclear: search.unclear, is_cut: search.is_cut }
+    }
 }

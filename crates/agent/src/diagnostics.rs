@@ -64,6 +64,9 @@ convoke_core::diagnostic_codes! {
     AGENT_SETTING_REFUSED = "agent.setting-refused", Loss,
         "A project's file has a setting that needs trust, and the project is not trusted.",
         "Trust the directory, or set it in your own configuration.";
+    AGENT_GIT_UNSEARCHED = "agent.git-unsearched", Loss,
+        "The directory is not trusted and has too many directories to look for git repositories in all of them.",
+        "Start the agent in a smaller directory: git could run commands that a repository in it configures.";
     AGENT_INSTRUCTIONS_UNREAD = "agent.instructions-unread", Loss,
         "The directory is not trusted, so an agent is started in a way that withholds instruction files of the project.",
         "Trust the directory: `convoke trust`.";

@@ -54,7 +54,7 @@ impl ConfinedEnvironment {
         mut variables: BTreeMap<OsString, OsString>,
         project: Project<'_>,
         vendor: Option<Vendor>,
-    ) -> Result<Self, WouldApply> {
+    ) -> Result<Self, UntrustedFile> {
         variables.retain(|name, _| !name.to_str().is_some_and(is_nested));
         let mut diagnostics = Vec::new();
         if project.trust == Trust::Untrusted {
@@ -63,7 +63,7 @@ impl ConfinedEnvironment {
                 variables.extend(withheld.variables);
                 diagnostics.extend(withheld.diagnostics);
             }
-            git::disarm(project.cwd, &mut variables);
+            diagnostics.extend(git::disarm(project.cwd, &mut variables)?);
             if let Some(path) = variables.get_mut(OsStr::new("PATH")) {
                 *path = SearchPath::outside_project(path, project.cwd, project.home).to_variable();
             }
@@ -87,14 +87,28 @@ impl ConfinedEnvironment {
     }
 }
 
-/// A file of a project that is not trusted, which the program would apply whatever it is told.
+/// A file of a project that is not trusted, because of which a program is not started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{program} would apply `{}`; review it, then trust the directory with `convoke trust`", path.display())]
-pub struct WouldApply {
-    /// The program.
-    pub program: String,
-    /// The file.
-    pub path: PathBuf,
+#[non_exhaustive]
+pub enum UntrustedFile {
+    /// The program would apply it, and no option turns that off.
+    #[error("{program} would apply `{}`; review it, then trust the directory with `convoke trust`", path.display())]
+    Applied {
+        /// The program.
+        program: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The program may find commands in it that Convoke does not find.
+    #[error("{program} may run commands of `{}`, and Convoke cannot read it as {program} does: {reason}; correct or remove it, or review it and trust the directory with `convoke trust`", path.display())]
+    Unclear {
+        /// The program.
+        program: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it cannot be read.
+        reason: String,
+    },
 }
 
 /// A program to start.
@@ -115,7 +129,7 @@ pub struct Confined {
     pub launch: Launch,
     /// The paths that it may read and change.
     pub(crate) reach: Reach,
-    /// What is not enforced.
+    /// The restrictions that are not enforced.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -188,12 +202,12 @@ pub enum ObservedState<'a> {
     UsersOwn {
         /// The CLI's own directory: the user's, or one that links to it.
         directory: &'a Path,
-        /// What it connects to.
+        /// The network that it may use.
         network: OwnNetwork<'a>,
     },
 }
 
-/// What an observed program with its user's own state connects to.
+/// The network of an observed program with its user's own state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnNetwork<'a> {
     /// Nothing.

@@ -19,6 +19,11 @@ use seccompiler::{
 };
 
 fn main() -> ExitCode {
+    if setting::<u8>("KEEPER_ENDS").is_some()
+        && std::env::args().nth(1).is_some_and(|it| it == "__convoke-keeper")
+    {
+        return end_as_keeper();
+    }
     if let Some(code) = run_if_asked() {
         return code;
     }
@@ -32,6 +37,15 @@ fn main() -> ExitCode {
         Some(TurnResult { verdict: Verdict::Done, .. }) => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+/// Ends like a keeper that is killed when its agent has started a tool, but before it has reported its agent.
+fn end_as_keeper() -> ExitCode {
+    let script = "setsid env -i /bin/sh -c 'echo $$ >>pids; exec /bin/sleep 1000' & until [ -s pids ]; do :; done";
+    let socket = std::env::args_os().nth(2).map(PathBuf::from).unwrap_or_default();
+    let root = socket.ancestors().nth(2).unwrap_or(&socket);
+    let _ = std::process::Command::new("sh").args(["-c", script]).current_dir(root).status();
+    ExitCode::FAILURE
 }
 
 /// Takes `KIND MODEL DIRECTORY COMMAND ARGS…` and runs one turn. Variables configure its sandbox; without them

@@ -19,8 +19,10 @@ const PART_TIME: Duration = Duration::from_mins(1);
 pub(crate) struct Wait {
     /// For all files.
     pub(crate) all: Duration,
-    /// For files that have no other copy.
+    /// For files that have no other copy, since the last progress.
     pub(crate) lone: Duration,
+    /// For such files, at most.
+    pub(crate) lone_most: Duration,
 }
 
 /// A background copy. Its thread ends when the queue is empty, or with the process.
@@ -92,9 +94,20 @@ impl Copier {
                 }
             });
         }
-        let is_lone = |state: &mut State| state.is_running && state.lone > 0;
-        let waited = self.shared.changed.wait_timeout_while(state, wait.lone, is_lone);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut last_progress = Instant::now();
+        while state.is_running && state.lone > 0 {
+            let copied = state.copied.len();
+            let left = wait.lone_most.saturating_sub(began.elapsed());
+            let left = left.min(wait.lone.saturating_sub(last_progress.elapsed()));
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.shared.changed.wait_timeout(state, left);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if state.copied.len() > copied {
+                last_progress = Instant::now();
+            }
+        }
         let left = wait.all.saturating_sub(began.elapsed());
         let waited = self.shared.changed.wait_timeout_while(state, left, |state| state.is_running);
         waited.is_ok_and(|(_, timeout)| !timeout.timed_out())
@@ -153,6 +166,7 @@ fn run(shared: &Shared) -> Result<(), ChangesError> {
         let staged = staged.get_or_insert_with(|| writer.staged());
         writer.copy(&jobs, staged, Deadline::within(PART_TIME), |copied| {
             shared.state().copied.extend(copied);
+            shared.changed.notify_all();
             true
         })?;
         let mut state = shared.state();

@@ -35,13 +35,13 @@ pub enum ChangesError {
         limit: u64,
     },
     /// The files have too many bytes.
-    #[error("the files to copy are larger than {} together", size(*limit))]
+    #[error("the files to copy are larger than {} together", limit_of(*limit))]
     OverBytes {
         /// The limit.
         limit: u64,
     },
     /// The disk is nearly full.
-    #[error("less than {} is free in {}; free some space there", size(*needed), path.display())]
+    #[error("less than {} is free in {}; free some space there", limit_of(*needed), path.display())]
     DiskFull {
         /// The directory of the store.
         path: PathBuf,
@@ -151,6 +151,15 @@ impl ChangesError {
     }
 }
 
+/// Returns a limit in the units of the documentation, in which limits are round.
+fn limit_of(bytes: u64) -> String {
+    match (bytes >> 30, bytes >> 20) {
+        (gibibytes, _) if gibibytes << 30 == bytes && gibibytes > 0 => format!("{gibibytes} GiB"),
+        (_, mebibytes) if mebibytes << 20 == bytes && mebibytes > 0 => format!("{mebibytes} MiB"),
+        _ => size(bytes),
+    }
+}
+
 /// The files that a message names.
 const NAMED_FILES: usize = 5;
 
@@ -167,5 +176,25 @@ fn no_workspace(member: &str, members: &[String]) -> String {
     if members.is_empty() {
         return format!("{member} has no workspace: no member of the session has one");
     }
-    format!("{member} has no workspace; {} has one", members.join(", "))
+    let have = if members.len() == 1 { "has" } else { "have" };
+    format!("{member} has no workspace; {} {have} one", members.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_have_the_units_of_the_documentation() {
+        let shown = [256 << 20, 4 << 30, 1000].map(limit_of);
+        assert_eq!(shown, ["256 MiB", "4 GiB", &size(1000)]);
+    }
+
+    #[test]
+    fn several_members_have_a_workspace() {
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(no_workspace("x", &names(&["one"])), "x has no workspace; one has one");
+        let two = no_workspace("x", &names(&["one", "two"]));
+        assert_eq!(two, "x has no workspace; one, two have one");
+    }
 }

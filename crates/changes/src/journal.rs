@@ -34,6 +34,9 @@ use crate::undo::{matches, nodes};
 const OWNER_ALL: FileMode = 0o700;
 /// The files up to which each is flushed alone. One flush of the whole file system is faster for more of them.
 const FLUSHED_FILES: usize = 64;
+/// The changes that are noted in the log of a journal at once, because each note waits for the disk. After a crash, those
+/// of the last note count as begun.
+const NOTED_CHANGES: usize = 64;
 /// The files between two reports of the progress.
 const PROGRESS_FILES: usize = 64;
 
@@ -90,6 +93,10 @@ impl Journal {
             }
         };
         write_whole(&committed(place), b"", place.failpoint())?;
+        // The directory may be on another file system, where a change can reach the disk before this.
+        let path = place.store.join("journal");
+        let flushed = File::open(&path).and_then(|directory| directory.sync_all());
+        flushed.map_err(ChangesError::io(&path))?;
         if let Err(error) = self.make(place, &self.record.changes, Some(&expected), &mut log) {
             return Err(self.rolled_back(place, error, &log));
         }
@@ -265,7 +272,7 @@ impl Journal {
         let mut numbered: Vec<(usize, &Change)> = changes.iter().enumerate().collect();
         numbered.sort_by_key(|change| std::cmp::Reverse(by_depth(&change)));
         let mut entries = Entries::below(root);
-        for (number, change) in &numbered {
+        for (at_change, (_, change)) in numbered.iter().enumerate() {
             let at = change.path.under(directory);
             let found = entries.open(&change.path).and_then(|entry| Ok((entry.found()?, entry)));
             let (found, entry) = match found {
@@ -283,7 +290,7 @@ impl Journal {
                 if !is_expected(&change.path, &found) {
                     return Err(changed(&change.path));
                 }
-                log.note_made(*number)?;
+                log.note_made(&numbered[at_change..])?;
                 let is_leftover = found.is_directory && change.after.is_none();
                 match entry.remove(found) {
                     // A directory that holds something else stays.
@@ -296,9 +303,9 @@ impl Journal {
         }
         numbered.reverse();
         let mut entries = Entries::below(root);
-        for (number, change) in &numbered {
+        for (at_change, (_, change)) in numbered.iter().enumerate() {
             if matches!(change.after, Some(Node::Directory { .. })) {
-                log.note_made(*number)?;
+                log.note_made(&numbered[at_change..])?;
                 let made = entries.create(&change.path);
                 let made = made.and_then(|entry| entry.create_directory());
                 made.map_err(ChangesError::io(&change.path.under(directory)))?;
@@ -318,7 +325,7 @@ impl Journal {
             if entry.found().is_ok_and(|found| !is_expected(&change.path, &found)) {
                 return Err(changed(&change.path));
             }
-            log.note_made(*number)?;
+            log.note_made(&numbered[done..])?;
             // A file that only has another mode stays the same file, with its group and its other names.
             if is_of_mode_alone(change) && entry.found().is_ok_and(|found| !found.is_directory) {
                 let set =
@@ -349,7 +356,10 @@ impl Journal {
         for (path, mode) in modes.into_iter().rev() {
             let Some((entry, found)) = directory_at(root, &path)? else { continue };
             if found.mode != mode {
-                log.note_mode(&path, &found, mode)?;
+                // The mode of a directory that was not opened is part of a change, which is noted.
+                if log.modes.contains_key(&path) {
+                    log.note_mode(&path, &found, mode)?;
+                }
                 let set = entry.set_directory_mode(mode);
                 set.map_err(ChangesError::io(&path.under(directory)))?;
                 place.failpoint().reach();
@@ -366,6 +376,8 @@ struct DoneLog {
     file: Option<(PathBuf, File)>,
     /// The numbers of the changes that were begun.
     made: BTreeSet<usize>,
+    /// The numbers in the file: those that were begun, and some that come next.
+    noted: BTreeSet<usize>,
     /// The modes of directories that were changed: the first and the last one.
     modes: BTreeMap<TreePath, ModeChange>,
 }
@@ -374,7 +386,7 @@ struct DoneLog {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Done {
-    Made(usize),
+    Made(Vec<usize>),
     Mode(TreePath, ModeChange),
 }
 
@@ -392,8 +404,9 @@ impl DoneLog {
         let mut log = Self { file: Some((path, file)), ..Self::default() };
         for line in text.split(|&byte| byte == b'\n') {
             match serde_json::from_slice(line) {
-                Ok(Done::Made(number)) => {
-                    log.made.insert(number);
+                Ok(Done::Made(numbers)) => {
+                    log.made.extend(&numbers);
+                    log.noted.extend(numbers);
                 }
                 Ok(Done::Mode(path, change)) => log.add_mode(path, change),
                 // A line that was not written whole was not acted upon.
@@ -403,8 +416,17 @@ impl DoneLog {
         Ok(log)
     }
 
-    fn note_made(&mut self, number: usize) -> Result<(), ChangesError> {
-        if self.made.insert(number) { self.write(&Done::Made(number)) } else { Ok(()) }
+    /// Notes that the first of some changes is begun, which are made in this order.
+    fn note_made(&mut self, next: &[(usize, &Change)]) -> Result<(), ChangesError> {
+        let Some(&(number, _)) = next.first() else { return Ok(()) };
+        self.made.insert(number);
+        if self.noted.contains(&number) {
+            return Ok(());
+        }
+        let numbers: Vec<usize> =
+            next.iter().take(NOTED_CHANGES).map(|&(number, _)| number).collect();
+        self.noted.extend(&numbers);
+        self.write(&Done::Made(numbers))
     }
 
     /// Notes that the mode of a directory is changed.

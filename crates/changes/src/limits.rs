@@ -23,20 +23,22 @@ pub struct Limits {
     /// The time that the start of a turn waits for contents to be copied. A longer copy continues while
     /// the turn runs.
     pub wait: Duration,
-    /// The time that it waits at most for contents that have no other copy. It waits longer for more of them.
+    /// The time that it waits at most for contents that have no other copy, while they are being copied.
     pub lone_wait: Duration,
 }
 
+/// The time that files which are stored together may take on a busy machine. Only their end is progress.
+const BATCH_TIME: Duration = Duration::from_secs(5);
 /// The bytes that a slow disk copies in a second.
 const SLOW_BYTES: u64 = 4 << 20;
 /// The files that a slow disk copies in a second.
 const SLOW_FILES: u64 = 500;
 
 impl Limits {
-    /// Returns the time that the start of a turn waits for contents that have no other copy.
+    /// Returns the time for which the start of a turn waits without progress for contents that have no other copy.
     pub(crate) fn wait_for(&self, files: usize, bytes: u64) -> Duration {
         let seconds = bytes / SLOW_BYTES + files as u64 / SLOW_FILES;
-        self.lone_wait.min(self.wait + Duration::from_secs(seconds))
+        self.lone_wait.min(BATCH_TIME + Duration::from_secs(seconds))
     }
 }
 

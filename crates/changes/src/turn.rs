@@ -192,14 +192,14 @@ impl Place {
         let is_tracked = |job: &Job| tracked.contains(&job.path);
         let lone = jobs.iter_mut().filter(|job| !is_tracked(job));
         writer.clone_files(lone, Deadline::within(limits.wait));
-        // Rules come first, then files without another copy; the small ones before the large, so that most are safe soon.
         let is_lone =
             |job: &Job| job.path.name() == IGNORE_FILE || !is_tracked(job) && !job.is_cloned();
-        jobs.sort_by_key(|job| (!is_lone(job), job.path.name() != IGNORE_FILE, job.size));
+        sort_for_copy(&mut jobs, is_lone);
         let lone: Vec<Job> = jobs.iter().filter(|job| is_lone(job)).cloned().collect();
         let bytes = lone.iter().map(|job| job.size).sum();
         let all = limits.wait.saturating_sub(started.elapsed());
-        let wait = Wait { all, lone: limits.wait_for(lone.len(), bytes) };
+        let lone_wait = limits.wait_for(lone.len(), bytes);
+        let wait = Wait { all, lone: lone_wait, lone_most: limits.lone_wait };
         let copier = self.start_copier();
         let mut is_complete = copier.copy(&writer, jobs, lone.len(), wait);
         // A few files can take long, too.
@@ -680,4 +680,27 @@ fn read_times(file: &Path) -> Option<TurnTimes> {
 /// Returns the current time in milliseconds.
 pub(crate) fn milliseconds() -> i64 {
     i64::try_from(now() / 1_000_000).unwrap_or(i64::MAX)
+}
+
+/// Sorts files in the order of their copy: rules, then files without another copy. The small ones come before the large,
+/// so that most are safe soon.
+fn sort_for_copy(jobs: &mut [Job], is_lone: impl Fn(&Job) -> bool) {
+    jobs.sort_by_key(|job| (!is_lone(job), job.path.name() != IGNORE_FILE, job.size));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::{FileKind, Stamp};
+
+    #[test]
+    fn small_files_without_another_copy_are_copied_first() {
+        let job =
+            |(name, size)| Job::new(TreePath::new(name), FileKind::Regular, size, Stamp::default());
+        let files = [("large", 9), ("tracked", 1), ("text", 2), (".gitignore", 5)];
+        let mut jobs = files.map(job);
+        sort_for_copy(&mut jobs, |job| job.path != TreePath::new("tracked"));
+        let sorted = jobs.map(|job| job.path.to_string());
+        assert_eq!(sorted, [".gitignore", "text", "large", "tracked"]);
+    }
 }

@@ -21,7 +21,7 @@ mod threads;
 mod tokens;
 
 use conversation::store::StoreSettings;
-use outcome::Outcome;
+use outcome::{Outcome, WorkDone};
 use terminal::OutputSettings;
 
 /// Run conversations between people and coding agents, and show exactly what each agent was sent
@@ -58,12 +58,13 @@ fn main() -> ExitCode {
     arguments.store.apply();
     match commands::run::<Arguments>(arguments.command, arguments.output.log_level()) {
         Ok(outcome) => outcome.into(),
-        Err(error) if is_broken_pipe(&error) => Outcome::Done.into(),
+        Err(error) if is_broken_pipe(&error) && !error.is::<WorkDone>() => Outcome::Done.into(),
         Err(error) => outcome::report(&error),
     }
 }
 
-/// Returns whether the reader closed the pipe (`convoke … | head`), which is not a failure.
+/// Returns whether the reader closed the pipe (`convoke … | head`), which is not a failure of a command that only shows
+/// something.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use convoke_core::name::shell_word;
 use convoke_inspect::HostEnvironment;
 use convoke_redact::Redactor;
@@ -16,6 +17,7 @@ use crate::conversation::home::Home;
 use crate::conversation::project::TeamFileReport;
 use crate::conversation::sessions::UnknownSession;
 use crate::host_environment;
+use crate::program;
 use crate::terminal::{stderr, stdout};
 
 /// The outcome of a command.
@@ -44,6 +46,26 @@ impl From<Outcome> for ExitCode {
 #[error("{0}")]
 pub struct UsageError(pub String);
 
+/// The work that a command had done when its output failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct WorkDone(pub String);
+
+/// Adds to a failed write what was done before it: a closed or full output must not hide it.
+pub trait AfterWork<T> {
+    /// Names the work, as in "the session was removed".
+    fn after(self, work: impl Into<String>) -> anyhow::Result<T>;
+}
+
+impl<T, E> AfterWork<T> for Result<T, E>
+where
+    Self: Context<T, E>,
+{
+    fn after(self, work: impl Into<String>) -> anyhow::Result<T> {
+        self.with_context(|| WorkDone(format!("{}, but not reported", work.into())))
+    }
+}
+
 /// Prints an error and returns its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(report) = error.downcast_ref::<TeamFileReport>() {
@@ -51,13 +73,24 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         let _ = writeln!(stderr(), "{text}");
         return ExitCode::from(2);
     }
-    let text = format!("{}{}", explained(error), database_advice(error));
-    let _ = writeln!(stderr(), "convoke: {text}");
+    let _ = writeln!(stderr(), "convoke: {}", described(error));
     if let Some(hint) = error.downcast_ref::<CoordinatorError>().and_then(CoordinatorError::hint) {
+        let _ = writeln!(stderr(), "hint: {hint}");
+    }
+    if let Some(hint) = held_hint(error) {
         let _ = writeln!(stderr(), "hint: {hint}");
     }
     let is_usage = error.is::<UsageError>() || error.is::<UnknownSession>();
     ExitCode::from(if is_usage { 2 } else { 1 })
+}
+
+/// Returns what to do about a session that another process has locked.
+fn held_hint(error: &anyhow::Error) -> Option<String> {
+    let StoreError::Held { session, .. } = any_store_error(error)? else { return None };
+    let (program, store) = (program::name(), program::store_option());
+    Some(format!(
+        "wait until that process has ended, or end it; `{program} sessions fork {session}{store}` makes a copy to go on with"
+    ))
 }
 
 /// Prints help, the version or a usage error, and returns the exit code.
@@ -66,6 +99,11 @@ pub fn show_usage(usage: &clap::Error) -> ExitCode {
     let shown = write!(screen, "{}", usage.render());
     let is_done = usage.exit_code() == 0 && shown.is_ok();
     if is_done { ExitCode::SUCCESS } else { ExitCode::from(2) }
+}
+
+/// Returns an error with its causes, and what to do if the database failed.
+pub fn described(error: &anyhow::Error) -> String {
+    format!("{}{}", explained(error), database_advice(error))
 }
 
 /// Returns the text of an error with those causes that add information.
@@ -162,11 +200,15 @@ fn advice(failure: Option<FileFailure>) -> &'static str {
 
 /// Returns the error of the database behind an error.
 fn store_error(error: &anyhow::Error) -> Option<&StoreError> {
-    let store = error.chain().find_map(|cause| match cause.downcast_ref() {
+    any_store_error(error).filter(|store| matches!(store, StoreError::Database(_)))
+}
+
+/// Returns the error of the store behind an error.
+fn any_store_error(error: &anyhow::Error) -> Option<&StoreError> {
+    error.chain().find_map(|cause| match cause.downcast_ref() {
         Some(CoordinatorError::Store(error)) => Some(error),
         _ => cause.downcast_ref::<StoreError>(),
-    });
-    store.filter(|store| matches!(store, StoreError::Database(_)))
+    })
 }
 
 #[cfg(test)]

@@ -782,6 +782,73 @@ async fn the_settings_of_a_project_that_is_not_trusted_replace_no_variable_of_cl
     }
 }
 
+/// Claude Code skips a byte order mark, replaces bytes that are not UTF-8, and (2.1.325) reads the settings of the main
+/// working tree.
+#[tokio::test]
+async fn settings_that_claude_reads_in_its_own_way_run_nothing() {
+    for cli in ["claude-2.1.197", "claude-2.1.325"] {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let project = place.project.path();
+        let mut bait = Bait::new(place.home.path().join("bait"));
+        let main = project.join("main");
+        std::fs::create_dir(&main).unwrap();
+        std::fs::write(main.join("note.txt"), "x\n").unwrap();
+        repository(&main);
+        git(&main, &["worktree", "add", "-q", "../tree"]);
+        std::fs::rename(project.join("tree/.git"), project.join(".git")).unwrap();
+        git(project, &["worktree", "repair"]);
+        git(project, &["config", "core.fsmonitor", &format!("{}; false", bait.command())]);
+        git(project, &["status"]);
+        assert!(bait.is_taken(), "git itself runs it");
+        let hook = json!({"type": "command", "command": bait.command()});
+        let hooks = json!({"SessionStart": [{"hooks": [hook]}]});
+        for settings in [json!({"env": {"GIT_CONFIG_COUNT": "0"}}), json!({"hooks": hooks})] {
+            let rest = &settings.to_string().into_bytes()[1..];
+            let marked = ["\u{feff}{".as_bytes(), rest].concat();
+            let latin = [b"{\"description\": \"\xe9\", ", rest].concat();
+            for (path, bytes) in [
+                (".claude/settings.json", &marked),
+                (".claude/settings.json", &latin),
+                ("main/.claude/settings.local.json", &marked),
+            ] {
+                let file = project.join(path);
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                std::fs::write(&file, bytes).unwrap();
+                let what = format!("{path}: {}", String::from_utf8_lossy(bytes));
+                takes_no_bait(cli, &program, &place, &mut bait, &what).await;
+                std::fs::remove_file(file).unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn claude_is_not_started_with_settings_that_it_alone_can_read() {
+    for cli in ["claude-2.1.197", "claude-2.1.325"] {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let file = place.project.path().join(".claude/settings.json");
+        std::fs::create_dir(file.parent().unwrap()).unwrap();
+        let armed = r#""env": {"GIT_CONFIG_COUNT": "0"}}"#;
+        let wide = format!("\u{feff}{{{armed}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let deep = format!("{{\"x\": {}{}, {armed}", "[".repeat(200), "]".repeat(200));
+        let number = format!("{{\"x\": 1e999, {armed}");
+        for bytes in [wide, deep.into_bytes(), number.into_bytes()] {
+            std::fs::write(&file, bytes).unwrap();
+            let mut order = order(&program, &["go"], "", Script::default());
+            order.start = Start::Typed { is_trusted: false };
+            let refused = capture(order, &place.host_environment()).await.unwrap_err().to_string();
+            assert!(refused.contains("settings.json`, and Convoke"), "{cli}: {refused}");
+            assert!(refused.contains("`convoke trust`"), "{cli}: {refused}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_project_that_is_not_trusted_gives_gemini_no_variable() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -82,6 +82,9 @@ convoke_core::diagnostic_codes! {
     DOCTOR_SIGN_IN_CONFLICT = "doctor.sign-in-conflict", Note,
         "An agent has both a key and a sign-in, and uses the key.",
         "Unset the key to use the subscription.";
+    DOCTOR_SIGN_IN_UNASKED = "doctor.sign-in-unasked", Note,
+        "An agent could not be asked whether it is signed in.",
+        "The message says why. Ask it yourself, for example with `codex login status`.";
     DOCTOR_CREDENTIALS_EXPOSED = "doctor.credentials-exposed", Error,
         "A file with credentials can be read by other users.",
         "Remove the permissions of other users.";

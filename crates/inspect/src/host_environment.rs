@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
-use convoke_agent::launch::{ConfinedEnvironment, Project, WouldApply};
+use convoke_agent::launch::{ConfinedEnvironment, Project, UntrustedFile};
 use convoke_agent::search_path::{SearchPath, is_executable};
 use convoke_agent::turn_input::Trust;
 
@@ -37,7 +37,7 @@ impl HostEnvironment {
         &self,
         variables: BTreeMap<OsString, OsString>,
         vendor: Option<Vendor>,
-    ) -> Result<ConfinedEnvironment, WouldApply> {
+    ) -> Result<ConfinedEnvironment, UntrustedFile> {
         let trust = Trust::Untrusted;
         let project = Project { cwd: &self.cwd, home: Some(&self.home), trust };
         ConfinedEnvironment::new(variables, project, vendor)

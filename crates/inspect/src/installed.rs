@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::capture::CapturedAgent;
 use crate::host_environment::HostEnvironment;
-use crate::question;
+use crate::question::{self, QuestionError};
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 
@@ -26,18 +26,21 @@ pub struct Installed<A = Vendor> {
 }
 
 impl Installed {
-    /// Inspects a program; runs it only if its package does not name its version.
+    /// Inspects a program; runs it only if its package does not name its version. The error is why that failed.
     pub fn at(
         path: &Path,
         agent: Vendor,
         host_environment: &HostEnvironment,
         guardian: &Guardian,
-    ) -> Self {
+    ) -> (Self, Option<QuestionError>) {
         let mut installed = Self::on_disk(path, agent);
         if installed.version.is_none() {
-            installed.version = version_by_asking(path, agent, host_environment, guardian);
+            match version_by_asking(path, agent, host_environment, guardian) {
+                Ok(version) => installed.version = version,
+                Err(error) => return (installed, Some(error)),
+            }
         }
-        installed
+        (installed, None)
     }
 
     /// Inspects a program without running it. The version is absent if its package does not name it.
@@ -104,14 +107,15 @@ fn version_of_package(program: &Path, package: &str) -> Option<String> {
     })
 }
 
-/// Asks a program for its version.
+/// Asks a program for its version. Its answer may have none.
 pub(crate) fn version_by_asking(
     program: &Path,
     agent: Vendor,
     host_environment: &HostEnvironment,
     guardian: &Guardian,
-) -> Option<String> {
-    version_in(&question::version(program, agent, host_environment, guardian)?.output)
+) -> Result<Option<String>, QuestionError> {
+    let answer = question::version(program, agent, host_environment, guardian)?;
+    Ok(version_in(&answer.output))
 }
 
 /// Returns the first version in a text: three numbers separated by dots.

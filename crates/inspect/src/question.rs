@@ -1,11 +1,13 @@
 //! Questions to programs: about their version, their sign-in and their configuration.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_agent::Vendor;
 use convoke_agent::launch::{
     self, Answer, AskError, ConfinedEnvironment, ObservedPlace, ObservedState, Program,
+    UntrustedFile,
 };
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{Input, PrivateDir, temp_root};
@@ -62,18 +64,39 @@ impl Question<'_> {
     }
 }
 
+/// The reason why a program was not asked, or gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QuestionError {
+    /// A file of the project keeps it from being started.
+    #[error(transparent)]
+    Untrusted(#[from] UntrustedFile),
+    /// There is no place for its files.
+    #[error("cannot create a private directory in {}: {reason}", directory.display())]
+    NoPlace {
+        /// The directory of temporary files.
+        directory: PathBuf,
+        /// The kind of error.
+        reason: io::ErrorKind,
+    },
+    /// It gave no answer.
+    #[error(transparent)]
+    Unanswered(#[from] AskError),
+}
+
 /// Runs `--version` with a private home, because some CLIs write to it even then, and without a network.
 pub(crate) fn version(
     path: &Path,
     vendor: Vendor,
     host: &HostEnvironment,
     guardian: &Guardian,
-) -> Option<Answer> {
-    let home = PrivateDir::create(&temp_root()).ok()?;
+) -> Result<Answer, QuestionError> {
+    let directory = temp_root();
+    let home = PrivateDir::create(&directory)
+        .map_err(|error| QuestionError::NoPlace { directory, reason: error.kind() })?;
     let search_path = host.variable("PATH").unwrap_or_default();
     let environment = [("PATH", search_path), ("HOME", home.path().as_os_str())];
     let environment = environment.map(|(name, value)| (name.into(), value.to_owned()));
-    let environment = host.confined(environment.into(), None).ok()?;
+    let environment = host.confined(environment.into(), None)?;
     let users_directory = &crate::capture::UserHome::new(vendor, host).directory;
     let question = Question {
         path,
@@ -84,5 +107,5 @@ pub(crate) fn version(
         state: ObservedState::PrivateHome { home: home.path(), users_directory, port: None },
         time_limit: TIME_LIMIT,
     };
-    question.ask(host, guardian).ok()
+    Ok(question.ask(host, guardian)?)
 }

@@ -135,7 +135,16 @@ fn read_object(line: &[u8]) -> Result<Map<String, Value>, String> {
     match serde_json::from_slice(line) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err("a line must be a JSON object with `agent` and `input`".to_owned()),
-        Err(error) => Err(format!("not JSON: {error}")),
+        Err(error) => Err(format!("not JSON: {}", within_line(&error))),
+    }
+}
+
+/// Returns a syntax error with its position in the line. The parser gets one line, and would call each the first.
+fn within_line(error: &serde_json::Error) -> String {
+    let (text, column) = (error.to_string(), error.column());
+    match text.strip_suffix(&format!(" at line {} column {column}", error.line())) {
+        Some(what) => format!("{what} at column {column}"),
+        None => text,
     }
 }
 

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use convoke_core::MessageId;
+use convoke_core::name::NameKey;
 use convoke_protocol::event::StopReason;
-use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::id::{MemberName, SessionId, TurnId};
 use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::question::QuestionId;
 use convoke_session::event_queue::Observer;
@@ -133,6 +134,7 @@ impl RunningSessions {
                 people.join(", ")
             )));
         }
+        check_recipients(&message, &requests.team)?;
         let message = (requests.compose)(message).await.map_err(ActionError)?;
         let request = SessionRequest::Say(Box::new(message));
         requests.ask(|reply| HeldRequest::Act(request, reply)).await
@@ -432,6 +434,30 @@ impl Interjections {
         }
         std::mem::take(&mut self.has_put)
     }
+}
+
+/// Refuses a message to an unknown member, which would reach no one, or to its own author.
+fn check_recipients(message: &NewMessage, team: &Team) -> Result<(), ActionError> {
+    let author = team.resolve(message.speaker.name());
+    for name in message.addressees() {
+        if NameKey::new(name).is_all() {
+            continue;
+        }
+        let member = team.resolve(name);
+        if member.is_none() {
+            let members: Vec<&str> = team.names().map(MemberName::as_str).collect();
+            let members = members.join(", ");
+            return Err(ActionError(format!(
+                "no member has the name `{name}`; the members are {members}"
+            )));
+        }
+        if member == author {
+            return Err(ActionError(format!(
+                "`{name}` is the author of the message; address another member"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Handles a request while a turn runs. Returns whether a message was put into the inbox.

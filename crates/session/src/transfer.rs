@@ -39,6 +39,9 @@ pub enum TransferError {
     /// The input failed.
     #[error("cannot read the session: {0}")]
     Read(#[source] io::Error),
+    /// The input is empty.
+    #[error("the file is empty")]
+    Empty,
     /// The input is not a valid archive.
     #[error("line {line}: {problem}")]
     Invalid {

@@ -41,16 +41,16 @@ pub(crate) fn check_member(
     references: &dyn References,
     problems: &mut Vec<Problem>,
 ) {
-    let ReadMember { member, places } = read;
-    let (name, Some(settings)) = (member.name.as_str(), member.agent()) else { return };
+    let ReadMember { member, path, places } = read;
+    let Some(settings) = member.agent() else { return };
     let Some(agent) = places.get("agent").filter(|_| !settings.agent.is_empty()) else { return };
     if !references.agents().contains(&&*settings.agent) {
-        problems.push(unknown_agent(name, &settings.agent, agent, references));
+        problems.push(unknown_agent(path, &settings.agent, agent, references));
         return;
     }
     let mut note = |span: Range<usize>, setting: &str, bad: BadReference| {
         let BadReference { code, problem, fix } = bad;
-        let message = format!("`member.{name}.{setting}` {problem}");
+        let message = format!("`{path}.{setting}` {problem}");
         problems.push(Problem { span, code, message, fix });
     };
     for (&setting, place) in places {
@@ -68,7 +68,7 @@ pub(crate) fn check_member(
     }
 }
 
-fn unknown_agent(name: &str, agent: &str, place: &Place, references: &dyn References) -> Problem {
+fn unknown_agent(path: &str, agent: &str, place: &Place, references: &dyn References) -> Problem {
     let names = references.agents();
     let (hint, fix) = match nearest(agent, names.iter().copied()) {
         Some(near) => (format!("; did you mean `{near}`?"), format!("write `agent = \"{near}\"`")),
@@ -77,7 +77,7 @@ fn unknown_agent(name: &str, agent: &str, place: &Place, references: &dyn Refere
     Problem {
         span: place.value.clone(),
         code: diagnostics::TEAM_UNKNOWN_AGENT,
-        message: format!("`member.{name}.agent`: no agent has the name `{agent}`{hint}"),
+        message: format!("`{path}.agent`: no agent has the name `{agent}`{hint}"),
         fix,
     }
 }

@@ -22,7 +22,10 @@ use crate::{Briefing, ChangesInContext, Limits, Team, WorkspaceChoice};
 
 /// A parsed member, with the positions of its settings.
 pub(crate) struct ReadMember {
+    /// A member without a valid name has none, and only its settings are checked.
     pub(crate) member: Member,
+    /// The path of its settings, such as `member.max`.
+    pub(crate) path: String,
     pub(crate) places: BTreeMap<&'static str, Place>,
 }
 
@@ -127,11 +130,12 @@ fn refuse_unused_paths(
     for key in [WORKSPACE_COPY, WORKSPACE_LINK] {
         for (read, _) in agents().filter(|(_, settings)| !has_own(settings)) {
             let Some(place) = read.places.get(key) else { continue };
-            let name = &read.member.name;
+            let (path, name) = (&read.path, read.member.name.as_str());
+            let who = if name.is_empty() { "the member" } else { name };
             problems.push(Problem {
                 span: place.key.clone(),
                 code: diagnostics::TEAM_UNUSED_SETTING,
-                message: format!("`member.{name}.{key}` is not used: {name} has no own workspace"),
+                message: format!("`{path}.{key}` is not used: {who} has no own workspace"),
                 fix: fix.to_owned(),
             });
         }
@@ -231,13 +235,13 @@ fn read_members(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> (Vec<Read
         };
         let mut section = Section::new("member", table);
         let member = read_member(&mut section, header.clone());
-        if let Some(member) = &member {
-            refuse_duplicates(member, &header, &mut names, &mut section);
+        if !member.name.as_str().is_empty() {
+            refuse_duplicates(&member, &header, &mut names, &mut section);
         }
-        let person = member.as_ref().filter(|member| member.agent().is_none());
-        let places = section.places.clone();
+        let person = Some(&member).filter(|member| member.agent().is_none());
+        let (path, places) = (section.path().to_owned(), section.places.clone());
         section.finish(MEMBER, |key, value| not_of_member(key, value, person), problems);
-        members.extend(member.map(|member| ReadMember { member, places }));
+        members.push(ReadMember { member, path, places });
     }
     (members, is_there)
 }
@@ -266,7 +270,7 @@ fn refuse_duplicates(
 }
 
 /// Reads a member. A member without a valid name, or that is neither an agent nor a person, is a problem.
-fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member> {
+fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Member {
     let name = read_name(section, "name");
     if let Some(name) = &name {
         section.rename(format!("member.{name}"));
@@ -307,7 +311,8 @@ fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member
     } else {
         MemberKind::Human
     };
-    Some(Member { name: MemberName::new(name?), display_name, kind, window, max_bytes })
+    let name = MemberName::new(name.unwrap_or_default());
+    Member { name, display_name, kind, window, max_bytes }
 }
 
 fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {

@@ -85,6 +85,11 @@ impl<'t> Section<'t> {
         self.path = path;
     }
 
+    /// Returns the path of its settings.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Removes a value from the table and records its position.
     pub fn take(&mut self, key: &'static str) -> Option<DeValue<'t>> {
         self.asked.push(key);

@@ -96,7 +96,7 @@ fn refuse_what_is_followed(context: &Context<'_>) -> Result<(), Failure> {
 }
 
 impl Preset {
-    /// Returns a file of the project around a directory that the agent applies whatever it is told.
+    /// Returns a file of the project around a directory that the agent applies and no option turns off.
     pub fn followed_file(&self, cwd: &Path) -> Option<PathBuf> {
         let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         let root = cwd.ancestors().find(|it| it.join(".git").exists()).unwrap_or(&cwd);

@@ -29,7 +29,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
     if turn_input.trust == Trust::Untrusted {
         let checked = untrusted::check_settings(&turn_input.cwd);
-        checked.map_err(|would_apply| super::untrusted(&would_apply))?;
+        checked.map_err(|file| super::untrusted(&file))?;
     }
     let mut args = context.users_args();
     // The program asks before it acts only over ACP.

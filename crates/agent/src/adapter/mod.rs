@@ -39,7 +39,7 @@ pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};
 use crate::config::{AgentKind, Definition, Protocol, is_option};
 use crate::diagnostics;
-use crate::launch::{self, Confined, ConfinedEnvironment, Program, Project, WouldApply};
+use crate::launch::{self, Confined, ConfinedEnvironment, Program, Project, UntrustedFile};
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, HostAccess, Launch, PrivateDir};
 use crate::sandbox::sign_in::SignIn;
@@ -348,11 +348,11 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Returns the failure of a program that would apply a file of an untrusted project.
 fn would_apply(program: &str, path: &Path) -> Failure {
-    untrusted(&WouldApply { program: program.to_owned(), path: path.to_owned() })
+    untrusted(&UntrustedFile::Applied { program: program.to_owned(), path: path.to_owned() })
 }
 
-fn untrusted(would_apply: &WouldApply) -> Failure {
-    Failure::new(FailureReason::Untrusted, would_apply.to_string())
+fn untrusted(file: &UntrustedFile) -> Failure {
+    Failure::new(FailureReason::Untrusted, file.to_string())
 }
 
 fn start_failure(message: impl Into<String>) -> Failure {
@@ -595,7 +595,7 @@ impl CliAgent {
             trust: context.turn_input.trust,
         };
         let mut environment = ConfinedEnvironment::new(env, project, context.vendor)
-            .map_err(|would_apply| untrusted(&would_apply))?;
+            .map_err(|file| untrusted(&file))?;
         environment.set("TMPDIR", context.private_dir);
         Ok(environment)
     }

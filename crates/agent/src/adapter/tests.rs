@@ -263,7 +263,10 @@ fn claude_follows_a_projects_settings_only_when_they_are_trusted() {
 }
 
 /// Returns the environment of gemini in an untrusted directory.
-fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<ConfinedEnvironment, WouldApply> {
+fn untrusted_gemini(
+    cwd: &Path,
+    env: &[(&str, &OsStr)],
+) -> Result<ConfinedEnvironment, UntrustedFile> {
     let given = env.iter().map(|&(name, value)| (name.into(), value.into())).collect();
     let home = env.iter().find(|(name, _)| *name == "HOME").map(|(_, home)| Path::new(home));
     let project = Project { cwd, home, trust: Trust::Untrusted };

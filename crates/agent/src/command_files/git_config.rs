@@ -59,18 +59,19 @@ pub(super) struct GitConfig {
 impl GitConfig {
     /// Reads a configuration file, if there is one.
     pub fn read(&mut self, path: &Path) {
-        let path = match locate(path) {
-            Location::Found(path) => path,
+        let real = match locate(path) {
+            Location::Found(real) => real,
             Location::Missing => return,
             Location::Unclear => {
                 self.is_unclear = true;
                 return;
             }
         };
-        if !self.read.insert(path.clone()) {
+        // Paths in the file count from where it was looked up, even if a link is there.
+        if !self.read.insert(path.to_owned()) {
             return;
         }
-        let bytes = Disk.read(&path, FileKind::Configuration);
+        let bytes = Disk.read(&real, FileKind::Configuration);
         let (Ok(bytes), ..=MAX_FILES) = (bytes, self.read.len()) else {
             self.is_unclear = true;
             return;
@@ -88,7 +89,7 @@ impl GitConfig {
                 ("core", "hookspath") => self.hooks = Some(value.into()),
                 // Files in the home directory are the user's own.
                 ("include" | "includeif", "path") if !value.starts_with('~') => {
-                    self.read(&path.parent().unwrap_or(&path).join(value));
+                    self.read(&path.parent().unwrap_or(path).join(value));
                 }
                 _ => {}
             }

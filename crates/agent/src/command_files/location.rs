@@ -12,7 +12,7 @@ const PROCESSES: &str = "/proc";
 
 /// The location of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Location {
+pub(crate) enum Location {
     /// The path without links.
     Found(PathBuf),
     /// There is no file.
@@ -22,7 +22,7 @@ pub(super) enum Location {
 }
 
 /// Finds a file by an absolute path.
-pub(super) fn locate(path: &Path) -> Location {
+pub(crate) fn locate(path: &Path) -> Location {
     let mut left: VecDeque<OsString> = parts(path).collect();
     let (mut found, mut links) = (PathBuf::from("/"), 0);
     while let Some(part) = left.pop_front() {

@@ -68,6 +68,10 @@ pub(super) struct CommandFileSearch<'a> {
     bytes: u64,
     /// The configuration files of repositories.
     pub(super) configurations: Vec<PathBuf>,
+    /// The first path below which a repository may have been missed.
+    pub(super) unclear: Option<PathBuf>,
+    /// Whether directories were left out, because there are too many.
+    pub(super) is_cut: bool,
     /// The directories of the project that were not read yet.
     open: Vec<PathBuf>,
 }
@@ -79,6 +83,8 @@ impl<'a> CommandFileSearch<'a> {
             found: BTreeMap::new(),
             bytes: 0,
             configurations: Vec::new(),
+            unclear: None,
+            is_cut: false,
             open: vec![PathBuf::new()],
         }
     }
@@ -115,6 +121,7 @@ impl CommandFileSearch<'_> {
         while let Some(directory) = self.open.pop() {
             count += 1;
             if count > MAX_DIRECTORIES {
+                self.is_cut = true;
                 return self.insert(Path::new("."), OVER_LIMIT.to_owned());
             }
             let real = self.project.join(&directory);
@@ -123,12 +130,16 @@ impl CommandFileSearch<'_> {
                 // Programs find files with known names even in a directory that cannot be listed.
                 let is_closed = real.join(".git").symlink_metadata();
                 if !is_closed.is_err_and(|error| error.kind() == PermissionDenied) {
-                    self.insert(&directory, OVER_LIMIT.to_owned());
+                    self.insert_unclear(&directory);
                 }
                 continue;
             };
-            let mut parts_of_repository = 0;
-            for entry in listing.flatten() {
+            let mut parts = BTreeSet::new();
+            for entry in listing {
+                let Ok(entry) = entry else {
+                    self.insert_unclear(&directory);
+                    break;
+                };
                 let (name, kind) = (entry.file_name(), entry.file_type());
                 let path = directory.join(&name);
                 if directory.ends_with(".git") && NOT_READ_OF_GIT.iter().any(|it| name == **it) {
@@ -142,8 +153,7 @@ impl CommandFileSearch<'_> {
                     }
                     Some(name) if ENTRIES.contains(&name) && !is_home => self.add(&path),
                     name => {
-                        parts_of_repository +=
-                            usize::from(matches!(name, Some("HEAD" | "objects" | "refs")));
+                        parts.extend(name.and_then(part_of_repository));
                         if is_directory {
                             self.open.push(path);
                         }
@@ -151,7 +161,7 @@ impl CommandFileSearch<'_> {
                 }
             }
             // A bare repository, for example one that another pushes to.
-            if parts_of_repository == 3 && !directory.as_os_str().is_empty() {
+            if is_repository(&parts) && !directory.as_os_str().is_empty() {
                 self.add_repository(&directory, &real, &directory);
             }
         }
@@ -236,7 +246,7 @@ impl CommandFileSearch<'_> {
         let GitDirectory { own, common } = match GitDirectory::find(location) {
             Ok(repository) => repository,
             Err(Location::Missing) => return,
-            Err(_) => return self.insert(path, OVER_LIMIT.to_owned()),
+            Err(_) => return self.insert_unclear(path),
         };
         for entry in GIT_ENTRIES {
             self.add_file(&path.join(entry), &common.join(entry), 0);
@@ -259,12 +269,16 @@ impl CommandFileSearch<'_> {
 
     /// Adds the repositories of submodules, whose names may have several components.
     fn add_modules(&mut self, path: &Path, location: &Path, depth: usize) {
-        let Location::Found(real) = locate(location) else { return };
-        let Ok(names) = Disk.names(&real) else { return };
+        let names = match locate(location) {
+            Location::Missing => return,
+            Location::Unclear => None,
+            Location::Found(real) => Disk.names(&real).ok().map(|names| (real, names)),
+        };
+        let Some((real, names)) = names else { return self.insert_unclear(path) };
         for name in names {
             let (path, real) = (path.join(&name), real.join(&name));
             if depth >= MAX_DEPTH || self.found.len() >= MAX_FILES {
-                return self.insert(&path, OVER_LIMIT.to_owned());
+                return self.insert_unclear(&path);
             }
             if real.join("HEAD").exists() {
                 self.add_repository(&path, &real, &path);
@@ -272,6 +286,12 @@ impl CommandFileSearch<'_> {
                 self.add_modules(&path, &real, depth + 1);
             }
         }
+    }
+
+    /// Inserts a path below which there may be repositories that were not found.
+    fn insert_unclear(&mut self, path: &Path) {
+        self.unclear.get_or_insert_with(|| path.to_owned());
+        self.insert(path, OVER_LIMIT.to_owned());
     }
 
     fn insert(&mut self, path: &Path, hash: String) {
@@ -283,23 +303,34 @@ impl CommandFileSearch<'_> {
     }
 }
 
+/// Returns the name of an entry that a repository has.
+fn part_of_repository(name: &str) -> Option<&'static str> {
+    ["HEAD", "commondir", "objects", "refs"].into_iter().find(|part| *part == name)
+}
+
+/// Returns whether a directory with these entries is a repository to git. Objects and references may be elsewhere.
+fn is_repository(parts: &BTreeSet<&str>) -> bool {
+    parts.contains("HEAD")
+        && (parts.contains("commondir") || (parts.contains("objects") && parts.contains("refs")))
+}
+
 /// The directories of a repository: its own, and the one shared with other working trees.
-struct GitDirectory {
-    own: PathBuf,
-    common: PathBuf,
+pub(crate) struct GitDirectory {
+    pub own: PathBuf,
+    pub common: PathBuf,
 }
 
 impl GitDirectory {
     /// Finds the directories like git does; `Missing` if there is no repository.
-    fn find(path: &Path) -> Result<Self, Location> {
+    pub(crate) fn find(path: &Path) -> Result<Self, Location> {
         let mut own = found(path)?;
         if own.is_file() {
-            own = found(&linked(&own, "gitdir:")?)?;
+            own = found(&linked(path, "gitdir:")?)?;
         }
         let common = own.join("commondir");
         let common = match locate(&common) {
             Location::Missing => own.clone(),
-            _ => found(&linked(&found(&common)?, "")?)?,
+            _ => found(&linked(&common, "")?)?,
         };
         Ok(Self { own, common })
     }
@@ -312,10 +343,13 @@ fn found(path: &Path) -> Result<PathBuf, Location> {
     }
 }
 
-/// Reads the path that a file of git points to.
+/// Reads the path that a file of git points to. It counts from the directory where the file was looked up, even if a
+/// link is there.
 fn linked(file: &Path, prefix: &str) -> Result<PathBuf, Location> {
+    let Location::Found(_) = locate(file) else { return Err(Location::Unclear) };
     let text = Disk.read_text(file, FileKind::Configuration).map_err(|_| Location::Unclear)?;
-    let path = text.strip_prefix(prefix).ok_or(Location::Unclear)?.trim();
+    // Git stops with an error at any other text.
+    let path = text.strip_prefix(prefix).ok_or(Location::Missing)?.trim();
     Ok(file.parent().unwrap_or(file).join(path))
 }
 

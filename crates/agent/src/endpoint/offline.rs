@@ -3,13 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Disk, FileKind, Files};
 use serde_json::{Value, json};
 
 use super::measured::Commands;
 use super::{EndpointError, ModelServer, NO_KEY, at};
 use crate::adapter::codex_provider;
-use crate::claude_settings::{self, SettingsError};
+use crate::claude_settings::{self, ProjectSettings, SettingsError};
 use crate::relayed::claude::CLOUDS;
 use crate::vendor::Vendor;
 
@@ -109,15 +108,10 @@ fn claude_variables(server: ModelServer<'_>) -> Vec<(&'static str, &str)> {
     variables
 }
 
-/// Returns whether settings of a project name a command that prints a key.
+/// Returns whether settings of a project may name a command that prints a key.
 fn names_key_helper(cwd: &Path) -> bool {
-    let directories = cwd.ancestors().map(|above| above.join(".claude"));
-    let mut files =
-        directories.flat_map(|it| [it.join("settings.json"), it.join("settings.local.json")]);
-    files.any(|path| {
-        let text = Disk.read_text(&path, FileKind::Configuration);
-        text.is_ok_and(|text| text.contains("apiKeyHelper"))
-    })
+    let settings = ProjectSettings::read(cwd, None);
+    settings.map_or(true, |settings| settings.file_with(&["apiKeyHelper"]).is_some())
 }
 
 /// Settings at the end of the command line override all others of it.

@@ -8,9 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use convoke_files::{Disk, Files, GitSetting, GitSettings, git_settings};
+use convoke_core::Diagnostic;
+use convoke_files::{Disk, FileKind, Files, GitSetting, GitSettings, git_settings};
 
-use crate::command_files::git_configurations;
+use super::UntrustedFile;
+use crate::command_files::{GitConfigurations, GitDirectory, Location, locate};
+use crate::diagnostics;
 
 /// Settings that run a command, each with a harmless value.
 const FIXED: &[(&str, &str)] = &[
@@ -109,18 +112,20 @@ const VARIABLES: &[(&str, &str)] = &[
     ("GIT_PROXY_COMMAND", ""),
 ];
 
-/// The maximum size of a configuration file that is read.
-const MAX_BYTES: u64 = 1 << 20;
 /// The maximum number of configuration files that are read, including included ones.
 const MAX_FILES: usize = 1000;
 /// The maximum number of named settings that are replaced.
 const MAX_NAMED: usize = 2000;
 
-/// Adds variables to a child's environment that keep git from running the project's commands.
-pub(super) fn disarm(cwd: &Path, env: &mut BTreeMap<OsString, OsString>) {
+/// Adds variables to a child's environment that keep git from running the project's commands. Refuses configuration in
+/// which git may find commands that Convoke does not find.
+pub(super) fn disarm(
+    cwd: &Path,
+    env: &mut BTreeMap<OsString, OsString>,
+) -> Result<Option<Diagnostic>, UntrustedFile> {
     let mut settings: Vec<(String, &str)> =
         FIXED.iter().map(|&(key, value)| (key.to_owned(), value)).collect();
-    let found = ConfiguredNames::around(cwd);
+    let found = ConfiguredNames::around(cwd)?;
     settings.extend(found.replacements());
     let count = env.get(OsStr::new(COUNT)).and_then(|count| count.to_str()?.parse().ok());
     let before: usize = count.unwrap_or(0);
@@ -139,30 +144,56 @@ pub(super) fn disarm(cwd: &Path, env: &mut BTreeMap<OsString, OsString>) {
         let separator = if parameters.is_empty() { "" } else { " " };
         parameters.push(format!("{separator}'{section}.{key}'"));
     }
+    Ok(found.is_cut.then(|| {
+        let message = format!(
+            "`{}` has too many directories to look for git repositories in all of them; git could run commands that \
+             one of the others configures",
+            cwd.display()
+        );
+        Diagnostic::new(diagnostics::AGENT_GIT_UNSEARCHED, message)
+    }))
 }
 
 const COUNT: &str = "GIT_CONFIG_COUNT";
 
-/// Returns the configuration files of the repository around a directory.
-fn configuration_files(cwd: &Path) -> Vec<PathBuf> {
+/// Returns the configuration files of the repositories around a directory. Git skips a directory that only looks like a
+/// repository, and goes on above it, so that all of them count.
+fn configuration_files(cwd: &Path) -> Result<Vec<PathBuf>, UntrustedFile> {
     let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
-    let Some(git) = cwd.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists()) else {
+    let mut files = Vec::new();
+    for directory in cwd.ancestors() {
+        let mut repositories = vec![directory.join(".git")];
         // The directory may be a bare repository.
-        return vec![cwd.join("config")];
-    };
-    let linked = |file: &Path, prefix: &str| {
-        let text = read(file)?;
-        let path = text.strip_prefix(prefix)?.trim().to_owned();
-        Some(file.parent()?.join(path))
-    };
-    let git = if git.is_dir() { git } else { linked(&git, "gitdir:").unwrap_or(git) };
-    let common = linked(&git.join("commondir"), "").unwrap_or_else(|| git.clone());
-    vec![common.join("config"), git.join("config.worktree"), cwd.join("config")]
+        if locate(&directory.join("HEAD")) != Location::Missing {
+            repositories.push(directory.to_owned());
+        }
+        for repository in repositories {
+            match GitDirectory::find(&repository) {
+                Ok(GitDirectory { own, common }) => {
+                    files.extend([common.join("config"), own.join("config.worktree")]);
+                }
+                Err(Location::Missing) => {}
+                Err(_) => return Err(unclear(&repository, "it leads to no repository")),
+            }
+        }
+    }
+    Ok(files)
 }
 
-fn read(path: &Path) -> Option<String> {
-    let head = Disk.read_head(path, MAX_BYTES).ok()?;
-    Some(String::from_utf8_lossy(&head.bytes).into_owned())
+fn unclear(path: &Path, reason: impl Into<String>) -> UntrustedFile {
+    UntrustedFile::Unclear { program: "git", path: path.to_owned(), reason: reason.into() }
+}
+
+/// Reads a file, if there is one. Bytes that are not UTF-8 are replaced.
+fn read(path: &Path) -> Result<Option<String>, UntrustedFile> {
+    let real = match locate(path) {
+        Location::Missing => return Ok(None),
+        Location::Unclear => return Err(unclear(path, "another process may find another file")),
+        Location::Found(real) => real,
+    };
+    let bytes = Disk.read(&real, FileKind::Configuration);
+    let bytes = bytes.map_err(|error| unclear(path, error.to_string()))?;
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// The subsections found in configuration files, and the keys of sections without subsections.
@@ -171,18 +202,24 @@ struct ConfiguredNames {
     files: BTreeSet<PathBuf>,
     subsections: BTreeSet<(String, String)>,
     keys: BTreeSet<(String, String)>,
+    /// Whether there may be more repositories.
+    is_cut: bool,
     /// The remotes that name a helper.
     helpers: BTreeSet<String>,
 }
 
 impl ConfiguredNames {
     /// Reads the configuration of the repository around a directory, and of those in it, which git reads too.
-    fn around(cwd: &Path) -> Self {
-        let mut found = Self::default();
-        for path in configuration_files(cwd).into_iter().chain(git_configurations(cwd)) {
-            found.read(&path);
+    fn around(cwd: &Path) -> Result<Self, UntrustedFile> {
+        let below = GitConfigurations::below(cwd);
+        let mut found = Self { is_cut: below.is_cut, ..Self::default() };
+        if let Some(path) = below.unclear {
+            return Err(unclear(&cwd.join(path), "the repositories in it cannot be found"));
         }
-        found
+        for path in configuration_files(cwd)?.into_iter().chain(below.files) {
+            found.read(&path)?;
+        }
+        Ok(found)
     }
 
     fn has(&self, section: &str, key: &str) -> bool {
@@ -207,22 +244,31 @@ impl ConfiguredNames {
         let configured = CONFIGURED.iter().filter(|(section, key, _)| self.has(section, key));
         let configured =
             configured.map(|(section, key, value)| (format!("{section}.{key}"), *value));
-        below.chain(keys).chain(helpers).chain(configured).take(MAX_NAMED).collect()
+        below.chain(keys).chain(helpers).chain(configured).collect()
     }
 
     /// Reads a file and the files that it includes, ignoring conditions.
-    fn read(&mut self, path: &Path) {
-        if self.files.len() >= MAX_FILES || !self.files.insert(path.to_owned()) {
-            return;
+    fn read(&mut self, path: &Path) -> Result<(), UntrustedFile> {
+        if !self.files.insert(path.to_owned()) {
+            return Ok(());
         }
-        let Some(text) = read(path) else { return };
+        let Some(text) = read(path)? else { return Ok(()) };
+        if self.files.len() > MAX_FILES {
+            return Err(unclear(path, format!("there are more than {MAX_FILES} files")));
+        }
         let GitSettings { settings, subsections } = git_settings(&text);
+        if subsections.iter().any(|(_, name)| is_replaced(name)) {
+            return Err(unclear(path, "a name in it is not UTF-8"));
+        }
         self.subsections.extend(subsections);
         for GitSetting { section, subsection, key, value, .. } in settings {
             // Files in the home directory are the user's own.
             let is_users = value.starts_with('~');
             if section.starts_with("include") && key == "path" && !is_users {
-                self.read(&path.parent().unwrap_or(path).join(value));
+                if is_replaced(&value) {
+                    return Err(unclear(path, "a path in it is not UTF-8"));
+                }
+                self.read(&path.parent().unwrap_or(path).join(value))?;
             }
             match subsection {
                 Some(name) if section == "remote" && key == "vcs" => {
@@ -234,7 +280,16 @@ impl ConfiguredNames {
                 }
             }
         }
+        if self.replacements().len() > MAX_NAMED {
+            return Err(unclear(path, format!("there are more than {MAX_NAMED} settings")));
+        }
+        Ok(())
     }
+}
+
+/// Returns whether a text has the character that replaces bytes that are not UTF-8.
+fn is_replaced(text: &str) -> bool {
+    text.contains(char::REPLACEMENT_CHARACTER)
 }
 
 #[cfg(test)]
@@ -311,7 +366,7 @@ mod tests {
     }
 
     fn replaced(dir: &Path) -> Vec<(String, &'static str)> {
-        ConfiguredNames::around(dir).replacements()
+        ConfiguredNames::around(dir).unwrap().replacements()
     }
 
     fn ran(dir: &Path) -> Vec<String> {
@@ -398,7 +453,7 @@ mod tests {
         env.insert("GIT_CONFIG_COUNT".into(), "1".into());
         env.insert("GIT_CONFIG_KEY_0".into(), "user.name".into());
         env.insert("GIT_CONFIG_VALUE_0".into(), "The User".into());
-        disarm(dir.path(), &mut env);
+        disarm(dir.path(), &mut env).unwrap();
         call_all(dir.path(), &env);
         assert_eq!(ran(dir.path()), [""; 0]);
         assert!(replaced(dir.path()).iter().any(|(key, _)| key == "filter.g h.process"));
@@ -419,8 +474,110 @@ mod tests {
         assert!(String::from_utf8_lossy(&diff.stdout).contains("\n+c\n"), "{diff:?}");
     }
 
+    fn repository() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let git = |args: &[&str]| {
+            let git = Command::new("git").args(args).current_dir(dir.path()).output().unwrap();
+            assert!(git.status.success(), "{git:?}");
+        };
+        git(&["init", "-q"]);
+        dir
+    }
+
+    fn add_to_configuration(dir: &Path, text: impl AsRef<[u8]>) {
+        let config = dir.join(".git/config");
+        let bytes = [std::fs::read(&config).unwrap(), text.as_ref().to_vec()].concat();
+        std::fs::write(config, bytes).unwrap();
+    }
+
+    /// Returns why a program is not started in a directory.
+    fn refusal(dir: &Path) -> String {
+        let given = BTreeMap::from([("PATH".into(), OsString::from("/usr/bin"))]);
+        disarm(dir, &mut given.clone()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn configuration_that_cannot_be_read_as_git_does_is_refused() {
+        let armed = "[filter \"f\"]\n clean = touch x; cat\n";
+        let long = format!("[core]\n#{}\n{armed}", "x".repeat(5 << 20));
+        let many: String = (0..MAX_NAMED).fold(String::new(), |names, number| {
+            names + &format!("[remote \"r{number}\"]\n url = x\n")
+        });
+        let endless = "[include]\n path = ../.git/./config\n";
+        for (text, reason) in [
+            (long.as_bytes(), "too large"),
+            (many.as_bytes(), "more than 2000 settings"),
+            (endless.as_bytes(), "more than 1000 files"),
+            (b"[filter \"\xff\"]\n clean = touch x\n", "a name in it is not UTF-8"),
+            (b"[include]\n path = \xff\n", "a path in it is not UTF-8"),
+            (b"[include]\n path = /proc/self/cwd/more\n", "another process may find another file"),
+            (b"[include]\n path = pipe\n", "not a regular file"),
+        ] {
+            let dir = repository();
+            let pipe = dir.path().join(".git/pipe");
+            nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+            add_to_configuration(dir.path(), text);
+            let refusal = refusal(dir.path());
+            assert!(refusal.contains(reason), "{reason}: {refusal}");
+            assert!(refusal.contains(".git/") || refusal.contains("/proc/"), "{refusal}");
+            assert!(refusal.contains("convoke trust"), "{refusal}");
+        }
+        let dir = repository();
+        add_to_configuration(dir.path(), b"[user]\n name = Jos\xe9\n[include]\n path = none\n");
+        assert!(disarm(dir.path(), &mut BTreeMap::new()).is_ok(), "a value runs nothing");
+        std::fs::create_dir(dir.path().join("config")).unwrap();
+        std::fs::create_dir(dir.path().join("fixture")).unwrap();
+        std::fs::write(dir.path().join("fixture/.git"), "").unwrap();
+        assert!(disarm(dir.path(), &mut BTreeMap::new()).is_ok(), "these are no repositories");
+    }
+
+    /// Git passes over an empty `.git`, and finds a repository whose objects are elsewhere.
+    #[test]
+    fn every_repository_that_git_finds_is_disarmed() {
+        let above = repository();
+        add_to_configuration(above.path(), "[filter \"above\"]\n clean = x\n");
+        let sub = above.path().join("sub");
+        std::fs::create_dir_all(sub.join(".git")).unwrap();
+        assert!(replaced(&sub).contains(&("filter.above.clean".to_owned(), "")));
+
+        let dir = tempfile::tempdir().unwrap();
+        for bare in [dir.path().to_owned(), dir.path().join("below")] {
+            std::fs::create_dir_all(bare.join("shared/objects")).unwrap();
+            std::fs::create_dir_all(bare.join("shared/refs")).unwrap();
+            std::fs::write(bare.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+            std::fs::write(bare.join("commondir"), "shared\n").unwrap();
+            let config = "[core]\n repositoryformatversion = 0\n[alias]\n st = !echo armed\n";
+            std::fs::write(bare.join("shared/config"), config).unwrap();
+            let run = |env: &BTreeMap<OsString, OsString>| {
+                let mut git = Command::new("git");
+                let output = git.arg("st").current_dir(&bare).envs(env).output().unwrap();
+                String::from_utf8(output.stdout).unwrap()
+            };
+            assert_eq!(run(&BTreeMap::new()), "armed\n", "{}", bare.display());
+            let mut env = BTreeMap::new();
+            disarm(dir.path(), &mut env).unwrap();
+            assert_eq!(run(&env), "", "{}", bare.display());
+        }
+
+        // A path in a `.git` file, and in an included file, counts from where the file was looked up.
+        let dir = tempfile::tempdir().unwrap();
+        let (root, real) = (dir.path().join("root"), dir.path().join("root/real.git"));
+        std::fs::create_dir_all(root.join("links")).unwrap();
+        Command::new("git").args(["init", "-q", "--bare"]).arg(&real).output().unwrap();
+        std::fs::write(root.join("links/dot-git"), "gitdir: real.git\n").unwrap();
+        std::os::unix::fs::symlink("links/dot-git", root.join(".git")).unwrap();
+        let config = "[core]\n repositoryformatversion = 0\n[include]\n path = more\n";
+        std::fs::write(root.join("links/config"), config).unwrap();
+        std::fs::write(real.join("more"), "[alias]\n st = !echo armed\n").unwrap();
+        std::fs::remove_file(real.join("config")).unwrap();
+        std::os::unix::fs::symlink("../links/config", real.join("config")).unwrap();
+        let listed = Command::new("git").args(["config", "alias.st"]).current_dir(&root).output();
+        assert_eq!(listed.unwrap().stdout, b"!echo armed\n");
+        assert!(replaced(&root).contains(&("alias.st".to_owned(), "")));
+    }
+
     /// Returns whether settings that run a program are replaced under a name of `git help --config`.
-    fn is_replaced(name: &str) -> bool {
+    fn is_known_command(name: &str) -> bool {
         let name = name.to_ascii_lowercase();
         let (section, rest) = name.split_once('.').unwrap();
         let in_section = |(given, _): &(&str, &str)| *given == section;
@@ -475,13 +632,13 @@ mod tests {
             })
         };
         let unknown: Vec<&&str> =
-            names.iter().filter(|name| !is_replaced(name) && !is_harmless(name)).collect();
+            names.iter().filter(|name| !is_known_command(name) && !is_harmless(name)).collect();
         assert!(
             unknown.is_empty(),
             "new settings of git: replace those that run a program, and add the others to harmless.txt: {unknown:?}"
         );
         let both: Vec<&&str> =
-            names.iter().filter(|name| is_replaced(name) && is_harmless(name)).collect();
+            names.iter().filter(|name| is_known_command(name) && is_harmless(name)).collect();
         assert!(both.is_empty(), "replaced, and called harmless: {both:?}");
     }
 }

@@ -11,17 +11,17 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use super::guardian::{ALLOW, Guardian, INTERRUPT, KILL, LEASE_OVER, TERMINATE};
+use super::guardian::{
+    ALLOW, Guardian, INTERRUPT, KILL, LEASE_OVER, RECEIVED, SWEEP_LIMIT, TERMINATE,
+};
 use super::start_order::StartOrder;
 use super::{Launch, platform};
 use crate::ending::Exit;
 
 /// The time limit for the start of the guardian.
 const START_LIMIT: Duration = Duration::from_mins(1);
-/// The maximum number of searches for processes left by a killed guardian.
-const MARKED_ROUNDS: usize = 200;
 
 /// An error of starting a child.
 #[derive(Debug, thiserror::Error)]
@@ -189,6 +189,8 @@ impl GuardedChild {
                 _ => {}
             }
         }
+        // A guardian that was killed does not read it.
+        let _ = self.control.write_all(&[RECEIVED]).await;
         let _ = self.guardian.wait().await;
         let left = match self.left {
             Some(left) => left,
@@ -204,13 +206,17 @@ impl GuardedChild {
     /// Kills the processes whose environment contains this turn's private directory.
     async fn end_marked(&self) -> u64 {
         let mut ended = BTreeSet::new();
-        for _ in 0..MARKED_ROUNDS {
-            let marked = platform::using(&self.private_dir);
-            if marked.is_empty() {
+        let end = Instant::now() + SWEEP_LIMIT;
+        while Instant::now() < end {
+            // A keeper also kills processes without the mark. Then it removes the directory, and may wait until this
+            // process releases the home.
+            let (keepers, marked): (Vec<_>, Vec<_>) = platform::using(&self.private_dir)
+                .into_iter()
+                .partition(|&it| platform::is_keeper(it));
+            if marked.is_empty() && (keepers.is_empty() || !self.private_dir.exists()) {
                 break;
             }
-            // A keeper also kills processes without the mark, so it is left running.
-            for pid in marked.into_iter().filter(|&pid| !platform::is_keeper(pid)) {
+            for pid in marked {
                 // The process may have ended already.
                 let _ = kill(pid, Signal::SIGKILL);
                 ended.insert(pid);

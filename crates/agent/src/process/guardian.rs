@@ -3,7 +3,8 @@
 //! The guardian is the same binary in another mode, which [`run_if_asked`] enters. It is the subreaper of
 //! everything that the agent leaves behind, including tool shells in other sessions. Over a socket, it receives
 //! commands to interrupt, terminate or kill the agent, and reports the exit status. When the socket closes,
-//! Convoke is gone, and the guardian kills everything.
+//! Convoke is gone, and the guardian kills everything and removes the turn's files. A report that Convoke does not
+//! confirm counts for nothing, because a killed process accepts it as long as it is ending.
 //!
 //! Between guardian and agent is a keeper: a third process of the same binary, in its own session. It is a subreaper
 //! too, and kills everything when the guardian is killed, even together with Convoke.
@@ -13,8 +14,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -45,6 +47,8 @@ pub(super) const KILL: u8 = b'k';
 /// The command to kill everything after a time, which follows as four bytes of milliseconds, big-endian. A
 /// later command replaces it.
 pub(super) const ALLOW: u8 = b'a';
+/// The confirmation that the whole report was read: Convoke removes the turn's files.
+pub(super) const RECEIVED: u8 = b'r';
 /// The report that everything was killed because that time expired.
 pub(super) const LEASE_OVER: &str = "lease-over";
 
@@ -53,7 +57,7 @@ pub(crate) const CANNOT_START: u8 = 127;
 pub(crate) const CANNOT_START_WORDS: &str = "cannot start the program";
 
 /// The time limit for killing everything.
-const SWEEP_LIMIT: Duration = Duration::from_secs(20);
+pub(super) const SWEEP_LIMIT: Duration = Duration::from_secs(20);
 
 /// The program that contains the guardian.
 #[derive(Debug, Clone)]
@@ -115,11 +119,19 @@ struct TurnFiles {
     socket: PathBuf,
     /// The program's private home; empty if it has none.
     home: PathBuf,
+    /// The lock file that the home has at the start of the turn. A later turn may take the path.
+    home_lock: Option<File>,
 }
 
 impl TurnFiles {
+    fn new(socket: PathBuf, home: PathBuf) -> Self {
+        let mut files = Self { socket, home, home_lock: None };
+        files.home_lock = files.home().and_then(private_dir::open_lock);
+        files
+    }
+
     fn from_args(args: &mut impl Iterator<Item = OsString>) -> Option<Self> {
-        Some(Self { socket: args.next()?.into(), home: args.next()?.into() })
+        Some(Self::new(args.next()?.into(), args.next()?.into()))
     }
 
     /// Returns the turn's private directory.
@@ -134,20 +146,15 @@ impl TurnFiles {
         home.filter(|home| home.parent() == Some(root))
     }
 
-    /// Removes the turn's directory and its private home, if Convoke is gone.
+    /// Removes the turn's directory, and its private home when Convoke is gone.
     fn remove(&self) {
         let Some(directory) = self.directory() else { return };
         let _ = std::fs::remove_dir_all(directory);
-        // Convoke may still be exiting.
-        if let Some(abandoned) = self.home().and_then(|it| abandoned_within(HOME_TIMEOUT, it)) {
+        if let (Some(home), Some(lock)) = (self.home(), &self.home_lock)
+            && let Some(abandoned) = Abandoned::claim_when_released(home.to_owned(), lock)
+        {
             abandoned.remove();
         }
-    }
-
-    /// Returns whether Convoke releases the turn's directory soon without removing it.
-    fn are_abandoned_soon(&self) -> bool {
-        const ABANDON_TIMEOUT: Duration = Duration::from_secs(2);
-        self.directory().is_some_and(|dir| abandoned_within(ABANDON_TIMEOUT, dir).is_some())
     }
 }
 
@@ -168,34 +175,75 @@ fn guard(files: &TurnFiles, program: &OsStr, args: impl Iterator<Item = OsString
     let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let blocked = stray.into_iter().collect::<SigSet>().thread_block();
     let adopting = platform::adopt_orphans();
-    let connected = platform::at_short_path(&files.socket, |path| UnixStream::connect(path));
-    let Ok(mut convoke) = connected else {
+    let Some(mut convoke) = connect(files) else {
         return ExitCode::FAILURE;
     };
-    if let Err(error) = blocked.and(adopting) {
-        send_line(&mut convoke, &format!("error {error}"));
+    let Ok(commands) = convoke.try_clone() else {
         return ExitCode::FAILURE;
-    }
-    let KeptAgent { keeper, agent, connection } = match start_keeper(files, program, args) {
+    };
+    let (sender, news) = mpsc::sync_channel(1);
+    let commanded = sender.clone();
+    thread::spawn(move || listen(commands, &commanded));
+    let prepared = blocked.and(adopting).map_err(io::Error::from);
+    let kept = prepared.and_then(|()| start_keeper(files, program, args));
+    let KeptAgent { keeper, agent, connection } = match kept {
         Ok(kept) => kept,
         Err(error) => {
-            send_line(&mut convoke, &format!("error {error}"));
+            drop(sender);
+            // The agent may run already, if the keeper ended before it reported that.
+            sweep(None, None, &mut None);
+            // Convoke may still be writing the agent's order.
+            let _ = close_pipes();
+            report(&mut convoke, &format!("error {error}"), &news, files);
             return ExitCode::FAILURE;
         }
     };
-    let (sender, news) = mpsc::sync_channel(1);
-    if let Ok(commands) = convoke.try_clone() {
-        let sender = sender.clone();
-        thread::spawn(move || listen(commands, &sender));
-    }
     // The receiver may be gone if the agent was killed.
     if let Ok(reports) = connection.try_clone() {
         thread::spawn(move || sender.send(end_of_agent(reports)));
     }
 
     let mut exit = None;
-    let mut keeper_is_gone = false;
-    let mut is_lease_over = false;
+    let cause = until_end(agent, &news, &mut exit);
+    if cause == EndCause::ConvokeIsGone {
+        // The keeper does the same if this process is killed meanwhile.
+        sweep_beside(keeper, agent);
+        files.remove();
+    }
+    let left = sweep(Some(agent), Some(keeper), &mut exit);
+    if cause == EndCause::ConvokeIsGone {
+        // Also what a process wrote that was missed before.
+        files.remove();
+        return ExitCode::SUCCESS;
+    }
+    if cause == EndCause::LeaseIsOver {
+        send_line(&mut convoke, &format!("{LEASE_OVER} {agent}"));
+    }
+    match exit.map(|status| (status.code(), status.signal())) {
+        Some((Some(code), _)) => send_line(&mut convoke, &format!("exit {code}")),
+        Some((_, Some(signal))) => send_line(&mut convoke, &format!("signal {signal}")),
+        _ => {}
+    }
+    report(&mut convoke, &format!("left {left}"), &news, files);
+    drop(connection);
+    ExitCode::SUCCESS
+}
+
+/// Why the agent and everything that it started are killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EndCause {
+    /// The agent or its keeper has ended, or Convoke demands it.
+    TurnIsOver,
+    LeaseIsOver,
+    ConvokeIsGone,
+}
+
+/// Carries out commands until everything is to be killed. Stores the agent's exit status in `exit`, if it is known.
+fn until_end(
+    agent: Pid,
+    news: &mpsc::Receiver<GuardianEvent>,
+    exit: &mut Option<ExitStatus>,
+) -> EndCause {
     let mut until: Option<Instant> = None;
     loop {
         let next = match until {
@@ -205,44 +253,52 @@ fn guard(files: &TurnFiles, program: &OsStr, args: impl Iterator<Item = OsString
         match next {
             Ok(GuardianEvent::Allowed(time)) => until = Some(Instant::now() + time),
             Ok(GuardianEvent::Ended(status)) => {
-                exit = status;
-                break;
-            }
-            Ok(GuardianEvent::KeeperIsGone) => {
-                keeper_is_gone = true;
-                break;
+                *exit = status;
+                return EndCause::TurnIsOver;
             }
             Ok(GuardianEvent::Command(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
             Ok(GuardianEvent::Command(TERMINATE)) => drop(killpg(agent, Signal::SIGTERM)),
-            Err(RecvTimeoutError::Timeout) => {
-                is_lease_over = true;
-                break;
+            Err(RecvTimeoutError::Timeout) => return EndCause::LeaseIsOver,
+            Ok(GuardianEvent::KeeperIsGone | GuardianEvent::Command(KILL)) => {
+                return EndCause::TurnIsOver;
             }
-            Ok(GuardianEvent::Command(KILL) | GuardianEvent::ConvokeIsGone)
-            | Err(RecvTimeoutError::Disconnected) => break,
+            Ok(GuardianEvent::ConvokeIsGone) | Err(RecvTimeoutError::Disconnected) => {
+                return EndCause::ConvokeIsGone;
+            }
             Ok(GuardianEvent::Command(_)) => {}
         }
     }
-    let left = sweep(agent, Some(keeper), &mut exit);
-    if is_lease_over {
-        send_line(&mut convoke, &format!("{LEASE_OVER} {agent}"));
+}
+
+/// Sends the last line of a report. Removes the turn's files if Convoke ends without confirming it.
+fn report(
+    convoke: &mut UnixStream,
+    line: &str,
+    news: &mpsc::Receiver<GuardianEvent>,
+    files: &TurnFiles,
+) {
+    send_line(convoke, line);
+    let _ = convoke.shutdown(Shutdown::Write);
+    loop {
+        match news.recv() {
+            Ok(GuardianEvent::Command(RECEIVED)) => return,
+            Ok(GuardianEvent::ConvokeIsGone) | Err(_) => return files.remove(),
+            Ok(_) => {}
+        }
     }
-    match exit.map(|status| (status.code(), status.signal())) {
-        Some((Some(code), _)) => send_line(&mut convoke, &format!("exit {code}")),
-        Some((_, Some(signal))) => send_line(&mut convoke, &format!("signal {signal}")),
-        _ => {}
-    }
-    // The keeper may have been killed together with Convoke, which may still be exiting and accept writes.
-    let is_told = writeln!(convoke, "left {left}").is_ok();
-    if !is_told || (keeper_is_gone && files.are_abandoned_soon()) {
+}
+
+/// Connects to the process that started this one. Removes the turn's files if that process is gone.
+fn connect(files: &TurnFiles) -> Option<UnixStream> {
+    let connected = platform::at_short_path(&files.socket, |path| UnixStream::connect(path));
+    if connected.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
         files.remove();
     }
-    drop(connection);
-    ExitCode::SUCCESS
+    connected.ok()
 }
 
 fn send_line(convoke: &mut UnixStream, line: &str) {
-    // If this fails, Convoke is gone; the guardian ends in either case.
+    // If this fails, the other process is gone, which is noticed elsewhere.
     let _ = writeln!(convoke, "{line}");
 }
 
@@ -322,8 +378,7 @@ fn run_keeper(
     let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let prepared = stray.into_iter().collect::<SigSet>().thread_block();
     let prepared = prepared.and(platform::adopt_orphans()).and(unistd::setsid());
-    let connected = platform::at_short_path(&files.socket, |path| UnixStream::connect(path));
-    let (Ok(_), Ok(mut guardian)) = (prepared, connected) else {
+    let (Ok(_), Some(mut guardian)) = (prepared, connect(files)) else {
         return ExitCode::FAILURE;
     };
     let Ok(agent) = start_agent(program, args) else {
@@ -342,7 +397,7 @@ fn run_keeper(
     }
     // Wait until the guardian kills this process or is gone.
     while let Ok(1..) = guardian.read(&mut [0]) {}
-    sweep(agent, None, &mut None);
+    sweep(Some(agent), None, &mut None);
     files.remove();
     ExitCode::SUCCESS
 }
@@ -395,11 +450,11 @@ fn listen(mut commands: UnixStream, sender: &mpsc::SyncSender<GuardianEvent>) {
 /// Processes that fork meanwhile are found in the next round, once all that were killed have ended. Only `wait` can tell
 /// whether any is left: a list of processes can miss one that changes its parent. The keeper is killed last, because it kills the others if
 /// this process is killed meanwhile.
-fn sweep(agent: Pid, keeper: Option<Pid>, exit: &mut Option<ExitStatus>) -> usize {
+fn sweep(agent: Option<Pid>, keeper: Option<Pid>, exit: &mut Option<ExitStatus>) -> usize {
     let begin = Instant::now();
     let mut ended = BTreeSet::new();
     // The agent is not reaped yet, so its process id cannot have been reused.
-    let _ = killpg(agent, Signal::SIGKILL);
+    let _ = agent.map(|agent| killpg(agent, Signal::SIGKILL));
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) if begin.elapsed() < SWEEP_LIMIT => {
@@ -409,17 +464,17 @@ fn sweep(agent: Pid, keeper: Option<Pid>, exit: &mut Option<ExitStatus>) -> usiz
                 dying.retain(|pid| Some(*pid) != keeper || is_keeper_alone);
                 let dying = platform::Ending::watch(dying);
                 for &pid in dying.pids() {
-                    let is_expected = pid == agent || Some(pid) == keeper;
+                    let is_expected = [agent, keeper].contains(&Some(pid));
                     if kill(pid, Signal::SIGKILL).is_ok() && !is_expected {
                         ended.insert(pid);
                     }
                 }
                 dying.wait(SWEEP_LIMIT.saturating_sub(begin.elapsed()));
             }
-            Ok(WaitStatus::Exited(pid, code)) if pid == agent => {
+            Ok(WaitStatus::Exited(pid, code)) if Some(pid) == agent => {
                 *exit = Some(ExitStatus::from_raw(code << 8));
             }
-            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == agent => {
+            Ok(WaitStatus::Signaled(pid, signal, _)) if Some(pid) == agent => {
                 *exit = Some(ExitStatus::from_raw(signal as i32));
             }
             Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return ended.len(),
@@ -429,18 +484,25 @@ fn sweep(agent: Pid, keeper: Option<Pid>, exit: &mut Option<ExitStatus>) -> usiz
     }
 }
 
-const HOME_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// Waits until a directory is abandoned; `None` if it is removed or stays in use.
-fn abandoned_within(timeout: Duration, dir: &Path) -> Option<Abandoned> {
+/// Kills all descendants of this process but the keeper. [`sweep`] finds one that is missed because it changes its parent
+/// meanwhile.
+fn sweep_beside(keeper: Pid, agent: Pid) {
     let begin = Instant::now();
-    while dir.exists() && begin.elapsed() < timeout {
-        if let Some(abandoned) = Abandoned::claim(dir.to_owned()) {
-            return Some(abandoned);
+    // The keeper does not reap the agent.
+    let _ = killpg(agent, Signal::SIGKILL);
+    while begin.elapsed() < SWEEP_LIMIT {
+        let mut dying = platform::descendants(unistd::getpid());
+        dying.retain(|pid| *pid != keeper);
+        if dying.is_empty() {
+            return;
         }
-        thread::sleep(Duration::from_millis(10));
+        let dying = platform::Ending::watch(dying);
+        for &pid in dying.pids() {
+            // The process may have ended already.
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        dying.wait(SWEEP_LIMIT.saturating_sub(begin.elapsed()));
     }
-    None
 }
 
 /// The first file descriptor after standard input, output and error.
@@ -483,22 +545,54 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> ExitCode {
 mod tests {
     use super::*;
 
+    /// A killed process releases its locks only when it has ended, which takes long on a loaded machine.
     #[test]
-    fn the_private_home_of_a_killed_convoke_is_removed_with_the_turns_directory() {
+    fn the_private_home_of_a_killed_convoke_is_removed_with_the_turns_directory_when_convoke_has_ended()
+     {
         let root = tempfile::tempdir().unwrap();
         let directory = |name: &str| private_directory(&root.path().join(name));
-        for is_held in [false, true] {
+        for is_ending in [false, true] {
             let (turn, home) = (directory("convoke-turn00"), directory("convoke-home00"));
-            std::fs::write(home.join("lock"), private_dir::MARK).unwrap();
-            let lock = std::fs::File::open(home.join("lock")).unwrap();
-            if is_held {
-                lock.try_lock().unwrap();
-            }
-            TurnFiles { socket: turn.join("guardian"), home: home.clone() }.remove();
-            assert!(!turn.exists());
-            // A home that is in use belongs to another turn.
-            assert_eq!(home.exists(), is_held);
+            let lock = locked(&home);
+            let files = TurnFiles::new(turn.join("guardian"), home.clone());
+            let ended = thread::spawn(move || {
+                thread::sleep(Duration::from_secs(u64::from(is_ending)));
+                drop(lock);
+            });
+            files.remove();
+            ended.join().unwrap();
+            assert!(!turn.exists() && !home.exists());
         }
+    }
+
+    #[test]
+    fn a_private_home_whose_path_another_turn_has_taken_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = |name: &str| private_directory(&root.path().join(name));
+        let (turn, home) = (directory("convoke-turn00"), directory("convoke-home00"));
+        let lock = locked(&home);
+        let files = TurnFiles::new(turn.join("guardian"), home.clone());
+        std::fs::remove_dir_all(&home).unwrap();
+        drop(lock);
+        let _others = locked(&directory("convoke-home00"));
+        files.remove();
+        assert!(!turn.exists() && home.exists());
+    }
+
+    #[test]
+    fn a_guardian_that_finds_convoke_gone_removes_the_turns_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let turn = private_directory(&root.path().join("convoke-turn00"));
+        let files = TurnFiles::new(turn.join("guardian"), PathBuf::new());
+        drop(UnixListener::bind(&files.socket).unwrap());
+        assert!(connect(&files).is_none() && !turn.exists());
+    }
+
+    fn locked(dir: &Path) -> File {
+        std::fs::write(dir.join("lock"), private_dir::MARK).unwrap();
+        let lock = private_dir::open_lock(dir).unwrap();
+        lock.try_lock().unwrap();
+        lock
     }
 
     fn private_directory(path: &Path) -> PathBuf {
@@ -516,7 +610,7 @@ mod tests {
         for home in [PathBuf::new(), users.clone()] {
             let turn = private_directory(&root.path().join("convoke-turn00"));
             std::os::unix::fs::symlink(&users, turn.join("home")).unwrap();
-            TurnFiles { socket: turn.join("guardian"), home }.remove();
+            TurnFiles::new(turn.join("guardian"), home).remove();
             assert!(users.join("lock").exists() && !turn.exists());
         }
     }

@@ -4,9 +4,9 @@
 //! is removed when the next one is created. The name and the mode of a directory prove nothing: the user's own may have
 //! the same.
 
-use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -152,28 +152,34 @@ enum Proof {
 impl Abandoned {
     /// Claims a directory; `None` if it is in use.
     pub(super) fn claim(dir: PathBuf) -> Option<Self> {
-        let metadata = dir.symlink_metadata().ok()?;
-        // A private directory is for its user alone from the beginning; one that others can read is somebody's own.
-        let is_private = metadata.mode() & 0o777 == 0o700 && is_private_dir(&dir);
-        if !metadata.is_dir() || !is_private || metadata.uid() != nix::unistd::geteuid().as_raw() {
-            return None;
-        }
-        let path = dir.join(LOCK);
-        // An agent may have replaced the file by anything.
-        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-        if let Ok(mut file) = OpenOptions::new().read(true).custom_flags(flags).open(&path) {
+        let metadata = own_private_dir(&dir)?;
+        if let Some(file) = open_lock(&dir) {
             file.try_lock().ok()?;
-            if !is_marked(&mut file) {
-                return None;
-            }
-            // Since the file was opened, another process may have removed the directory and created it again.
-            let (held, there) = (file.metadata().ok()?, path.symlink_metadata().ok()?);
-            let is_same = (held.dev(), held.ino()) == (there.dev(), there.ino());
-            return is_same.then_some(Self { dir, proof: Proof::Mark { _lock: file } });
+            return Self::locked(dir, file);
         }
         let age = metadata.modified().ok().and_then(|time| time.elapsed().ok());
         let is_old = age.is_some_and(|age| age > UNLOCKED_AGE);
         (is_old && entries(&dir).next().is_none()).then_some(Self { dir, proof: Proof::Empty })
+    }
+
+    /// Waits until the creator of a directory releases it, and claims it; `None` if the creator removed it. The lock file
+    /// was opened when it was in use.
+    pub(super) fn claim_when_released(dir: PathBuf, lock: &File) -> Option<Self> {
+        let lock = lock.try_clone().ok()?;
+        lock.lock().ok()?;
+        own_private_dir(&dir)?;
+        Self::locked(dir, lock)
+    }
+
+    /// Returns the directory of a lock file that this process holds.
+    fn locked(dir: PathBuf, lock: File) -> Option<Self> {
+        if !is_marked(&lock) {
+            return None;
+        }
+        // Since the file was opened, another process may have removed the directory and created it again.
+        let (held, there) = (lock.metadata().ok()?, dir.join(LOCK).symlink_metadata().ok()?);
+        let is_same = (held.dev(), held.ino()) == (there.dev(), there.ino());
+        is_same.then_some(Self { dir, proof: Proof::Mark { _lock: lock } })
     }
 
     /// Removes the directory, and kills the processes that still use it.
@@ -190,10 +196,25 @@ impl Abandoned {
     }
 }
 
+/// Returns the metadata of a directory that may be a private one of this user.
+fn own_private_dir(dir: &Path) -> Option<Metadata> {
+    let metadata = dir.symlink_metadata().ok()?;
+    // A private directory is for its user alone from the beginning; one that others can read is somebody's own.
+    let is_private = metadata.mode() & 0o777 == 0o700 && is_private_dir(dir);
+    let is_own = metadata.uid() == nix::unistd::geteuid().as_raw();
+    (metadata.is_dir() && is_private && is_own).then_some(metadata)
+}
+
+/// Opens the lock file of a directory, which an agent may have replaced by anything.
+pub(super) fn open_lock(dir: &Path) -> Option<File> {
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    OpenOptions::new().read(true).custom_flags(flags).open(dir.join(LOCK)).ok()
+}
+
 /// Returns whether a lock file is one of Convoke.
-fn is_marked(file: &mut File) -> bool {
+fn is_marked(file: &File) -> bool {
     let mut text = [0; MARK.len()];
-    file.read_exact(&mut text).is_ok() && text == MARK
+    file.read_exact_at(&mut text, 0).is_ok() && text == MARK
 }
 
 /// Returns the parent of private directories: the user's directory for temporary files.

@@ -10,7 +10,10 @@ use convoke_files::{Disk, FileKind, Files};
 use serde_json::{Value, json};
 
 use super::gemini::GOOGLE_SIGN_IN;
-use super::{CannotRelay, CliStart, EndpointSetting, ModelEndpoint, RedirectedStart, is_on, write};
+use super::{
+    CannotRelay, CliStart, EndpointSetting, ModelEndpoint, RedirectedStart, is_missing, is_on,
+    write,
+};
 use crate::claude_settings;
 use crate::turn_input::Trust;
 
@@ -92,7 +95,7 @@ pub(super) fn point(
 
 /// Checks that no setting of the machine leads past a model server that arguments name.
 pub(crate) fn check_managed(etc: &Path) -> Result<(), CannotRelay> {
-    let managed = ManagedFiles::read(etc);
+    let managed = ManagedFiles::read(etc)?;
     let mut variables = vec!["ANTHROPIC_BASE_URL", "ANTHROPIC_UNIX_SOCKET"];
     variables.extend(CLOUDS);
     managed.check(&variables)
@@ -110,14 +113,18 @@ pub(crate) const CLOUDS: [&str; 4] = [
 struct ManagedFiles(Vec<(PathBuf, Value)>);
 
 impl ManagedFiles {
-    fn read(etc: &Path) -> Self {
+    fn read(etc: &Path) -> Result<Self, CannotRelay> {
         let directory = etc.join("claude-code");
         let parts = directory.join("managed-settings.d");
-        let names = Disk.names(&parts).unwrap_or_default();
+        let names = match Disk.names(&parts) {
+            Err(error) if is_missing(&error) => Vec::new(),
+            names => names.map_err(|source| CannotRelay::File { path: parts.clone(), source })?,
+        };
         let is_read = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
         let mut paths = vec![directory.join("managed-settings.json")];
         paths.extend(names.iter().map(|name| parts.join(name)).filter(is_read));
-        Self(paths.into_iter().rev().map(|path| (path.clone(), read_json(&path))).collect())
+        let files = paths.into_iter().rev().map(|path| Ok((path.clone(), read_json(&path)?)));
+        files.collect::<Result<_, _>>().map(Self)
     }
 
     fn check(&self, variables: &[&str]) -> Result<(), CannotRelay> {
@@ -132,9 +139,12 @@ impl ManagedFiles {
     }
 }
 
-fn read_json(path: &Path) -> Value {
-    let text = Disk.read_text(path, FileKind::Configuration).unwrap_or_default();
-    serde_json::from_str(&text).unwrap_or_default()
+/// Reads a settings file; without one, there are no settings.
+fn read_json(path: &Path) -> Result<Value, CannotRelay> {
+    let settings = claude_settings::read_as_claude(path);
+    let settings =
+        settings.map_err(|reason| CannotRelay::Unclear { path: path.to_owned(), reason })?;
+    Ok(settings.unwrap_or_default())
 }
 
 /// Returns the variable that a settings file sets.
@@ -169,10 +179,10 @@ impl<'a> Settings<'a> {
         let users = directory.unwrap_or_else(|| started.home().join(".claude"));
         let local = |directory: &Path| directory.join(".claude/settings.local.json");
         if started.trust == Trust::Trusted {
-            files.push(read_json(&local(started.cwd)));
+            files.push(read_json(&local(started.cwd))?);
             if let Some(root) = repository(started.cwd).filter(|root| root != started.cwd) {
                 let path = local(&root);
-                let settings = read_json(&path);
+                let settings = read_json(&path)?;
                 match started.version() {
                     Some(version) if version >= READS_ROOT => files.push(settings),
                     Some(version) if version <= READS_NO_ROOT => {}
@@ -186,10 +196,10 @@ impl<'a> Settings<'a> {
                     _ => {}
                 }
             }
-            files.push(read_json(&started.cwd.join(".claude/settings.json")));
+            files.push(read_json(&started.cwd.join(".claude/settings.json"))?);
         }
-        files.push(read_json(&users.join("settings.json")));
-        Ok(Self { started, managed: ManagedFiles::read(started.etc), files })
+        files.push(read_json(&users.join("settings.json"))?);
+        Ok(Self { started, managed: ManagedFiles::read(started.etc)?, files })
     }
 
     fn check_managed(&self, variables: &[&str]) -> Result<(), CannotRelay> {

@@ -11,8 +11,11 @@ use convoke_files::limit::read_named_text;
 use serde_json::{Map, Value};
 use toml::Table;
 
-use super::{CannotRelay, CliStart, CodexSignIn, EndpointSetting, ModelEndpoint, RedirectedStart};
+use super::{
+    CannotRelay, CliStart, CodexSignIn, EndpointSetting, ModelEndpoint, RedirectedStart, is_missing,
+};
 use crate::adapter::codex_provider::{args_setting, provider};
+use crate::launch::AskError;
 
 const API: &str = "https://api.openai.com/v1";
 const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
@@ -22,11 +25,11 @@ const SIGN_IN_HOSTS: &[&str] = &["auth.openai.com", "chatgpt.com"];
 
 pub(super) fn endpoint(
     started: &CliStart<'_>,
-    sign_in: impl FnOnce() -> Option<CodexSignIn>,
+    sign_in: impl FnOnce() -> Result<Option<CodexSignIn>, AskError>,
 ) -> Result<ModelEndpoint, CannotRelay> {
     let arguments: Vec<OsString> = started.arguments.iter().map(OsString::from).collect();
     check_managed(started.etc)?;
-    let config = config(started);
+    let config = config(started)?;
     let adapter = adapter_config(started);
     let of_adapter = |name: &str| Some(adapter.get(name)?.as_str()?.to_owned());
     let chosen = started
@@ -99,7 +102,8 @@ pub(super) fn endpoint(
             pointer,
         });
     }
-    let signed_in = if has_key { Some(CodexSignIn::Key) } else { sign_in() };
+    let asked = if has_key { Ok(Some(CodexSignIn::Key)) } else { sign_in() };
+    let signed_in = asked.map_err(|source| CannotRelay::Asked { program: "Codex", source })?;
     let (base_url, may_be_bound) = match signed_in.ok_or(CannotRelay::SignIn("Codex"))? {
         CodexSignIn::Key => (API, false),
         CodexSignIn::ChatGpt => (CHATGPT, true),
@@ -168,14 +172,14 @@ impl Obeys {
 }
 
 /// Returns the settings of the machine, the user and the administrator, merged.
-fn config(started: &CliStart<'_>) -> Table {
+fn config(started: &CliStart<'_>) -> Result<Table, CannotRelay> {
     let home = started.variable("CODEX_HOME").map(PathBuf::from);
     let home = home.unwrap_or_else(|| started.home().join(".codex"));
     let machine = started.etc.join("codex");
-    let mut merged = read(&machine.join("config.toml"));
-    merge(&mut merged, read(&home.join("config.toml")));
-    merge(&mut merged, read(&machine.join(MANAGED)));
-    merged
+    let mut merged = read(&machine.join("config.toml"))?;
+    merge(&mut merged, read(&home.join("config.toml"))?);
+    merge(&mut merged, read(&machine.join(MANAGED))?);
+    Ok(merged)
 }
 
 /// The administrator's settings, which count more than arguments.
@@ -184,7 +188,7 @@ const MANAGED: &str = "managed_config.toml";
 /// Checks that no setting of the machine leads past an address that arguments name.
 pub(crate) fn check_managed(etc: &Path) -> Result<(), CannotRelay> {
     let path = etc.join("codex").join(MANAGED);
-    let managed = read(&path);
+    let managed = read(&path)?;
     let providers = managed.get("model_providers").and_then(toml::Value::as_table);
     let mut providers = providers.into_iter().flatten();
     let of_provider = || {
@@ -198,9 +202,14 @@ pub(crate) fn check_managed(etc: &Path) -> Result<(), CannotRelay> {
     }
 }
 
-fn read(path: &Path) -> Table {
-    let text = read_named_text(path, FileKind::Configuration);
-    toml::from_str(&text.unwrap_or_default()).unwrap_or_default()
+/// Reads a configuration file; without one, there are no settings.
+fn read(path: &Path) -> Result<Table, CannotRelay> {
+    let unclear = |reason| CannotRelay::Unclear { path: path.to_owned(), reason };
+    match read_named_text(path, FileKind::Configuration) {
+        Ok(text) => toml::from_str(&text).map_err(|error| unclear(error.message().to_owned())),
+        Err(error) if is_missing(&error) => Ok(Table::new()),
+        Err(error) => Err(unclear(error.to_string())),
+    }
 }
 
 fn merge(below: &mut Table, above: Table) {

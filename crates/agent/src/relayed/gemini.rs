@@ -6,7 +6,7 @@ use convoke_files::json::without_comments;
 use convoke_files::{Disk, FileKind, Files};
 use serde_json::Value;
 
-use super::{CannotRelay, CliStart, EndpointSetting, ModelEndpoint, is_on};
+use super::{CannotRelay, CliStart, EndpointSetting, ModelEndpoint, is_missing, is_on};
 use crate::env_file;
 use crate::turn_input::Trust;
 
@@ -21,7 +21,7 @@ pub(super) const GOOGLE_SIGN_IN: &[&str] =
 
 pub(super) fn endpoint(started: &CliStart<'_>) -> Result<ModelEndpoint, CannotRelay> {
     let user = User::new(started);
-    let selected = user.selected_type();
+    let selected = user.selected_type()?;
     let (variable, usual) = match selected.as_deref() {
         Some(
             "oauth-personal" | "login-with-google" | "cloud-shell" | "compute-default-credentials",
@@ -49,6 +49,18 @@ pub(super) fn endpoint(started: &CliStart<'_>) -> Result<ModelEndpoint, CannotRe
         sign_in_hosts: if variable == KEY.0 { &[] } else { GOOGLE_SIGN_IN },
         pointer: EndpointSetting::Variable(variable),
     })
+}
+
+/// Reads a settings file; without one, there are no settings.
+fn read_settings(path: &Path) -> Result<Value, CannotRelay> {
+    let unclear = |reason| CannotRelay::Unclear { path: path.to_owned(), reason };
+    match Disk.read_text(path, FileKind::Configuration) {
+        Ok(text) if text.trim().is_empty() => Ok(Value::Null),
+        Ok(text) => serde_json::from_str(&without_comments(&text))
+            .map_err(|error| unclear(error.to_string())),
+        Err(error) if is_missing(&error) => Ok(Value::Null),
+        Err(error) => Err(unclear(error.to_string())),
+    }
 }
 
 /// The environment and the files that Gemini CLI reads.
@@ -80,7 +92,7 @@ impl<'a> User<'a> {
     }
 
     /// Returns the way of signing in that settings select; those of the machine count most.
-    fn selected_type(&self) -> Option<String> {
+    fn selected_type(&self) -> Result<Option<String>, CannotRelay> {
         let machine = self.started.etc.join("gemini-cli");
         let project = self.started.cwd.join(".gemini/settings.json");
         let is_trusted = self.started.trust == Trust::Trusted;
@@ -90,11 +102,13 @@ impl<'a> User<'a> {
             Some(self.home.join(".gemini/settings.json")),
             Some(machine.join("system-defaults.json")),
         ];
-        paths.into_iter().flatten().find_map(|path| {
-            let text = Disk.read_text(&path, FileKind::Configuration).ok()?;
-            let settings: Value = serde_json::from_str(&without_comments(&text)).ok()?;
-            settings["security"]["auth"]["selectedType"].as_str().map(str::to_owned)
-        })
+        for path in paths.into_iter().flatten() {
+            let settings = read_settings(&path)?;
+            if let Some(selected) = settings["security"]["auth"]["selectedType"].as_str() {
+                return Ok(Some(selected.to_owned()));
+            }
+        }
+        Ok(None)
     }
 
     /// A location of Vertex has a host of its own; a key has none.

@@ -6,10 +6,12 @@ pub(crate) mod codex;
 mod gemini;
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::adapter::write_private;
 use crate::claude_settings::SettingsError;
+use crate::launch::AskError;
 use crate::turn_input::Trust;
 use crate::vendor::Vendor;
 
@@ -104,16 +106,32 @@ pub enum CannotRelay {
         /// The setting.
         key: String,
     },
+    /// A settings file cannot be read as the program reads it.
+    #[error("cannot tell from {} which endpoint it uses: {reason}", path.display())]
+    Unclear {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
     /// Its way of signing in is unknown.
     #[error("cannot determine how {0} is signed in, and so which endpoint it uses")]
     SignIn(&'static str),
+    /// It could not be asked how it is signed in.
+    #[error("cannot ask {program} how it is signed in, and so which endpoint it uses: {source}")]
+    Asked {
+        /// The program.
+        program: &'static str,
+        /// The reason.
+        source: AskError,
+    },
     /// A file cannot be read or written.
     #[error("cannot read or write {path}", path = path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// The reason.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -147,10 +165,15 @@ impl CodexSignIn {
     }
 }
 
+/// Returns whether a file cannot be read because there is none.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
 /// Returns the endpoint that a CLI would use. `sign_in` is called only if the endpoint depends on it.
 pub fn endpoint(
     started: &CliStart<'_>,
-    sign_in: impl FnOnce() -> Option<CodexSignIn>,
+    sign_in: impl FnOnce() -> Result<Option<CodexSignIn>, AskError>,
 ) -> Result<ModelEndpoint, CannotRelay> {
     match started.vendor {
         Vendor::Claude => claude::endpoint(started),

@@ -59,7 +59,7 @@ impl Machine {
         variables: &[(&str, &str)],
     ) -> Result<String, String> {
         self.with(vendor, arguments, variables, |started| {
-            let found = endpoint(started, || Some(CodexSignIn::ChatGpt));
+            let found = endpoint(started, || Ok(Some(CodexSignIn::ChatGpt)));
             found.map(|it| it.base_url).map_err(|error| error.to_string())
         })
     }
@@ -116,7 +116,7 @@ fn claude_is_pointed_by_a_settings_file_that_keeps_the_users() {
     let private = tempfile::tempdir().unwrap();
     let local = "http://127.0.0.1:1/s/gate.example";
     machine.with(Vendor::Claude, &["--settings", given, "-x"], &[("NO_PROXY", "h")], |started| {
-        let endpoint = endpoint(started, || None).unwrap();
+        let endpoint = endpoint(started, || Ok(None)).unwrap();
         // Settings take precedence over the environment, and a gateway is not the vendor's own endpoint.
         assert_eq!(endpoint.base_url, "https://gate.example");
         let pointed = endpoint.point(started, at(local), private.path()).unwrap();
@@ -132,7 +132,7 @@ fn claude_is_pointed_by_a_settings_file_that_keeps_the_users() {
     let bare = Machine::new(&[]);
     let private = tempfile::tempdir().unwrap();
     bare.with(Vendor::Claude, &[], &[], |started| {
-        let endpoint = endpoint(started, || None).unwrap();
+        let endpoint = endpoint(started, || Ok(None)).unwrap();
         let pointed = endpoint.point(started, at(local), private.path()).unwrap();
         let text = std::fs::read_to_string(&pointed.arguments[1]).unwrap();
         assert!(text.contains("_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"));
@@ -148,7 +148,7 @@ fn codex_is_pointed_by_a_setting_of_its_provider() {
     )]);
     let none = Path::new("/nonexistent");
     mine.with(Vendor::Codex, &["-p", "x"], &[], |started| {
-        let endpoint = endpoint(started, || None).unwrap();
+        let endpoint = endpoint(started, || Ok(None)).unwrap();
         let pointed = endpoint.point(started, at("http://l"), none).unwrap();
         assert_eq!(
             pointed.arguments,
@@ -164,7 +164,7 @@ fn codex_is_pointed_by_a_setting_of_its_provider() {
     });
     let bare = Machine::new(&[]);
     bare.with(Vendor::Codex, &[], &[("CODEX_API_KEY", "k")], |started| {
-        let endpoint = endpoint(started, || None).unwrap();
+        let endpoint = endpoint(started, || Ok(None)).unwrap();
         assert!(!endpoint.may_be_bound);
         let pointed = endpoint.point(started, at("http://l"), none).unwrap();
         assert_eq!(pointed.arguments, ["-c", "openai_base_url=\"http://l\""]);
@@ -180,7 +180,7 @@ fn each_way_of_signing_in_has_its_hosts() {
     let bare = Machine::new(&[]);
     let hosts = |machine: &Machine, vendor, variables: &[(&str, &str)]| {
         machine.with(vendor, &[], variables, |started| {
-            endpoint(started, || Some(CodexSignIn::ChatGpt)).unwrap().sign_in_hosts
+            endpoint(started, || Ok(Some(CodexSignIn::ChatGpt))).unwrap().sign_in_hosts
         })
     };
     let own = ["platform.claude.com", "api.anthropic.com"];
@@ -220,7 +220,7 @@ fn a_program_that_reaches_the_relay_alone_uses_it_as_its_proxy() {
     for vendor in Vendor::ALL {
         let private = tempfile::tempdir().unwrap();
         machine.with(vendor, &[], &variables, |started| {
-            let endpoint = endpoint(started, || Some(CodexSignIn::Key)).unwrap();
+            let endpoint = endpoint(started, || Ok(Some(CodexSignIn::Key))).unwrap();
             let pointed = endpoint.point(started, relay, private.path()).unwrap();
             let value = |name: &str| {
                 let mut found = pointed.env.iter().rev().filter(|(key, _)| key == name);
@@ -261,6 +261,36 @@ fn codex_is_relayed_to_the_address_that_its_version_obeys() {
     let bare = Machine::new(&[]);
     let alone = bare.base_url(Vendor::Codex, &[], &variable);
     assert_eq!(alone, Ok("https://api.openai.com/v1".to_owned()));
+}
+
+/// An address that is not found would lead requests and keys to another server.
+#[test]
+fn a_file_that_cannot_be_read_as_the_program_does_decides_no_endpoint() {
+    let gate = r#"{"env": {"ANTHROPIC_BASE_URL": "https://gate/x"}}"#;
+    let marked = format!("\u{feff}{gate}");
+    let machine = Machine::new(&[(".claude/settings.json", &*marked)]);
+    assert_eq!(machine.base_url(Vendor::Claude, &[], &[]), Ok("https://gate/x".to_owned()));
+    for (vendor, path, text) in [
+        (Vendor::Claude, ".claude/settings.json", r#"{"x": 1e999}"#),
+        (Vendor::Claude, "etc/claude-code/managed-settings.json", "{"),
+        (Vendor::Claude, "etc/claude-code/managed-settings.d/a.json", "{"),
+        (Vendor::Codex, ".codex/config.toml", "openai_base_url ="),
+        (Vendor::Codex, "etc/codex/managed_config.toml", "x"),
+        (Vendor::Gemini, ".gemini/settings.json", "{"),
+    ] {
+        let machine = Machine::new(&[(path, text)]);
+        let refused = machine.base_url(vendor, &[], &[]).unwrap_err();
+        assert!(refused.contains(path), "{refused}");
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_asked_is_no_program_without_a_sign_in() {
+    let machine = Machine::new(&[]);
+    let refused = machine.with(Vendor::Codex, &[], &[], |started| {
+        endpoint(started, || Err(AskError::TimedOut)).unwrap_err().to_string()
+    });
+    assert!(refused.contains("did not answer in time"), "{refused}");
 }
 
 #[test]

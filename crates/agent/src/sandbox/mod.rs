@@ -432,13 +432,15 @@ impl Sandbox<'_> {
 
     /// Fails if an agent could change the private directories of turns, which Convoke and other programs rely on.
     fn check_temp_root(&self, reach: &Reach) -> io::Result<()> {
-        if self.permissions == Permissions::Full {
-            return Ok(());
-        }
         let mut real = RealPaths::default();
         let temp_root = real.resolve(&std::path::absolute(self.temp_root)?);
         // Also the directory of a turn that may only read: another member may change it.
-        let mut roots = self.added.writable().chain([self.cwd.path()]);
+        let own = self.added.writable().chain([self.cwd.path()]);
+        // One that may change everything is kept from nothing, but another member may work above its files.
+        let own = own.filter(|_| self.permissions != Permissions::Full);
+        let others = self.settings.places.iter().map(PathBuf::as_path);
+        let others = others.filter(|place| *place != self.cwd.path());
+        let mut roots = own.chain(others);
         let Some(root) = roots.find(|root| temp_root.starts_with(root)) else { return Ok(()) };
         if !reach.shows(&temp_root) {
             return Ok(());

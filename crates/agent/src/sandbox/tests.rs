@@ -202,6 +202,37 @@ fn state_that_leads_into_a_secret_is_refused() {
     assert!(refused.contains("sessions` is inside a path that no agent can read"), "{refused}");
 }
 
+#[test]
+fn private_directories_are_not_where_another_member_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    for name in ["home/.codex", "work", "other/tmp/private"] {
+        std::fs::create_dir_all(root.join(name)).unwrap();
+    }
+    let (temp_root, private_dir) = (root.join("other/tmp"), root.join("other/tmp/private"));
+    for permissions in [Permissions::ReadOnly, Permissions::Edit, Permissions::Full] {
+        let prepared = |cwd: &str, places: &[&str]| {
+            let places = places.iter().map(|name| root.join(name)).collect();
+            let settings = SandboxSettings { places, ..Default::default() };
+            let cwd = place(&root.join(cwd));
+            let sandbox = Sandbox {
+                permissions,
+                directory: Some(root.join("home/.codex")),
+                home: Some(root.join("home")),
+                private_dir: &private_dir,
+                temp_root: &temp_root,
+                ..sandbox(&settings, &SandboxAdditions::default(), &cwd)
+            };
+            sandbox.prepare().map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(prepared("work", &["work"]), Ok(()), "{permissions:?}");
+        let refused = prepared("work", &["work", "other"]).unwrap_err();
+        assert!(refused.contains("which agents can change"), "{permissions:?}: {refused}");
+        let is_allowed = prepared("other", &["other"]).is_ok();
+        assert_eq!(is_allowed, permissions == Permissions::Full, "{permissions:?}: its own");
+    }
+}
+
 /// A member may replace a path that the user's configuration adds for another member.
 #[test]
 fn an_added_path_is_the_one_that_was_there_when_the_session_began() {

@@ -247,10 +247,14 @@ async fn a_cancelled_agent_is_asked_and_leaves_no_process() {
     let test = TestHost::new();
     let tool = "setsid sh -c 'echo $$ >>pids; sleep 1000' & ";
     let polite = "get; answer 3 '{\"stopReason\":\"cancelled\"}'; get";
-    for ending in [polite, "trap '' INT TERM; while :; do sleep 1; done"] {
+    let rude = "trap '' INT TERM; while :; do sleep 1; done";
+    // An agent that answers has the time for it, however busy the machine is.
+    for (ending, grace) in [(polite, Duration::from_mins(5)), (rude, Duration::from_millis(200))] {
         let _ = std::fs::remove_file(test.path().join("pids"));
         let words = format!("echo $$ >>pids; begin; {tool} say working; {ending}");
-        let turn = script(&test, &words).start(test.turn_input("x"));
+        let mut turn_input = test.turn_input("x");
+        turn_input.limits.grace = grace;
+        let turn = script(&test, &words).start(turn_input);
         let pids = test.has_pids(2).await;
         turn.canceller().cancel();
         let result = turn.result().await;
@@ -331,7 +335,9 @@ async fn a_program_that_stays_after_its_turn_is_ended_and_that_is_no_disagreemen
     // The agent ends only when asked to, like one with its own MCP server.
     let words = "trap 'echo asked >ended; exit 7' TERM; begin; say done
         answer 3 '{\"stopReason\":\"end_turn\"}'; while :; do sleep 0.05; done";
-    let result = run(&test, words, test.turn_input("x")).await;
+    let mut turn_input = test.turn_input("x");
+    turn_input.limits.grace = Duration::from_mins(5);
+    let result = run(&test, words, turn_input).await;
     assert_eq!((&result.verdict, result.reply.as_str()), (&Verdict::Done, "done"), "{result:?}");
     assert!(!codes(&result).contains(&"agent.exit-disagrees"), "{result:?}");
     assert_eq!(std::fs::read_to_string(test.path().join("ended")).unwrap(), "asked\n");

@@ -1,6 +1,8 @@
 //! The start of a program, and what it inherits.
 
 use std::process::Command;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::{AgentKind, Definition};
@@ -83,4 +85,24 @@ async fn an_agent_gets_a_broken_pipe_as_a_signal_as_everywhere() {
     // 128 plus the number of the signal; otherwise `yes` would report an error.
     let ended = std::fs::read_to_string(test.path().join("ended")).unwrap_or_default();
     assert_eq!(ended.trim(), "141");
+}
+
+/// A slow disk must not hold up the other turns of a runtime. Here the only thread for work that waits for the disk is
+/// taken, so that a preparation which goes on would run on the runtime's own.
+#[test]
+fn while_a_turn_is_prepared_the_runtime_does_other_work() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().max_blocking_threads(1).build().unwrap();
+    let test = TestHost::new();
+    let outcome = runtime.block_on(async {
+        let (release, released) = sync_channel(1);
+        let taken = tokio::task::spawn_blocking(move || released.recv());
+        let turn = test.agent("touch started; echo here").start(test.turn_input(""));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(!test.path().join("started").exists());
+        release.send(()).unwrap();
+        taken.await.unwrap().unwrap();
+        turn.result().await
+    });
+    assert_eq!((outcome.reply.as_str(), outcome.verdict), ("here", Verdict::Done));
 }

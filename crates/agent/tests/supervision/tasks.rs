@@ -23,16 +23,25 @@ async fn a_turn_that_is_queued_when_the_input_ends_is_waited_for() {
 #[tokio::test]
 async fn shells_that_run_on_are_ended_when_their_time_is_over() {
     let test = TestHost::new();
-    let script = "echo $$ >>pids; tasks \"$shell\"; result one; read -r line; echo \"$line\" >asked; tasks; exit 0";
-    for (background, turn) in [(200, 300_000), (300_000, 3000)] {
+    let script = "tasks \"$shell\"; result one; echo \"$retry\"; read -r line; echo \"$line\" >asked; tasks; exit 0";
+    let (hour, longer) = (Duration::from_hours(1), Duration::from_hours(2));
+    for (background, turn_limit) in [(hour, longer), (longer, hour)] {
         let mut turn_input = test.turn_input("hello");
-        turn_input.limits.background = Duration::from_millis(background);
-        turn_input.limits.turn = Duration::from_millis(turn);
-        let outcome = claude(&test, script).start(turn_input).result().await;
+        turn_input.limits.background = background;
+        turn_input.limits.turn = turn_limit;
+        turn_input.limits.silence = longer;
+        let mut turn = claude(&test, script).start(turn_input);
+        // Output that was written after the answer is read after it.
+        while !matches!(turn.next().await.unwrap().kind, EventKind::Retry { .. }) {}
+        tokio::time::pause();
+        tokio::time::advance(hour).await;
+        tokio::time::resume();
+        let outcome = turn.result().await;
         assert_eq!((&outcome.verdict, outcome.reply.as_str()), (&Verdict::Done, "one"));
         assert_eq!(codes(&outcome), ["agent.tasks-ended"]);
         let asked = std::fs::read_to_string(test.path().join("asked")).unwrap();
         assert!(asked.contains("end_session"), "{asked}");
+        std::fs::remove_file(test.path().join("asked")).unwrap();
     }
 }
 
@@ -43,7 +52,9 @@ async fn a_cancel_ends_the_tasks_of_an_agent_that_has_answered() {
         let script = format!(
             "tasks \"{tasks}\"; result one; echo \"$retry\"; read -r line; echo \"$line\" >asked; tasks; exit 0"
         );
-        let mut turn = claude(&test, &script).start(test.turn_input("hello"));
+        let mut turn_input = test.turn_input("hello");
+        turn_input.limits.grace = Duration::from_mins(5);
+        let mut turn = claude(&test, &script).start(turn_input);
         // Output that was written after the answer is read after it.
         while !matches!(turn.next().await.unwrap().kind, AgentEventKind::Retry { .. }) {}
         turn.canceller().cancel();

@@ -70,7 +70,8 @@ impl Changes {
         let mut state = project.scan(&old, None, deadline)?;
         if let Some(copier) = project.copier().filter(|copier| copier.is_running()) {
             // It copies the same files, and leaves a processor to the turn that waits for them here.
-            let wait = Wait { all: deadline.left(), lone: Duration::ZERO };
+            let wait =
+                Wait { all: deadline.left(), lone: Duration::ZERO, lone_most: Duration::ZERO };
             copier.copy(&project.writer(), Vec::new(), 0, wait);
             fill(&mut state, &copier.copied());
         }

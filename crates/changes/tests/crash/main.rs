@@ -113,6 +113,79 @@ fn an_undo_killed_at_any_write_is_done_or_not() {
     kill_undos(None);
 }
 
+/// A power failure can keep a change and lose what was written before it, unless that was flushed: a note is flushed before
+/// what it names is done. The flushes are fewer than the changes, because each waits for the disk.
+#[test]
+fn an_undo_is_on_the_disk_as_a_note_before_it_changes_a_file() {
+    const FILES: usize = 300;
+    let root = tempfile::tempdir().unwrap();
+    prepare(root.path());
+    let project = root.path().join("project");
+    for number in 0..FILES {
+        fs::write(project.join(format!("file{number}")), "1").unwrap();
+    }
+    let all = changes(root.path(), Failpoint::default());
+    let begun = all.begin(&project, key(1)).unwrap();
+    act(&project);
+    for number in 0..FILES {
+        fs::write(project.join(format!("file{number}")), "2").unwrap();
+    }
+    begun.turn.finish().unwrap();
+    let Some(calls) = system_calls_of_undo(root.path()) else { return };
+    let (mut unflushed, mut changed, mut flushes) = (vec!["the commit"], 0, 0);
+    for call in calls.lines() {
+        let (name, arguments) = call.split_once('(').unwrap_or((call, ""));
+        let name = name.rsplit(' ').next().unwrap_or(name);
+        let is_log = arguments.contains("/journal/done>");
+        match name {
+            "write" if is_log => unflushed.push("a note"),
+            "fsync" | "fdatasync" if is_log => {
+                unflushed.retain(|it| *it != "a note");
+                flushes += 1;
+            }
+            "fsync" if arguments.contains("/journal>") && changed == 0 => {
+                unflushed.retain(|it| *it != "the commit");
+            }
+            "rename" | "renameat" | "renameat2" | "unlinkat" | "mkdirat"
+                if arguments.contains("/project>") =>
+            {
+                assert!(flushes > 0 && unflushed.is_empty(), "{unflushed:?} before {call}");
+                changed += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(changed > FILES && flushes < FILES / 10, "{flushes} flushes, {changed} changes");
+}
+
+/// Undoes the last turn and returns its system calls, with the paths of open files.
+fn system_calls_of_undo(root: &Path) -> Option<String> {
+    const CALLS: &str = "trace=write,fsync,fdatasync,?rename,?renameat,renameat2,unlinkat,mkdirat";
+    let file = root.join("calls");
+    let undone = Command::new("strace")
+        .args(["-f", "-y", "-s", "0", "-e", CALLS, "-o"])
+        .arg(&file)
+        .arg(std::env::current_exe().unwrap())
+        .args(["child", "--exact"])
+        .env(STEP, "undo")
+        .env(NTH, MAX_WRITES.to_string())
+        .env(ROOT, root)
+        .output();
+    match undone {
+        Ok(output) if output.status.success() => Some(fs::read_to_string(file).unwrap()),
+        Ok(output) => {
+            // The status of a test that failed.
+            assert!(output.status.code() != Some(101), "{output:?}");
+            println!("not run: strace cannot watch a process here: {output:?}");
+            None
+        }
+        Err(error) => {
+            println!("not run: strace: {error}");
+            None
+        }
+    }
+}
+
 /// Kills an undo at every write, where Convoke's data is on another file system.
 #[test]
 fn an_undo_across_file_systems_killed_at_any_write_is_done_or_not() {

@@ -189,6 +189,19 @@ fn a_turn_waits_for_what_has_no_other_copy() {
     assert!(tree.state() == before);
 }
 
+/// However short the wait for all files is, those without another copy are waited for while they are being copied.
+#[test]
+fn small_files_without_another_copy_are_waited_for() {
+    let mut tree = Tree::plain();
+    tree.limits.wait = Duration::ZERO;
+    for number in 0..499 {
+        tree.write(format!("f{number}"), format!("{number}\n"));
+    }
+    let changes = tree.changes();
+    let begun = changes.begin(&tree.project(), key(1)).unwrap();
+    assert!(begun.uncopied.is_none(), "{:?}", begun.uncopied);
+}
+
 #[test]
 fn what_was_not_copied_before_a_turn_is_counted() {
     let mut tree = Tree::plain();

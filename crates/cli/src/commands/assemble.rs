@@ -16,7 +16,7 @@ use crate::terminal::stdout;
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The maximum length of a line; a longer line is answered with an error
-    #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES)]
+    #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES, value_parser = clap::value_parser!(u64).range(1..))]
     max_line_bytes: u64,
     /// Refuse lines with unknown fields, which are otherwise ignored
     #[arg(long)]

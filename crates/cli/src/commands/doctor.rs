@@ -19,17 +19,19 @@ use convoke_inspect::doctor::{
 };
 use convoke_inspect::{HostEnvironment, diagnostics};
 use convoke_session::Store as _;
+use rustix::fs::Access;
 
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, TeamFileReport, UserConfiguration, find_team_file};
 use crate::conversation::sessions::open_store;
+use crate::conversation::store::is_store_elsewhere;
 use crate::conversation::trust_here::TrustHere;
 use crate::diagnostics::Deny;
 use crate::diagnostics::own;
 use crate::figures::number;
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{Outcome, UsageError, described};
 use crate::terminal::{Paint, stderr, stdout};
 
 /// Show which agents are installed and signed in, and what would fail.
@@ -61,9 +63,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let depth = if arguments.ask { Depth::Ask } else { Depth::Look };
     let trust = trust_here(&host_environment);
     let guardian = Guardian::this_program()?;
-    let mut report = examine(&vendors, &acp, &host_environment, trust, depth, &guardian);
+    let members = match &arguments.agent[..] {
+        [] => acp_agents::other_members(&host_environment),
+        _ => Vec::new(),
+    };
+    let mut report = examine(&vendors, &acp, members, &host_environment, trust, depth, &guardian);
     try_turns(&mut report, arguments.verify, &host_environment, &guardian)?;
     report.findings.extend(broken_configuration(&host_environment));
+    report.findings.extend(unusable_store(&host_environment)?);
     report.findings.extend(leftover_workspaces(&host_environment)?);
     let broken_team = broken_team_file(&host_environment);
     if let Some(TeamFileReport { file, errors }) = &broken_team {
@@ -136,6 +143,33 @@ fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
     Some(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, wrong.to_string()))
 }
 
+/// Returns a finding if no run could store its session in the file of this machine. A file that is not there yet is not
+/// created, and a database elsewhere is not called.
+fn unusable_store(host_environment: &HostEnvironment) -> anyhow::Result<Option<Finding>> {
+    let problem = |message: String| Finding::new(Level::Problem, own::DOCTOR_STORE, message);
+    let data = Home::new(host_environment).data;
+    if is_store_elsewhere(host_environment) {
+        return Ok(None);
+    }
+    if !data.join("sessions.db").exists() {
+        let parent = data.ancestors().find(|it| it.exists());
+        let is_writable = |it: &Path| {
+            it.is_dir() && rustix::fs::access(it, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+        };
+        return Ok(parent.filter(|it| !is_writable(it)).map(|it| {
+            problem(format!("sessions cannot be stored: {} cannot be written", it.display()))
+        }));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let opened = runtime.block_on(async {
+        let store = open_store(host_environment).await?;
+        store.sessions().await?;
+        store.close().await;
+        anyhow::Ok(())
+    });
+    Ok(opened.err().map(|error| problem(described(&error))))
+}
+
 /// Returns a finding for each unused workspace directory.
 fn leftover_workspaces(host_environment: &HostEnvironment) -> anyhow::Result<Vec<Finding>> {
     let data = Home::new(host_environment).data;
@@ -144,7 +178,7 @@ fn leftover_workspaces(host_environment: &HostEnvironment) -> anyhow::Result<Vec
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let sessions = runtime.block_on(async {
-        // Other commands report a store that cannot be opened.
+        // A store that cannot be opened is a finding of its own.
         let store = open_store(host_environment).await?;
         let removed = store.removed_sessions().await?.into_iter().map(|it| it.session.id);
         let ids = store.sessions().await?.into_iter().map(|it| it.id).chain(removed);
@@ -242,6 +276,7 @@ fn verdict(report: &MachineReport, depth: Depth, paint: Paint) -> String {
         .iter()
         .filter(|agent| agent.is_usable())
         .map(|agent| agent.agent.to_string())
+        .chain(report.members.iter().cloned())
         .collect();
     let acp = report.acp.iter().filter(|agent| agent.program.is_some());
     let acp: Vec<&str> = acp.map(|agent| agent.agent.as_str()).collect();

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::conversation::project::{self, TEAM_FILE};
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::program;
 use crate::terminal::{Paint, stdout};
 
@@ -77,11 +77,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut out = stdout();
     let agents: Vec<&str> = installed.iter().map(|vendor| vendor.facts().command).collect();
     if arguments.json {
-        writeln!(out, "{}", json!({"path": path, "installed": agents}))?;
+        let written = json!({"path": path, "installed": agents});
+        writeln!(out, "{written}").after(format!("{} is written", path.display()))?;
         return Ok(Outcome::Done);
     }
     let paint = Paint::for_stream(&out);
-    writeln!(out, "wrote {}", path.display())?;
+    writeln!(out, "wrote {}", path.display()).after(format!("{} is written", path.display()))?;
     let installed = match &agents[..] {
         [] => {
             "None of claude, codex and gemini is installed; use --rehearse until one is.".to_owned()

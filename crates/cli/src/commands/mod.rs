@@ -20,7 +20,7 @@ mod request;
 mod rpc;
 mod run;
 mod serve;
-mod sessions;
+pub mod sessions;
 mod trust;
 mod undo;
 

@@ -16,7 +16,7 @@ pub struct Arguments {
     #[arg(long, value_name = "preserve|compat", default_value = "preserve")]
     text: TextPolicy,
     /// The maximum length of a line; a longer line is answered with an error
-    #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES)]
+    #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES, value_parser = clap::value_parser!(u64).range(1..))]
     max_line_bytes: u64,
     /// Has no effect: the output is always JSON
     #[arg(long)]

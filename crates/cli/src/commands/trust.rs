@@ -13,7 +13,7 @@ use crate::conversation::home::Home;
 use crate::conversation::project::{self, Project, TEAM_FILE, UserConfiguration};
 use crate::conversation::trust::{DirectoryTrust, TrustedDirectories, shown_choice};
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::terminal::{Paint, Screen, printable, spelled_out, stdout};
 
 /// Let a directory's team file choose what runs.
@@ -58,6 +58,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     grant(&directory, &home, arguments)
 }
 
+/// Returns a directory for people, on one line.
+fn shown(directory: &Path) -> String {
+    spelled_out(&directory.display().to_string()).into_owned()
+}
+
 fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut user = UserConfiguration::load(home)?;
     let (asked, commands) = requested(directory, &user)?;
@@ -94,10 +99,18 @@ fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result
         user.trusted.grant(directory.to_owned(), asked, commands.clone());
         user.trusted.save(home)?;
     }
-    if arguments.json {
-        request.write_json(&mut out, answer == Confirmation::Yes, is_new)?;
+    let name = shown(directory);
+    let written = if arguments.json {
+        request.write_json(&mut out, answer == Confirmation::Yes, is_new)
     } else if is_new {
-        writeln!(out, "{} is trusted now.", directory.display())?;
+        writeln!(out, "{name} is trusted now.")
+    } else {
+        Ok(())
+    };
+    if is_new {
+        written.after(format!("{name} is trusted now"))?;
+    } else {
+        written?;
     }
     match answer {
         Confirmation::Yes => Ok(Outcome::Done),
@@ -120,13 +133,18 @@ fn revoke(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Resul
         trusted.save(home)?;
     }
     let mut out = stdout();
-    if arguments.json {
+    let written = if arguments.json {
         let answer = json!({"directory": directory, "trusted": false, "changed": changed});
-        writeln!(out, "{answer}")?;
+        writeln!(out, "{answer}")
     } else if changed {
-        writeln!(out, "{} is no longer trusted.", directory.display())?;
+        writeln!(out, "{} is no longer trusted.", shown(directory))
     } else {
-        writeln!(out, "{} was not trusted.", directory.display())?;
+        writeln!(out, "{} was not trusted.", shown(directory))
+    };
+    if changed {
+        written.after(format!("{} is no longer trusted", shown(directory)))?;
+    } else {
+        written?;
     }
     Ok(Outcome::Done)
 }
@@ -142,14 +160,14 @@ fn list(trusted: &TrustedDirectories, arguments: &Arguments) -> anyhow::Result<O
         writeln!(out, "No directory is trusted.")?;
     }
     for directory in trusted.iter() {
-        writeln!(out, "{}", directory.display())?;
+        writeln!(out, "{}", shown(directory))?;
     }
     Ok(Outcome::Done)
 }
 
 /// Returns the real path of a directory. A removed directory can still be revoked by its full path.
 fn real_directory(given: &Path, arguments: &Arguments) -> Result<PathBuf, UsageError> {
-    let shown = given.display();
+    let shown = shown(given);
     match given.canonicalize() {
         Ok(path) if path.is_dir() => Ok(path),
         Ok(_) => Err(UsageError(format!(
@@ -247,7 +265,7 @@ impl Request<'_> {
 
     fn show(&self, out: &mut Screen) -> io::Result<()> {
         let paint = Paint::for_stream(out);
-        let shown = self.directory.display();
+        let shown = shown(self.directory);
         let lines = self.lines();
         let what = match (self.asked, lines.is_empty()) {
             (None, _) => format!("there is no {TEAM_FILE} yet"),

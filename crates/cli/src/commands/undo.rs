@@ -4,7 +4,6 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::Args;
 use convoke_changes::{Changes, ChangesError, Completed, Direction, UndoPlan};
-use convoke_core::name::shell_word;
 use convoke_protocol::id::TurnId;
 use serde_json::json;
 
@@ -14,12 +13,11 @@ use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find_to_change, open_store};
 use crate::conversation::undo_progress::progress;
 use crate::conversation::undo_text::{
-    self, LISTED, Mood, describe, is_settled, not_done, nothing_done, participle, reversal,
+    self, LISTED, Mood, describe, is_settled, not_done, nothing_done, participle, reversed_by,
     what_was_done,
 };
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
-use crate::program;
+use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::terminal::{stderr, stdout};
 
 /// Restores the files to their state before a turn.
@@ -116,7 +114,7 @@ fn run(
     let completed = changes.take_completed(&session)?;
     if !completed.is_empty() {
         // The same command again would do more than it was called for.
-        return report_completed(&changes, &completed, output.json);
+        return report_completed(&changes, &completed, id, output.json);
     }
     let plan = match plan(&changes, &session) {
         Err(ChangesError::NothingToUndo(why)) => return Err(UsageError(why).into()),
@@ -152,7 +150,7 @@ fn run(
     if output.yes {
         let report = describe(&changes, &plan, Mood::Report, most)?;
         carry_out(&changes, &plan)?;
-        writeln!(out, "{report}{}", reversed_by(&plan, id))?;
+        writeln!(out, "{report}{}", reversed_by(plan.is_redo, id)).after(what_was_done(&plan))?;
         return Ok(outcome(&plan));
     }
     write!(out, "{preview}")?;
@@ -170,19 +168,9 @@ fn run(
         return Ok(Outcome::Failed);
     }
     carry_out(&changes, &plan)?;
-    writeln!(out, "{}; {}", what_was_done(&plan), reversed_by(&plan, id))?;
+    let done = what_was_done(&plan);
+    writeln!(out, "{done}; {}", reversed_by(plan.is_redo, id)).after(done)?;
     Ok(outcome(&plan))
-}
-
-/// Names the command that reverses an undo, or a redo, of a session: with the session and the store, if they were named.
-fn reversed_by(plan: &UndoPlan, id: &str) -> String {
-    let session = if id == "last" { String::new() } else { format!(" {}", shell_word(id)) };
-    let arguments = format!("{session}{}", program::store_option());
-    if arguments.is_empty() {
-        return reversal(plan.is_redo).to_owned();
-    }
-    let command = if plan.is_redo { "undo" } else { "redo" };
-    format!("`{} {command}{arguments}` reverses it", program::name())
 }
 
 fn carry_out(changes: &Changes, plan: &UndoPlan) -> anyhow::Result<()> {
@@ -194,6 +182,7 @@ fn carry_out(changes: &Changes, plan: &UndoPlan) -> anyhow::Result<()> {
 fn report_completed(
     changes: &Changes,
     completed: &[Completed],
+    id: &str,
     is_json: bool,
 ) -> anyhow::Result<Outcome> {
     for it in completed {
@@ -221,7 +210,7 @@ fn report_completed(
                 "notRecorded": [],
             }))?;
         } else {
-            writeln!(stdout(), "{}", undo_text::completed(it))?;
+            writeln!(stdout(), "{}", undo_text::completed(it, Some(id)))?;
         }
     }
     let is_whole = completed.iter().all(|it| it.left_alone.is_empty());
@@ -258,7 +247,7 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
     if is_done {
         carry_out(changes, plan)?;
     }
-    write_json(&json!({
+    let written = write_json(&json!({
         "version": 1,
         "turn": plan.turn.turn,
         "member": plan.turn.member,
@@ -276,6 +265,11 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
         "uncertain": paths_json(&plan.uncertain),
         "unverified": paths_json(&plan.unverified),
         "notRecorded": not_recorded,
-    }))?;
+    }));
+    if is_done {
+        written.after(what_was_done(plan))?;
+    } else {
+        written?;
+    }
     Ok(if plan.is_refused() { Outcome::Failed } else { outcome(plan) })
 }

@@ -89,6 +89,8 @@ impl ProjectAttachments {
         let directory = self.base.display();
         Err(if file.is_dir() {
             format!("@{named}: is a directory; attach its files one by one")
+        } else if file.exists() {
+            format!("@{named}: is not a regular file, and cannot be attached")
         } else {
             format!(
                 "@{named}: no such file in {directory}; correct the path, or write `@{named}` in \

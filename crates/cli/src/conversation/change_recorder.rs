@@ -11,6 +11,7 @@ use convoke_changes::{
 };
 use convoke_core::figures::size;
 use convoke_core::{Code, Diagnostic};
+use convoke_files::failpoint;
 use convoke_inspect::HostEnvironment;
 use convoke_protocol::changes::ChangeCounts;
 use convoke_session::file_changes::{
@@ -159,6 +160,7 @@ fn begin(
     turn: &TurnDirectory,
     has_reported_no_git: &AtomicBool,
 ) -> RecordingBegun {
+    failpoint::reach_task("recording");
     match changes.begin(&turn.directory, key_of(turn)) {
         Ok(Begun { turn, person, completed, uncopied, .. }) => RecordingBegun {
             by_person: person.map(|record| counts(changes, &record)),
@@ -183,7 +185,7 @@ fn uncommitted(changes: &Changes, record: &Record) -> Option<Diagnostic> {
 }
 
 fn completion(completed: &Completed) -> Diagnostic {
-    Diagnostic::new(diagnostics::CHANGES_COMPLETED, undo_text::completed(completed))
+    Diagnostic::new(diagnostics::CHANGES_COMPLETED, undo_text::completed(completed, None))
 }
 
 /// Says how far the first copy of a directory is when its first turn begins.
@@ -361,7 +363,8 @@ fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, String> {
     let session = request.session.to_string();
     let completed = changes.take_completed(&session).map_err(failed)?;
     if !completed.is_empty() {
-        return Ok(completed.iter().map(undo_text::completed).collect::<Vec<_>>().join("\n"));
+        let reports = completed.iter().map(|it| undo_text::completed(it, None));
+        return Ok(reports.collect::<Vec<_>>().join("\n"));
     }
     let plan = plan(changes, request).map_err(failed)?;
     if plan.is_refused() || request.consent == UndoConsent::Preview {
@@ -401,6 +404,8 @@ fn command(plan: &UndoPlan, consent: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use convoke_session::{MemberName, SessionId};
+
     use super::*;
 
     /// Work that panics is an error, never an empty result.
@@ -411,6 +416,27 @@ mod tests {
             off(&error).message,
             "the changes of this turn are not recorded and cannot be undone: the recording stopped at a bug: no luck"
         );
+    }
+
+    /// A member that is told of no changes would believe that there are none.
+    #[tokio::test]
+    async fn changes_of_teammates_that_cannot_be_read_are_not_left_out_in_silence() {
+        let place = tempfile::tempdir().unwrap();
+        let host = Host {
+            path: std::env::var_os("PATH").unwrap(),
+            config: place.path().join("home/.config"),
+            home: place.path().join("home"),
+        };
+        let recorder = Recorder::new(Changes::new(&place.path().join("data"), host));
+        let (session, member) = (SessionId::generate(), MemberName::from("max"));
+        let record = place.path().join(format!("data/changes/sessions/{session}/00000001.json"));
+        std::fs::create_dir_all(record.parent().unwrap()).unwrap();
+        std::fs::write(&record, "half a rec").unwrap();
+        let form = ChangesInContext::Stat;
+        let request = TeammateChanges { session, member, form };
+        let told = recorder.teammate_changes(request).await.unwrap_err();
+        assert_eq!(told.code, diagnostics::CHANGES_UNSHOWN);
+        assert!(told.message.contains("00000001.json"), "{}", told.message);
     }
 
     /// What cannot be counted is not nothing.

@@ -46,7 +46,9 @@ use self::rehearsal_servers::RehearsalServers;
 use self::resolved_team::{AgentResolver, ResolvedTeam};
 use self::team_redaction::without_secrets;
 use crate::commands::completions;
+use crate::commands::sessions::short;
 use crate::outcome::UsageError;
+use crate::program;
 
 /// The options that choose a conversation and its agents.
 #[derive(Debug, Default, Args)]
@@ -90,6 +92,17 @@ pub enum Rehearse {
     Cli,
     /// No rehearsal: the real agents run
     No,
+}
+
+impl Rehearse {
+    /// Returns the kind of rehearsal of a session.
+    pub const fn rehearsal(self) -> Option<Rehearsal> {
+        match self {
+            Self::StandIn => Some(Rehearsal::StandIn),
+            Self::Cli => Some(Rehearsal::Cli),
+            Self::No => None,
+        }
+    }
 }
 
 /// The implementation behind the agents.
@@ -228,7 +241,10 @@ pub async fn open(
     let store = store::open_store(host_environment).await?;
     let user = UserConfiguration::load(&home)?;
     let session = match &options.session {
-        Some(written) => Some(store.session(sessions::find(&store, written).await?).await?),
+        Some(written) => {
+            let id = sessions::find_to_continue(&store, written, &home).await?;
+            Some(store.session(id).await?)
+        }
         None => None,
     };
     let project = match (&options.team, &session) {
@@ -247,6 +263,9 @@ pub async fn open(
     // The sample is always a rehearsal.
     let is_play = project.origin == Origin::Sample;
     let began_as = began_as.or(is_play.then_some(Rehearsal::StandIn));
+    if let (Some(session), None) = (&session, began_as) {
+        refuse_rehearsal(session.began.id, options.rehearse)?;
+    }
     let backend = AgentBackend::new(options.rehearse, began_as);
     let done = match &session {
         Some(session) if project.origin == Origin::Sample => {
@@ -373,6 +392,18 @@ pub fn project_of(
         .into());
     }
     Ok(project)
+}
+
+/// Refuses to rehearse in a real session: nothing would tell its made-up replies from real ones.
+fn refuse_rehearsal(session: SessionId, asked: Option<Rehearse>) -> Result<(), UsageError> {
+    let (Some(Rehearse::StandIn | Rehearse::Cli), id) = (asked, short(session)) else {
+        return Ok(());
+    };
+    let (program, store) = (program::name(), program::store_option());
+    Err(UsageError(format!(
+        "session {id} is not a rehearsal, and made-up replies do not belong into it; \
+         `{program} sessions fork {id} --rehearse{store}` makes a copy that is one"
+    )))
 }
 
 /// Returns the text of the team file in a directory, if it can be read.

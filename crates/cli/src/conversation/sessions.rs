@@ -11,6 +11,8 @@ use convoke_protocol::turn::TurnState;
 use convoke_session::Store;
 use convoke_session::rows::each_turn;
 
+use super::home::Home;
+use super::sample;
 pub use super::store::open_store;
 use crate::host_environment;
 use crate::outcome::UsageError;
@@ -74,17 +76,39 @@ pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId
     one_of(ids, written, "convoke sessions list --all")
 }
 
+/// Finds a session that is to be continued, as [`find`] does; `last` is never one of another project.
+pub async fn find_to_continue(
+    store: &impl Store,
+    written: &str,
+    home: &Home,
+) -> anyhow::Result<SessionId> {
+    // Those of the sample work in a directory of Convoke's own, wherever they are started.
+    let sample = sample::directory(home).canonicalize().ok();
+    let is_of_sample = |session: &Summary| sample.as_deref() == Some(Path::new(&session.directory));
+    let last = store.sessions().await?.into_iter().next();
+    if written == "last" && last.as_ref().is_some_and(is_of_sample) {
+        return find(store, written).await;
+    }
+    find_to_change(store, written).await
+}
+
 /// Finds a session whose files are to be changed, as [`find`] does; `last` is never one of another directory.
 pub async fn find_to_change(store: &impl Store, written: &str) -> anyhow::Result<SessionId> {
     let here = WorkingDirectory::find(&host_environment::of_process()?);
-    if written == "last" && !store.sessions().await?.iter().any(|session| here.has(session)) {
-        let why = format!(
-            "no session belongs to this directory; pass an id from `convoke sessions list --all{}`",
-            program::store_option()
-        );
-        return Err(UsageError(why).into());
+    if written != "last" {
+        return find(store, written).await;
     }
-    find(store, written).await
+    let sessions = store.sessions().await?;
+    if let Some(last) = sessions.iter().find(|session| here.has(session)) {
+        return Ok(last.id);
+    }
+    let store = program::store_option();
+    let listed = format!("pass an id from `convoke sessions list --all{store}`");
+    let advice = sessions.first().map_or(listed.clone(), |last| {
+        let (id, directory) = (last.id, here.shown(Path::new(&last.directory)));
+        format!("the last session, {id}, belongs to {directory}; {listed}")
+    });
+    Err(UsageError(format!("no session belongs to this directory; {advice}")).into())
 }
 
 /// Returns the one session that the beginning or the end of an id means; `listed_by` is the command that lists

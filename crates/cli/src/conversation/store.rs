@@ -50,15 +50,38 @@ struct Configuration {
     store: Option<String>,
 }
 
+/// Returns whether the sessions are stored in a database instead of this machine's file.
+pub fn is_store_elsewhere(host_environment: &HostEnvironment) -> bool {
+    !matches!(url(host_environment), Ok(None))
+}
+
 /// Opens the store of sessions.
 pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<AnyStore> {
+    let named = url(host_environment)?;
+    open_url(host_environment, named.as_deref().unwrap_or(OWN_FILE)).await
+}
+
+/// Opens the store of sessions for a command that only reads: this machine's file may lie where nothing can be written.
+pub async fn open_store_for_reading(
+    host_environment: &HostEnvironment,
+) -> anyhow::Result<AnyStore> {
+    match url(host_environment)?.as_deref() {
+        None | Some(OWN_FILE) => {
+            let store = SqliteStore::open_for_reading(&Home::new(host_environment).data).await;
+            Ok(store.context("cannot open the session store")?.into())
+        }
+        Some(url) => open_url(host_environment, url).await,
+    }
+}
+
+/// Returns the URL of the store that the user chose.
+fn url(host_environment: &HostEnvironment) -> Result<Option<String>, UsageError> {
     let home = Home::new(host_environment);
     let named = SETTINGS.get().and_then(|settings| settings.store.clone());
     let named = named.or_else(|| {
         host_environment.variable("CONVOKE_STORE").and_then(|url| url.to_str().map(str::to_owned))
     });
-    let named = named.map_or_else(|| configured(&home), |url| Ok(Some(url)))?;
-    open_url(host_environment, named.as_deref().unwrap_or(OWN_FILE)).await
+    named.map_or_else(|| configured(&home), |url| Ok(Some(url)))
 }
 
 /// The time that a person who has left waits for the store.

@@ -8,6 +8,9 @@ use convoke_changes::{
     listed_count, shown,
 };
 use convoke_core::figures::thousands;
+use convoke_core::name::shell_word;
+
+use crate::program;
 
 /// The paths that a list names, unless all are asked for.
 pub const LISTED: usize = 50;
@@ -140,8 +143,20 @@ pub fn unverified(paths: &[TreePath], most: usize) -> String {
     text
 }
 
-/// Returns the report of an undo or a merge that was interrupted, and is complete now.
-pub fn completed(completed: &Completed) -> String {
+/// Names the command that reverses an undo, or a redo, of a session: with the session and the store, if they were named.
+pub fn reversed_by(is_redo: bool, id: &str) -> String {
+    let session = if id == "last" { String::new() } else { format!(" {}", shell_word(id)) };
+    let arguments = format!("{session}{}", program::store_option());
+    if arguments.is_empty() {
+        return reversal(is_redo).to_owned();
+    }
+    let command = if is_redo { "undo" } else { "redo" };
+    format!("`{} {command}{arguments}` reverses it", program::name())
+}
+
+/// Returns the report of an undo or a merge that was interrupted, and is complete now. `id` is the session as a command
+/// line names it, if that is where the report is shown.
+pub fn completed(completed: &Completed, id: Option<&str>) -> String {
     let Completed { record, direction, left_alone } = completed;
     let (turn, member) = (record.turn.turn, &record.turn.member);
     let what = match (&record.applied, direction) {
@@ -157,7 +172,8 @@ pub fn completed(completed: &Completed) -> String {
         (None, Direction::Redo) => format!("the redo of turn {turn} ({member})"),
         (None, _) => format!("the undo of turn {turn} ({member})"),
     };
-    let reversal = reversal(*direction != Direction::Undo);
+    let is_redo = *direction != Direction::Undo;
+    let reversal = id.map_or_else(|| reversal(is_redo).to_owned(), |id| reversed_by(is_redo, id));
     let mut text = format!("{what} was interrupted, and is complete now; {reversal}");
     if !left_alone.is_empty() {
         text.push_str("\nleft as they are, because they were changed after the interruption:\n");

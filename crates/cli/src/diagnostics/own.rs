@@ -19,4 +19,7 @@ convoke_core::diagnostic_codes! {
     DOCTOR_CONFIGURATION = "doctor.configuration", Error,
         "The user's agents.toml or the team file of this directory has errors, so every run fails.",
         "Correct the setting that the message names; `convoke check` shows every error of a team file.";
+    DOCTOR_STORE = "doctor.store", Error,
+        "The store of sessions cannot be used, so every run fails.",
+        "Make the directory or the database that the message names usable; CONVOKE_DATA_DIR names another directory.";
 }

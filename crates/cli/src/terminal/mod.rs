@@ -41,6 +41,20 @@ enum Stream {
     Err(io::Stderr),
 }
 
+/// A failed write. The error of the operating system alone would not say which file it is about.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to {stream}: {source}")]
+pub struct OutputError {
+    stream: &'static str,
+    source: io::Error,
+}
+
+impl OutputError {
+    fn named(stream: &'static str, source: io::Error) -> io::Error {
+        io::Error::new(source.kind(), Self { stream, source })
+    }
+}
+
 /// Returns standard output.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that opens it")]
 pub fn stdout() -> Screen {
@@ -84,6 +98,19 @@ impl Screen {
 
 impl Write for Screen {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let stream = self.stream.name();
+        self.write_all_of(bytes).map_err(|error| OutputError::named(stream, error))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let stream = self.stream.name();
+        self.flush_held().map_err(|error| OutputError::named(stream, error))
+    }
+}
+
+impl Screen {
+    fn write_all_of(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.filter {
             Some(filter) if !self.is_terminal => {
                 self.stream.writer().write_all(&filter.painted(bytes))?;
@@ -98,10 +125,10 @@ impl Write for Screen {
             }
             None => self.stream.writer().write_all(bytes)?,
         }
-        Ok(bytes.len())
+        Ok(())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush_held(&mut self) -> io::Result<()> {
         if let Some(filter) = self.filter.as_mut().filter(|_| !self.is_terminal) {
             let held = filter.release();
             self.stream.writer().write_all(&held)?;
@@ -134,6 +161,13 @@ impl AsFd for Screen {
 }
 
 impl Stream {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Out(_) => "standard output",
+            Self::Err(_) => "standard error",
+        }
+    }
+
     fn writer(&mut self) -> &mut dyn Write {
         match self {
             Self::Out(stream) => stream,

@@ -251,7 +251,7 @@ fn a_model_is_a_member_of_a_team_and_its_thread_is_compacted_by_hand() {
     let person = context.run(&["sessions", "compact", "last", "kim"]);
     let listed: Value = serde_json::from_str(&run(&["sessions", "list", "--json"])).unwrap();
     let thread = format!("{}-mo", listed["sessions"][0]["id"].as_str().expect("an id"));
-    run(&["sessions", "rm", "--purge", "last"]);
+    run(&["sessions", "rm", "--purge", "last", "--yes"]);
     let gone = context.run(&["ask", "--thread", &thread, "Hello"]);
     assert!(gone.contains("no thread"), "{gone}");
     assert!(person.contains("exit code: 2") && person.contains("no agent of the team"), "{person}");

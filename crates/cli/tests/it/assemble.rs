@@ -66,6 +66,12 @@ fn a_denied_diagnostic_is_exit_code_3() {
 }
 
 #[test]
+fn a_limit_that_no_line_is_within_is_bad_usage() {
+    let said = TestContext::new().run(&["assemble", "--max-line-bytes", "0"]);
+    assert!(said.starts_with("exit code: 2"), "{said}");
+}
+
+#[test]
 fn an_unknown_code_is_bad_usage() {
     insta::assert_snapshot!(TestContext::new().run(&["assemble", "--deny", "nothing"]));
 }

@@ -52,6 +52,15 @@ fn a_file_is_attached_with_its_source_in_the_ledger() {
 }
 
 #[test]
+fn a_pipe_is_not_said_to_be_missing() {
+    let context = project();
+    let path = context.path().join("fifo");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let said = context.run(&["run", "--rehearse", "Read @./fifo"]);
+    assert!(said.contains("@./fifo: is not a regular file, and cannot be attached"), "{said}");
+}
+
+#[test]
 fn later_turns_see_the_file_in_their_context() {
     let context = project();
     context.run(&["run", "--rehearse", "Look at @src/main.rs"]);

@@ -45,6 +45,21 @@ fn json(project: &TestContext, arguments: &[&str]) -> Value {
 }
 
 #[test]
+fn an_undo_that_cannot_be_reported_is_said_to_be_done() {
+    for form in [&["--yes"][..], &["--yes", "--json"]] {
+        let project = project(EDITS);
+        project.run(&["run", "Go"]);
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = project.command(&[&["undo"], form].concat()).stdout(full).output().unwrap();
+        assert!(!project.path().join("new").exists());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let why = "is undone, but not reported: cannot write to standard output: No space left";
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
 fn what_a_turn_changed_is_shown_listed_and_undone() {
     let project = project(EDITS);
     let run = project.run(&["run", "Go"]);
@@ -104,6 +119,15 @@ fn a_turn_among_many_files_with_a_submodule_is_recorded_and_undone() {
     assert!(undone.contains("exit code: 0"), "{undone}");
     assert_eq!(fs::read_to_string(project.path().join("a")).unwrap(), "short\n");
     assert_eq!(fs::read_to_string(library.join("inside")).unwrap(), "inside\n");
+}
+
+#[test]
+fn a_turn_whose_recording_panics_is_said_to_be_beyond_undo() {
+    let project = project(EDITS).env("CONVOKE_PANIC_IN", "recording");
+    let run = project.run(&["run", "Go"]);
+    assert!(run.contains("are not recorded and cannot be undone: the recording stopped"), "{run}");
+    let undone = project.run(&["undo", "--yes"]);
+    assert!(undone.contains("was not recorded and cannot be undone: "), "{undone}");
 }
 
 #[test]
@@ -693,6 +717,14 @@ fn an_interrupted_undo_is_completed_and_not_reversed_by_the_same_command() {
     let completed = "the undo of turn 1 (max) was interrupted, and is complete now";
     assert!(again.contains(completed) && again.contains("exit code: 0"), "{again}");
     assert!(!project.path().join("new").exists(), "{again}");
+
+    // A session that was named is named by the command that reverses it.
+    interrupt_the_undo(&project);
+    let sessions = fs::read_dir(project.home().join("data/changes/sessions")).unwrap();
+    let id = sessions.flatten().next().unwrap().file_name().into_string().unwrap();
+    let named = project.run(&["undo", &id, "--yes"]);
+    assert!(named.contains(completed), "{named}");
+    assert!(named.contains(" redo ") && named.contains("` reverses it"), "{named}");
 
     // Whatever command completes it, the next undo says so first.
     interrupt_the_undo(&project);

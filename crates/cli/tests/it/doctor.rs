@@ -55,6 +55,33 @@ fn a_machine_without_agents_is_told_what_to_install() {
 }
 
 #[test]
+fn a_member_with_a_command_of_its_own_can_run_a_turn() {
+    let team = "[[member]]\nname = \"max\"\nagent = \"mine\"\n";
+    let context = machine().file("convoke.toml", team);
+    let config = context.home().join("config");
+    std::fs::create_dir_all(&config).unwrap();
+    let agent = "[agent.mine]\nkind = \"plain\"\npermissions = \"full\"\ncommand = \"/bin/sh\"\n";
+    std::fs::write(config.join("agents.toml"), agent).unwrap();
+    let shown = examine(&context, &[]);
+    assert!(shown.contains("max should be able to run a turn."), "{shown}");
+    assert!(!shown.contains("doctor.no-agent"), "{shown}");
+}
+
+#[test]
+fn a_store_that_cannot_be_used_is_a_problem() {
+    let context = machine();
+    let data = context.home().join("data");
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::write(data.join("sessions.db"), "not a database").unwrap();
+    let shown = examine(&context, &[]);
+    assert!(shown.starts_with("exit code: 1") && shown.contains("(doctor.store)"), "{shown}");
+    let context = machine();
+    std::fs::write(context.home().join("data"), "no directory").unwrap();
+    let shown = examine(&context, &[]);
+    assert!(shown.contains("data cannot be written (doctor.store)"), "{shown}");
+}
+
+#[test]
 fn a_provider_that_codex_has_a_key_for_is_a_sign_in() {
     let config = "model_provider = \"mine\"\n[model_providers.mine]\nenv_key = \"MY_KEY\"\n";
     let context = install(machine(), "codex", "@openai/codex", "0.98.0")
@@ -212,6 +239,23 @@ echo '{"type":"system","subtype":"init","session_id":"s","model":"m"}'
 echo '{"type":"agent_message","message":{"id":"1","model":"m","content":[{"type":"text","text":"Hello."}]},"session_id":"s"}'
 echo '{"type":"result","subtype":"success","is_error":false,"result":"Hello.","session_id":"s"}'
 "#;
+
+#[test]
+fn a_program_that_could_not_be_asked_is_named_with_the_reason() {
+    let context = machine()
+        .own_program("claude", UNKNOWN_CLAUDE)
+        .env("ANTHROPIC_API_KEY", "hunter2")
+        .file(".git/HEAD", "ref: refs/heads/main\n")
+        .file(".git/config", "[include]\n path = /proc/self/cwd/more\n");
+    let output = context.output(&["doctor", "--agent", "claude", "--ask", "--json"], b"");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["agents"][0]["findings"].as_array().unwrap();
+    for code in ["doctor.version-unknown", "doctor.sign-in-unasked"] {
+        let finding = findings.iter().find(|it| it["code"] == code);
+        let message = finding.unwrap_or(&Value::Null)["message"].as_str().unwrap_or_default();
+        assert!(message.contains("/proc/self/cwd/more"), "{code}: {report:#}");
+    }
+}
 
 #[test]
 fn an_unknown_version_is_tried_and_its_changes_are_named() {

@@ -52,6 +52,22 @@ fn sessions(project: &TestContext) -> usize {
 }
 
 #[test]
+fn a_real_session_gets_no_made_up_replies() {
+    let project = programs("echo really", "true");
+    project.run(&["run", "Hello"]);
+    for command in ["run", "chat"] {
+        let refused = project.run(&[command, "--session", "last", "--rehearse"]);
+        assert!(refused.starts_with("exit code: 2"), "{refused}");
+        assert!(refused.contains("is not a rehearsal") && refused.contains("sessions fork"));
+    }
+    let copy = project.output(&["sessions", "fork", "last", "--rehearse"], b"").stdout;
+    let copy = String::from_utf8(copy).unwrap();
+    let rehearsed = project.run(&["run", "--session", copy.trim(), "Hello, copy"]);
+    assert!(rehearsed.contains("I was sent a prompt"), "{rehearsed}");
+    assert!(!rehearsed.contains("counted"), "a stand-in counts no tokens: {rehearsed}");
+}
+
+#[test]
 fn a_rehearsed_session_stays_a_rehearsal_unless_the_user_chooses_otherwise() {
     let project = programs("echo really", "true");
     let began = project.run(&["run", "--rehearse", "Hello"]);

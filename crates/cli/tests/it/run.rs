@@ -311,7 +311,7 @@ fn an_interrupt_cancels_the_turn_and_a_second_one_leaves_and_both_save() {
 }
 
 #[test]
-fn a_closed_pipe_is_not_a_failure_and_everything_is_saved() {
+fn a_closed_pipe_stops_the_run_which_says_so_and_everything_is_saved() {
     let speaks_on =
         "echo begun; while [ ! -e gone ]; do sleep .05; done; echo nobody hears; sleep 1000";
     let project = programs(&format!("[ ! -e gone ] || exec echo done; {speaks_on}"), "true");
@@ -319,8 +319,10 @@ fn a_closed_pipe_is_not_a_failure_and_everything_is_saved() {
     drop(lines);
     let project = project.file("gone", "");
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(output.stderr.is_empty(), "{output:?}");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the conversation was stopped; continue it with `"), "{said}");
+    assert!(said.contains("--retry`: cannot write to standard output: "), "{said}");
     let later = events(&project, &["run", "--session", "last", "--retry", "--json"]);
     assert!(later.iter().any(|event| event["type"] == "stopped" && event["reason"] == "idle"));
 }
@@ -459,6 +461,7 @@ fn a_session_is_open_in_one_process_only() {
     assert!(second.starts_with("exit code: 1\n"), "{second}");
     let held = format!("is held by process {} on ", first.id());
     assert!(second.contains(&held), "{second}");
+    assert!(second.contains("hint: wait until that process has ended, or end it"), "{second}");
     first.kill().unwrap();
     first.wait().unwrap();
 }

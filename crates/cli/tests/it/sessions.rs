@@ -1,5 +1,7 @@
 //! `convoke sessions`.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::context::TestContext;
@@ -98,6 +100,11 @@ fn sessions_belong_to_directories() {
     assert!(run(elsewhere, &["sessions", "list", "--all"]).contains(&id[28..]));
     let last = run(elsewhere, &["sessions", "show", "last"]);
     assert!(last.contains("the last session belongs to another directory: "), "{last}");
+    for command in ["run", "chat"] {
+        let refused = run(elsewhere, &[command, "--session", "last"]);
+        let why = format!("no session belongs to this directory; the last session, {id}, belongs");
+        assert!(refused.contains(&why), "{refused}");
+    }
     assert!(last.contains(id), "{last}");
 }
 
@@ -171,7 +178,14 @@ fn a_removed_session_is_restored() {
     let said = said.join("\n").replace(&id[32..], "[ID]").replace(&id[33..], "[TOO SHORT]");
     insta::assert_snapshot!(said);
     assert_eq!(before, list(), "a restored session is what it was");
-    project.run(&["sessions", "rm", "--purge", "last"]);
+    for arguments in
+        [&["sessions", "rm", "--purge", "last"][..], &["sessions", "rm", "--purge", "--json", id]]
+    {
+        let refused = project.run(arguments);
+        assert!(refused.starts_with("exit code: 2") && refused.contains("`--yes`"), "{refused}");
+    }
+    assert_eq!(before, list(), "what cannot be restored is not deleted unasked");
+    project.run(&["sessions", "rm", "--purge", "last", "--yes"]);
     let gone = project.run(&["sessions", "restore", id]);
     assert!(gone.starts_with("exit code: 2"), "{gone}");
 }
@@ -447,10 +461,39 @@ fn bad_input_is_named_and_explained() {
 }
 
 #[test]
+fn sessions_are_read_where_nothing_can_be_written() {
+    let project = talked();
+    let run = |arguments: &[&str]| {
+        // No file may grow, as on a full disk.
+        let full = "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\"";
+        let command = project.command(arguments);
+        let output = Command::new("/bin/sh")
+            .args(["-c", full, env!("CARGO_BIN_EXE_convoke")])
+            .args(command.get_args())
+            .current_dir(project.path())
+            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, listed) = run(&["sessions", "list"]);
+    assert!(code == Some(0) && listed.contains("max"), "{listed}");
+    let (code, shown) = run(&["sessions", "show", "last"]);
+    assert!(code == Some(0) && shown.contains("And the tests?"), "{shown}");
+    assert_eq!(run(&["sessions", "rename", "last", "new"]).0, Some(1));
+}
+
+#[test]
+fn an_import_that_cannot_be_read_names_its_file() {
+    let said = TestContext::new().run(&["sessions", "import", "/tmp"]);
+    assert!(said.contains("convoke: cannot read /tmp: Is a directory"), "{said}");
+}
+
+#[test]
 fn a_file_that_is_no_snapshot_is_refused_for_what_it_is() {
     let context = TestContext::new();
     for (text, problem) in [
-        ("", "EOF while parsing"),
+        ("", "the file is empty"),
         ("garbage", "expected value"),
         ("{\"version\":2,\"messages\":[]}", "version"),
     ] {

@@ -31,6 +31,18 @@ fn project() -> TestContext {
 }
 
 #[test]
+fn a_line_break_in_the_name_of_a_directory_is_spelled_out() {
+    let project = TestContext::new()
+        .file("a\nb is trusted/convoke.toml", TEAM)
+        .file("a\nb is trusted/work/.keep", "");
+    for arguments in [&["--yes"][..], &["--revoke"]] {
+        let said = project.run(&[&["trust", "a\nb is trusted"], arguments].concat());
+        assert!(said.contains("/a\\nb is trusted"), "{said}");
+        assert!(!said.contains("\nb is trusted"), "{said}");
+    }
+}
+
+#[test]
 fn a_directory_is_trusted_listed_and_revoked() {
     let project = project();
     let said = [

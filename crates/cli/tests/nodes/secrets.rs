@@ -108,10 +108,14 @@ async fn credentials_never_leave_their_node() {
     assert!(exported.contains("claudeAiOauth"), "{exported}");
     let mut texts = rows(&pool).await;
     texts.extend([exported, node.output()]);
-    let waiting = std::time::Duration::from_millis(500);
+    // Announcements arrive in their order.
+    sqlx::raw_sql("NOTIFY convoke, 'last'").execute(&pool).await.unwrap();
     let mut announcements = 0;
-    while let Ok(notification) = tokio::time::timeout(waiting, announced.recv()).await {
-        let payload = notification.unwrap().payload().to_owned();
+    loop {
+        let payload = announced.recv().await.unwrap().payload().to_owned();
+        if payload == "last" {
+            break;
+        }
         let (id, head) = payload.split_once(' ').unwrap();
         assert!(id.len() == 36 && head.parse::<u64>().is_ok(), "{payload}");
         announcements += 1;

@@ -1,6 +1,7 @@
 //! What people are told about a store that cannot be used, and commands that name it.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use sqlx::ConnectOptions as _;
@@ -111,6 +112,30 @@ async fn a_node_and_a_run_stop_while_the_database_is_away() {
     run.signal(Signal::SIGTERM);
     assert_eq!(run.end(), Some(1));
     assert_eq!(node.end(), Some(0));
+    let output = node.output();
+    assert!(output.ends_with("lists this node until its registration expires\n"), "{output}");
+    machine.assert_no_process_is_left();
+}
+
+/// Nothing fails while a server is silent: each step must have a time limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_and_a_run_stop_while_the_database_does_not_respond() {
+    let cluster = Cluster::start();
+    let machine = Machine::new(&cluster.url())
+        .file("convoke.toml", TEAM)
+        .agent("cat > /dev/null; echo $$ >> \"$LOG\"; sleep 600");
+    let node = machine.node(&["--name", "one", "--offer", "codex"]);
+    node.wait_for("runs turns of codex");
+    let mut run = machine.start(&["run", "--json", "hello"]);
+    wait_until("the agent runs", || !machine.log().is_empty());
+    let paused = cluster.paused();
+    let began = Instant::now();
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.end(), Some(1));
+    assert_eq!(node.end(), Some(0));
+    let took = began.elapsed();
+    drop(paused);
+    assert!(took < Duration::from_secs(30), "{took:?}");
     let output = node.output();
     assert!(output.ends_with("lists this node until its registration expires\n"), "{output}");
     machine.assert_no_process_is_left();

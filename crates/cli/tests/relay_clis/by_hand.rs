@@ -61,6 +61,35 @@ fn is_captured_on_its_way(cli: &str, agent: &str) {
     }
 }
 
+/// The words of the hook become part of the prompt.
+#[test]
+fn the_hooks_of_a_project_are_run_only_where_the_user_trusts_it() {
+    for cli in ["claude-2.1.197", "claude-2.1.325"] {
+        let Some(mut user) = User::new(cli, "claude", "read-only") else { return };
+        let hook = json!([{"hooks": [{"type": "command", "command": "echo the-hook-ran"}]}]);
+        let settings = json!({"hooks": {"UserPromptSubmit": hook}});
+        write(user.project.path(), ".claude/settings.json", &settings);
+        for (options, runs) in [(&["--live"][..], false), (&["--live", "--trust"], true)] {
+            let server = ModelServer::start(None);
+            user.uses(&server, "claude");
+            let shown =
+                user.run(&[&["capture"], options, &["--", "claude", "-p", "Hello."]].concat());
+            let calls = server.calls.lock().unwrap().clone();
+            assert!(!calls.is_empty(), "{cli}: {shown}");
+            let has_run = calls
+                .iter()
+                .any(|it| String::from_utf8_lossy(&unpacked(it)).contains("the-hook-ran"));
+            assert_eq!(has_run, runs, "{cli} {options:?}");
+            assert_eq!(shown.contains("capture.commands-withheld"), !runs, "{cli}: {shown}");
+        }
+        let helper = json!({"otelHeadersHelper": "echo the-hook-ran"});
+        write(user.project.path(), ".claude/settings.json", &helper);
+        let refused = user.command(&["capture", "--live", "--", "claude", "-p", "Hello."]).output();
+        let refused = String::from_utf8(refused.unwrap().stderr).unwrap();
+        assert!(refused.contains("claude would apply"), "{cli}: {refused}");
+    }
+}
+
 /// A key in the command line is nowhere in a saved capture.
 #[test]
 fn a_key_on_the_command_line_is_not_saved_nor_shown() {

@@ -58,12 +58,14 @@ impl Capture {
         let is_elsewhere =
             |request: &&Recorded| matches!(request.kind, RequestKind::Elsewhere { .. });
         let sent = self.requests.iter().filter(|request| !is_elsewhere(request));
+        if self.ended == ChildEnd::Interrupted {
+            return CaptureError::Interrupted;
+        }
         let output = match &self.ended {
             ChildEnd::Done { output } => output.clone(),
             ChildEnd::Failed { reason } => reason.clone(),
-            ChildEnd::Stopped => String::new(),
+            ChildEnd::Stopped | ChildEnd::Interrupted => String::new(),
             ChildEnd::TimedOut => "nothing before its time limit".to_owned(),
-            ChildEnd::Interrupted => "nothing before it was interrupted".to_owned(),
         };
         let sent = sent.map(|request| format!("{} {}", request.method, request.target));
         let sent: Vec<String> = sent.collect();

@@ -81,7 +81,7 @@ pub(super) fn copy_configuration(
     let directory = directory.map_or_else(|| user.join(".config"), Into::into).join("git");
     environment.insert("HOME".into(), user.into());
     let list = ["config", "--global", "--includes", "--list", "--null"];
-    let Ok(environment) = host_environment.confined(environment, None) else { return Ok(()) };
+    let environment = host_environment.confined(environment, None).map_err(io::Error::other)?;
     let question = Question {
         path: &git,
         arguments: &list,

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use convoke_agent::Vendor;
 use convoke_agent::adapter::acp::TypedStart;
-use convoke_agent::claude_settings::keep_variables;
-use convoke_agent::endpoint;
+use convoke_agent::claude_settings::{self, ProjectSettings};
+use convoke_agent::endpoint::measured::Commands;
+use convoke_agent::endpoint::{self, offline};
 use convoke_agent::launch::{self, ConfinedEnvironment, ObservedState, OwnNetwork, Project};
 use convoke_agent::process::{Dialogue, PrivateDir, temp_root};
 use convoke_agent::turn_input::Trust;
@@ -18,7 +19,7 @@ use convoke_wire::{Exchange, ReceivedAnswer, RequestKind, SentRequest};
 
 use super::{
     Capture, CaptureError, CaptureOptions, CapturedAgent, FoundProgram, Start, UserHome, as_text,
-    child, notes, ownership, split_prompt,
+    child, measured, notes, ownership, split_prompt,
 };
 use crate::diagnostics;
 use crate::explained::explained_with;
@@ -38,6 +39,16 @@ pub async fn capture_live(
         let why = format!("{agent} cannot be pointed to a relay");
         return Err(CaptureError::Relay(why));
     };
+    let trust = match options.start {
+        Start::Typed { is_trusted } | Start::Measured { is_trusted, .. } if is_trusted => {
+            Trust::Trusted
+        }
+        Start::Typed { .. } | Start::Measured { .. } => Trust::Untrusted,
+    };
+    let commands_withheld = match trust {
+        Trust::Trusted => None,
+        Trust::Untrusted => commands_to_withhold(agent, vendor, host_environment)?,
+    };
     let private = PrivateDir::create(&temp_root()).map_err(CaptureError::Home)?;
     let (words, prompt) = match agent {
         CapturedAgent::Cli(vendor) => {
@@ -52,12 +63,6 @@ pub async fn capture_live(
     let mut env: Vec<(OsString, OsString)> =
         host_environment.environment.clone().into_iter().collect();
     env.extend(options.environment);
-    let trust = match options.start {
-        Start::Typed { is_trusted } | Start::Measured { is_trusted, .. } if is_trusted => {
-            Trust::Trusted
-        }
-        Start::Typed { .. } | Start::Measured { .. } => Trust::Untrusted,
-    };
     let program = relayed_program::Program {
         path: path.clone(),
         vendor,
@@ -98,12 +103,23 @@ pub async fn capture_live(
     let project = Project { cwd: &host_environment.cwd, home: Some(&host_environment.home), trust };
     let mut environment =
         ConfinedEnvironment::new(env.into_iter().collect(), project, Some(vendor))
-            .map_err(|would_apply| CaptureError::WouldApply { agent, path: would_apply.path })?;
+            .map_err(|file| CaptureError::untrusted(agent, file))?;
     let withheld = environment.take_diagnostics();
-    let arguments: Vec<OsString> = arguments.into_iter().map(OsString::from).collect();
+    let mut arguments: Vec<OsString> = arguments.into_iter().map(OsString::from).collect();
+    if commands_withheld.is_some() {
+        if prompt.is_none() {
+            arguments.splice(0..0, offline::withholding(Commands::Withheld).map(OsString::from));
+        }
+        claude_settings::withhold_hooks(&arguments, private.path(), &host_environment.cwd)
+            .map_err(CaptureError::Home)?;
+    }
     if trust == Trust::Untrusted && vendor == Vendor::Claude {
         let variables = environment.variables();
-        keep_variables(&arguments, private.path(), &host_environment.cwd, variables)
+        let HostEnvironment { cwd, home, .. } = host_environment;
+        let settings = ProjectSettings::read(cwd, Some(home));
+        let settings = settings.map_err(|file| CaptureError::untrusted(agent, file))?;
+        settings
+            .keep_variables(&arguments, private.path(), cwd, variables)
             .map_err(CaptureError::Home)?;
     }
     let run = child::Child {
@@ -180,12 +196,37 @@ pub async fn capture_live(
         notes: bodies_left_out(without_body)
             .into_iter()
             .chain(withheld)
+            .chain(commands_withheld)
             .chain(ran.diagnostics)
             .chain(notes::stopped(&requests))
             .chain(failure.map(|reason| Diagnostic::new(diagnostics::RELAY_FAILED, reason)))
             .collect(),
         requests,
     })
+}
+
+/// Reports the commands of a project that must be withheld. Those that cannot be withheld are an error.
+fn commands_to_withhold(
+    agent: CapturedAgent,
+    vendor: Vendor,
+    host_environment: &HostEnvironment,
+) -> Result<Option<Diagnostic>, CaptureError> {
+    let HostEnvironment { cwd, home, .. } = host_environment;
+    if let CapturedAgent::Acp(preset) = agent
+        && let Some(path) = preset.followed_file(cwd)
+    {
+        return Err(CaptureError::WouldApply { agent, path });
+    }
+    let user = UserHome::new(vendor, host_environment);
+    if measured::commands(vendor, &user, host_environment)? == Commands::Run {
+        return Ok(None);
+    }
+    let settings = ProjectSettings::read(cwd, Some(home));
+    let settings = settings.map_err(|file| CaptureError::untrusted(agent, file))?;
+    if let Some(path) = settings.file_with(&claude_settings::HELPERS) {
+        return Err(CaptureError::WouldApply { agent, path: path.to_owned() });
+    }
+    measured::commands_withheld(agent, host_environment)
 }
 
 /// Requests that were forwarded and are too large, alone or together, to be shown.

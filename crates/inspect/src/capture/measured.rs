@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use convoke_agent::Vendor;
 use convoke_agent::adapter::FOLLOWED_BY_GEMINI;
+use convoke_agent::claude_settings::ProjectSettings;
 use convoke_agent::endpoint::measured::{Commands, Conditions};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::relayed::{self, CliStart};
@@ -97,7 +98,7 @@ pub async fn measure(
                 Trust::Untrusted => commands(vendor, &user, host_environment)?,
             };
             if commands == Commands::Withheld {
-                notes.extend(commands_withheld(&host_environment.cwd));
+                notes.extend(commands_withheld(CapturedAgent::Cli(vendor), host_environment)?);
             }
             let as_vendors = is_first_party(vendor, commands, &options.arguments, host_environment);
             Conditions { commands, as_vendors }
@@ -143,7 +144,7 @@ fn is_first_party(
         etc: Path::new("/etc"),
     };
     // An endpoint that cannot be relayed is none of these.
-    relayed::endpoint(&started, || None).is_ok_and(|endpoint| endpoint.is_first_party())
+    relayed::endpoint(&started, || Ok(None)).is_ok_and(|endpoint| endpoint.is_first_party())
 }
 
 /// Returns whether the program may run the commands of a project's own settings: if the user trusts the project, or
@@ -188,25 +189,25 @@ impl UserHome {
     }
 }
 
-/// Reports that a project's commands were not run, if it has any.
-pub(super) fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
-    let servers = cwd.ancestors().map(|above| above.join(".mcp.json")).find(|path| path.is_file());
-    let has_hooks = |path: &PathBuf| {
-        let text = Disk.read(path, FileKind::Configuration).unwrap_or_default();
-        let settings = serde_json::from_slice::<Value>(&text).unwrap_or_default();
-        ["hooks", "apiKeyHelper"].iter().any(|name| settings.get(name).is_some())
-    };
-    let local = |directory: &Path| directory.join(".claude/settings.local.json");
-    let root = cwd.ancestors().find(|path| path.join(".git").exists());
-    let settings = [cwd.join(".claude/settings.json"), local(cwd)];
-    let mut settings = settings.into_iter().chain(root.map(local));
-    let path = servers.or_else(|| settings.find(has_hooks))?;
+/// Reports that a project's commands were not run, if it has any. Settings that may name commands that are not found are an
+/// error.
+pub(super) fn commands_withheld(
+    agent: CapturedAgent,
+    host_environment: &HostEnvironment,
+) -> Result<Option<Diagnostic>, CaptureError> {
+    let HostEnvironment { cwd, home, .. } = host_environment;
+    let servers = cwd.ancestors().map(|above| above.join(".mcp.json"));
+    let mut servers = servers.filter(|path| path.symlink_metadata().is_ok());
+    let settings = ProjectSettings::read(cwd, Some(home));
+    let settings = settings.map_err(|file| CaptureError::untrusted(agent, file))?;
+    let with_hooks = settings.file_with(&["hooks", "apiKeyHelper"]).map(Path::to_owned);
+    let Some(path) = servers.next().or(with_hooks) else { return Ok(None) };
     let message = format!(
         "the commands that {} names were not run: this directory is not trusted; `convoke trust` trusts it",
         path.display()
     );
     let note = Diagnostic::new(diagnostics::CAPTURE_COMMANDS_WITHHELD, message);
-    Some(note.at_path(path.display().to_string()))
+    Ok(Some(note.at_path(path.display().to_string())))
 }
 
 impl Capture {

@@ -11,11 +11,11 @@ use std::time::Duration;
 use convoke_agent::Vendor;
 use convoke_agent::adapter::Preset;
 use convoke_agent::adapter::acp::TypedStart;
-use convoke_agent::claude_settings::keep_variables;
+use convoke_agent::claude_settings::ProjectSettings;
 use convoke_agent::endpoint::measured::{self as measured_start, Commands, Conditions};
 use convoke_agent::endpoint::offline::{self, OfflinePlace};
 use convoke_agent::endpoint::{self, EndpointError, ModelServer};
-use convoke_agent::launch::{ConfinedEnvironment, ObservedState, Project};
+use convoke_agent::launch::{ConfinedEnvironment, ObservedState, Project, UntrustedFile};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{Dialogue, PrivateDir, temp_root};
 use convoke_agent::relayed;
@@ -242,7 +242,7 @@ pub async fn capture(
             if !is_trusted
                 && measured::commands(vendor, &own, host_environment)? == Commands::Withheld
             {
-                withheld = measured::commands_withheld(&host_environment.cwd);
+                withheld = measured::commands_withheld(agent, host_environment)?;
             }
             let commands = if withheld.is_some() { Commands::Withheld } else { Commands::Run };
             notes.extend(withheld);
@@ -270,11 +270,15 @@ pub async fn capture(
     environment.extend(options.environment);
     let project = Project { cwd: &host_environment.cwd, home: Some(&host_environment.home), trust };
     let mut environment = ConfinedEnvironment::new(environment, project, vendor)
-        .map_err(|would_apply| CaptureError::WouldApply { agent, path: would_apply.path })?;
+        .map_err(|file| CaptureError::untrusted(agent, file))?;
     notes.extend(environment.take_diagnostics());
     if trust == Trust::Untrusted && vendor == Some(Vendor::Claude) {
         let variables = environment.variables();
-        keep_variables(&arguments, home.path(), &host_environment.cwd, variables)
+        let HostEnvironment { cwd, home: users_home, .. } = host_environment;
+        let settings = ProjectSettings::read(cwd, Some(users_home));
+        let settings = settings.map_err(|file| CaptureError::untrusted(agent, file))?;
+        settings
+            .keep_variables(&arguments, home.path(), cwd, variables)
             .map_err(CaptureError::Home)?;
     }
     let run = child::Child {
@@ -439,6 +443,16 @@ impl Capture {
     }
 }
 
+impl CaptureError {
+    /// The error of a file because of which a program is not started.
+    fn untrusted(agent: CapturedAgent, file: UntrustedFile) -> Self {
+        match file {
+            UntrustedFile::Applied { path, .. } => Self::WouldApply { agent, path },
+            file => Self::Unclear(file),
+        }
+    }
+}
+
 /// An error of a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
@@ -476,6 +490,9 @@ pub enum CaptureError {
         /// The file.
         path: PathBuf,
     },
+    /// A file of a project that is not trusted here may name commands that are not found.
+    #[error(transparent)]
+    Unclear(UntrustedFile),
     /// A file changed while the program ran.
     #[error("a file that it reads was changed while it ran; run it again")]
     Changed,
@@ -517,6 +534,9 @@ pub enum CaptureError {
         /// Its output.
         output: String,
     },
+    /// The program was interrupted before it called a model.
+    #[error("interrupted before the program called a model")]
+    Interrupted,
     /// A request is not JSON.
     #[error("request {number} is not JSON")]
     NotJson {

@@ -7,6 +7,7 @@ use super::{instructions, network, sign_in};
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
+use crate::question::QuestionError;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::relayed::{self, CannotRelay, CliStart};
 use convoke_agent::turn_input::Trust;
@@ -29,19 +30,19 @@ pub(super) fn examine(
     }
     let host_environment = &host_environment.outside_project();
     let programs = programs.into_iter();
-    let installed: Vec<Installed> =
-        programs.map(|path| Installed::at(&path, vendor, host_environment, guardian)).collect();
+    let inspected = programs.map(|path| Installed::at(&path, vendor, host_environment, guardian));
+    let (installed, mut failures): (Vec<Installed>, Vec<_>) = inspected.unzip();
     let first = installed.first();
     match first {
         Some(program) => {
-            check_version(program, facts, &mut findings);
+            check_version(program, failures.swap_remove(0), facts, &mut findings);
             check_interpreter(program, host_environment, &mut findings);
             check_others(&installed, &mut findings);
         }
         None => findings.push(not_installed(facts)),
     }
     let ask = first.filter(|_| depth == Depth::Ask).map(|program| (program, guardian));
-    let sign_in = sign_in::examine(vendor, host_environment, ask);
+    let sign_in = sign_in::examine(vendor, host_environment, ask, &mut findings);
     // The sign-in of a program that is not installed does not matter.
     if first.is_some() {
         sign_in::judge(vendor, &sign_in, host_environment, &mut findings);
@@ -73,7 +74,7 @@ fn hosts(
         etc: Path::new("/etc"),
     };
     let facts = vendor.facts();
-    match relayed::endpoint(&started, || None) {
+    match relayed::endpoint(&started, || Ok(None)) {
         Ok(endpoint) => vec![network::host(&endpoint.base_url)],
         // The sign-in decides between the vendor's own hosts, but not over a variable.
         Err(CannotRelay::SignIn(_)) => match host_environment.variable(facts.address_variable) {
@@ -98,9 +99,15 @@ fn not_installed(facts: &Facts) -> Finding {
         .with_fix(format!("Run `npm install -g {}`, or leave it out of the team.", facts.package))
 }
 
-fn check_version(program: &Installed, facts: &Facts, findings: &mut Vec<Finding>) {
+fn check_version(
+    program: &Installed,
+    failure: Option<QuestionError>,
+    facts: &Facts,
+    findings: &mut Vec<Finding>,
+) {
     let Some(version) = &program.version else {
-        let message = format!("the version of {} is unknown", program.path.display());
+        let because = failure.map_or_else(String::new, |error| format!(": {error}"));
+        let message = format!("the version of {} is unknown{because}", program.path.display());
         let fix = format!("Run `{} --version`.", program.path.display());
         findings.push(
             Finding::new(Level::Warning, diagnostics::DOCTOR_VERSION_UNKNOWN, message)

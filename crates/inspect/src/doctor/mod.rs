@@ -48,6 +48,8 @@ pub struct MachineReport {
     pub agents: Vec<AgentReport>,
     /// The ACP agents that are installed or configured.
     pub acp: Vec<AcpReport>,
+    /// The members of the team here whose agents are none of these, and can run a turn.
+    pub members: Vec<String>,
     /// The limits of this machine.
     pub limits: Vec<Limit>,
     /// The network settings.
@@ -95,7 +97,8 @@ impl MachineReport {
     fn note_if_no_agent_is_usable(&mut self) {
         let is_noted = self.findings.iter().any(|it| *it == finding::no_agent());
         let is_usable = self.agents.iter().any(AgentReport::is_usable)
-            || self.acp.iter().any(|agent| agent.program.is_some());
+            || self.acp.iter().any(|agent| agent.program.is_some())
+            || !self.members.is_empty();
         if !is_noted && !is_usable {
             self.findings.insert(0, finding::no_agent());
         }
@@ -113,6 +116,7 @@ impl MachineReport {
 pub fn examine(
     vendors: &[Vendor],
     acp: &[AcpAgent],
+    members: Vec<String>,
     host_environment: &HostEnvironment,
     trust: Trust,
     depth: Depth,
@@ -127,7 +131,8 @@ pub fn examine(
     let network = network::examine(host_environment, &mut findings);
     let sandbox = sandbox::examine(host_environment, &mut findings);
     let acp = acp::examine(acp, host_environment);
-    let mut report = MachineReport { version: 1, agents, acp, limits, network, sandbox, findings };
+    let mut report =
+        MachineReport { version: 1, agents, acp, members, limits, network, sandbox, findings };
     report.note_if_no_agent_is_usable();
     report
 }

@@ -18,7 +18,7 @@ use crate::capture::UserHome;
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
-use crate::question::{Question, TIME_LIMIT};
+use crate::question::{Question, QuestionError, TIME_LIMIT};
 
 /// The sign-in of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -56,6 +56,7 @@ pub(super) fn examine(
     vendor: Vendor,
     host_environment: &HostEnvironment,
     ask: Option<(&Installed, &Guardian)>,
+    findings: &mut Vec<Finding>,
 ) -> SignInReport {
     let facts = &vendor.facts().sign_in;
     let is_set = |variable: &&&'static str| host_environment.variable(variable).is_some();
@@ -69,12 +70,18 @@ pub(super) fn examine(
     let files = facts.credentials.iter().map(|name| directory.join(name));
     let files = files.filter(|path| path.metadata().is_ok_and(|file| file.len() > 0));
     let files = files.map(|path| Evidence::Credentials { path });
-    SignInReport {
-        evidence: keys.chain(clouds).chain(files).collect(),
-        program_says: ask.and_then(|(program, guardian)| {
-            self_report(vendor, program, &directory, host_environment, guardian)
-        }),
-    }
+    let asked = ask.and_then(|(program, guardian)| {
+        self_report(vendor, program, &directory, host_environment, guardian)
+    });
+    let program_says = asked.map(|status| {
+        status.unwrap_or_else(|error| {
+            let message = format!("{vendor} could not be asked whether it is signed in: {error}");
+            let code = diagnostics::DOCTOR_SIGN_IN_UNASKED;
+            findings.push(Finding::new(Level::Warning, code, message));
+            SignInStatus::Unclear
+        })
+    });
+    SignInReport { evidence: keys.chain(clouds).chain(files).collect(), program_says }
 }
 
 /// Returns the key variable of the provider that the user configured.
@@ -177,10 +184,13 @@ fn self_report(
     users_directory: &Path,
     host_environment: &HostEnvironment,
     guardian: &Guardian,
-) -> Option<SignInStatus> {
+) -> Option<Result<SignInStatus, QuestionError>> {
     let arguments = vendor.facts().sign_in.status?;
     let environment = host_environment.environment.clone();
-    let environment = host_environment.confined(environment, Some(vendor)).ok()?;
+    let environment = match host_environment.confined(environment, Some(vendor)) {
+        Ok(environment) => environment,
+        Err(error) => return Some(Err(error.into())),
+    };
     let question = Question {
         path: &program.path,
         arguments,
@@ -191,7 +201,6 @@ fn self_report(
         time_limit: TIME_LIMIT,
     };
     let answer = question.ask(host_environment, guardian);
-    Some(answer.map_or(SignInStatus::Unclear, |answer| {
-        vendor.understand_status(answer.code, &answer.output)
-    }))
+    let status = answer.map(|answer| vendor.understand_status(answer.code, &answer.output));
+    Some(status.map_err(QuestionError::from))
 }

@@ -19,7 +19,7 @@ use super::residency;
 use crate::capture::UserHome;
 use crate::host_environment::HostEnvironment;
 use crate::installed::{version_by_asking, version_on_disk};
-use crate::question::{Question, TIME_LIMIT};
+use crate::question::{Question, QuestionError, TIME_LIMIT};
 
 /// A program as it would be started.
 #[derive(Debug, Clone)]
@@ -92,13 +92,15 @@ impl Program {
     }
 
     /// Returns the version of the CLI, on which the settings that it obeys depend.
-    fn version(&self, host: &HostEnvironment) -> Option<String> {
+    fn version(&self, host: &HostEnvironment) -> Result<Option<String>, QuestionError> {
         if self.is_adapter {
-            return None;
+            return Ok(None);
         }
         let real = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        version_on_disk(&real, self.vendor)
-            .or_else(|| version_by_asking(&self.path, self.vendor, host, &self.guardian))
+        match version_on_disk(&real, self.vendor) {
+            Some(version) => Ok(Some(version)),
+            None => version_by_asking(&self.path, self.vendor, host, &self.guardian),
+        }
     }
 
     /// Returns the arguments with which an adapter of Codex runs Codex itself.
@@ -123,10 +125,12 @@ impl Program {
         let sign_in = || {
             let arguments = &[self.cli(), &["login", "status"]].concat();
             let question = Question { arguments, ..question(OwnNetwork::Nothing) };
-            let answer = question.ask(&host, &self.guardian).ok()?;
-            CodexSignIn::parse(&answer.output)
+            let answer = question.ask(&host, &self.guardian)?;
+            Ok(CodexSignIn::parse(&answer.output))
         };
-        let version = self.version(&host);
+        let version = self
+            .version(&host)
+            .map_err(|error| format!("cannot ask {} for its version: {error}", self.vendor))?;
         let endpoint = relayed::endpoint(&self.started(version.as_deref()), sign_in)
             .map_err(|error| error.to_string())?;
         if endpoint.may_be_bound {

@@ -118,7 +118,7 @@ pub async fn verify(
             let outside = host_environment.outside_project();
             let installed = outside.agent_program(vendor.facts().command);
             let version = installed
-                .and_then(|path| Installed::at(&path, vendor, &outside, &guardian).version);
+                .and_then(|path| Installed::at(&path, vendor, &outside, &guardian).0.version);
             let is_right = report.loaded.is_empty() && report.no_request.is_some();
             let differences =
                 if is_right { vec![] } else { vec![Difference::NoRequest { output }] };

@@ -400,7 +400,7 @@ async fn a_link_to_a_file_of_the_kernel_is_read_in_no_project() {
 
 #[tokio::test]
 async fn a_secret_of_the_environment_is_in_no_request_and_no_line_of_the_store() {
-    const TOKEN: &str = "correct-horse-battery-staple";
+    const TOKEN: &str = "tr0ub4dor-of-the-deployment";
     let said = Answer::say(format!("It is {TOKEN}."));
     let mut lab = Lab::new(ApiWire::Responses, Script::new([said])).await;
     lab.env.push(("DEPLOY_TOKEN".into(), TOKEN.into()));

@@ -168,13 +168,12 @@ pub(super) async fn fork(
     }
     let copy = SessionId::generate();
     let after = after.map(MessageNumber);
-    let told =
-        fork_session(&app.store, id, after, copy, app.store.now()).await.map_err(|error| {
-            match error {
-                TransferError::Store(error) => error.into(),
-                other => ApiError::bad_request(other.to_string()),
-            }
-        })?;
+    let told = fork_session(&app.store, id, after, copy, app.store.now(), None).await.map_err(
+        |error| match error {
+            TransferError::Store(error) => error.into(),
+            other => ApiError::bad_request(other.to_string()),
+        },
+    )?;
     Ok(Json(json!({"session": copy, "from": id, "diagnostics": told})))
 }
 

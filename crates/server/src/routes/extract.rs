@@ -39,6 +39,9 @@ pub(super) struct AttemptPath {
     pub sent: SentTurn,
 }
 
+/// The parameters of a request.
+pub(super) struct Parameters<T>(pub T);
+
 /// The JSON body of an action.
 pub(super) struct JsonBody<T>(pub T);
 
@@ -84,9 +87,8 @@ impl FromRequestParts<Arc<App>> for AttemptPath {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
         let TurnPath { app, id, turn } = TurnPath::from_request_parts(parts, app).await?;
-        let Query(AttemptQuery { attempt }) = Query::from_request_parts(parts, &app)
-            .await
-            .map_err(|rejected| ApiError::new(rejected.status(), rejected.body_text()))?;
+        let Parameters(AttemptQuery { attempt }) =
+            Parameters::from_request_parts(parts, &app).await?;
         let sent = read_sent(&app, id, turn, attempt).await?;
         Ok(Self { app, id, sent })
     }
@@ -97,6 +99,17 @@ impl FromRequestParts<Arc<App>> for ResponseForm {
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Infallible> {
         Ok(Self::from_headers(&parts.headers))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Parameters<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
+        match Query::from_request_parts(parts, app).await {
+            Ok(Query(given)) => Ok(Self(given)),
+            Err(rejected) => Err(ApiError::new(rejected.status(), rejected.body_text())),
+        }
     }
 }
 

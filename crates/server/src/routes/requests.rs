@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
@@ -14,7 +14,7 @@ use convoke_session::sent_turn::requests_of;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::extract::{SessionPath, TurnPath, path};
+use super::extract::{Parameters, SessionPath, TurnPath, path};
 use super::reply;
 use super::turns::{file, range};
 use crate::error::{ApiError, ApiResult};
@@ -23,7 +23,7 @@ use crate::{App, views};
 
 pub(super) async fn list(
     TurnPath { app, id, turn }: TurnPath,
-    Query(query): Query<TurnQuery>,
+    Parameters(query): Parameters<TurnQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
     let requests = requests_of(&app.store, id, &turn, query.attempt).await?;
@@ -71,7 +71,7 @@ impl FromRequestParts<Arc<App>> for RequestPath {
 
 pub(super) async fn request(
     RequestPath { id, turn, record, texts }: RequestPath,
-    Query(query): Query<TurnQuery>,
+    Parameters(query): Parameters<TurnQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
     let ledger = texts.parse_ledger(&record.meta).map_err(|error| {
@@ -89,7 +89,7 @@ pub(super) async fn body(RequestPath { texts, .. }: RequestPath) -> Response {
 
 pub(super) async fn bytes(
     RequestPath { id, turn, record, texts }: RequestPath,
-    Query(query): Query<BytesQuery>,
+    Parameters(query): Parameters<BytesQuery>,
     form: ResponseForm,
 ) -> Response {
     let path = format!("/api/sessions/{id}/turns/{turn}/requests/{}/bytes", record.number);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
@@ -14,7 +14,7 @@ use maud::html;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::extract::SessionPath;
+use super::extract::{Parameters, SessionPath};
 use super::{Shared, reply};
 use crate::error::{ApiError, ApiResult};
 use crate::host::ExportForm;
@@ -33,7 +33,7 @@ const MAX_FOUND: usize = 50;
 
 pub(super) async fn list(
     State(app): Shared,
-    Query(query): Query<ListQuery>,
+    Parameters(query): Parameters<ListQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
     let (summaries, found) = found_sessions(&app, &query.q).await?;
@@ -111,7 +111,7 @@ fn by_directory<'r>(app: &App, rows: &'r [ListedSession]) -> Vec<Directory<'r>> 
 
 pub(super) async fn session(
     SessionPath { app, id, session }: SessionPath,
-    Query(query): Query<MessagesQuery>,
+    Parameters(query): Parameters<MessagesQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
     let page = message_page(&app, &session, &query).await?;
@@ -173,7 +173,7 @@ async fn message_page(
 
 pub(super) async fn messages(
     SessionPath { app, id, session }: SessionPath,
-    Query(query): Query<MessagesQuery>,
+    Parameters(query): Parameters<MessagesQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
     let page = message_page(&app, &session, &query).await?;
@@ -193,7 +193,7 @@ pub(super) struct MessageName {
 pub(super) async fn message_text(
     SessionPath { app, id, .. }: SessionPath,
     Path(MessageName { number }): Path<MessageName>,
-    Query(query): Query<TextQuery>,
+    Parameters(query): Parameters<TextQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
     let message = app.store.message(id, MessageNumber(number)).await?;
@@ -209,7 +209,7 @@ pub(super) async fn message_text(
 
 pub(super) async fn stream(
     SessionPath { app, id, .. }: SessionPath,
-    Query(query): Query<StreamQuery>,
+    Parameters(query): Parameters<StreamQuery>,
     form: ResponseForm,
     headers: HeaderMap,
 ) -> Response {
@@ -231,7 +231,7 @@ pub(super) async fn changes(
 
 pub(super) async fn export(
     SessionPath { app, id, .. }: SessionPath,
-    Query(query): Query<ExportQuery>,
+    Parameters(query): Parameters<ExportQuery>,
 ) -> ApiResult<Response> {
     let form = ExportForm::parse(&query.form).ok_or_else(|| {
         ApiError::bad_request("the forms are snapshot, archive, markdown and html")
@@ -247,7 +247,7 @@ pub(super) async fn export(
 
 pub(super) async fn explain(
     State(app): Shared,
-    Query(query): Query<ExplainQuery>,
+    Parameters(query): Parameters<ExplainQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
     if app.scope != Scope::All {

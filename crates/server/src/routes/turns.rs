@@ -1,6 +1,6 @@
 //! The inspector: a turn and its attempts, exact texts, events, changes and differences.
 
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, HeaderName};
 use axum::response::{IntoResponse as _, Response};
 use convoke_protocol::content::Content;
@@ -11,7 +11,7 @@ use maud::html;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::extract::{AttemptPath, SessionPath, TurnPath, read_sent, read_turn};
+use super::extract::{AttemptPath, Parameters, SessionPath, TurnPath, read_sent, read_turn};
 use super::{fragment, reply};
 use crate::difference::Difference;
 use crate::error::{ApiError, ApiResult};
@@ -26,7 +26,7 @@ const NEAR: u64 = 40;
 
 pub(super) async fn list(
     SessionPath { app, id, session }: SessionPath,
-    Query(query): Query<TurnsQuery>,
+    Parameters(query): Parameters<TurnsQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
     let limit = query.limit.unwrap_or(PAGE).clamp(1, MAX_ROWS);
@@ -39,7 +39,7 @@ pub(super) async fn list(
 
 pub(super) async fn turn(
     AttemptPath { app, id, sent }: AttemptPath,
-    Query(query): Query<TurnQuery>,
+    Parameters(query): Parameters<TurnQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
     if form == ResponseForm::Json {
@@ -76,7 +76,7 @@ pub(super) fn file(text: String, name: &'static str) -> Response {
 
 pub(super) async fn ledger(
     AttemptPath { sent, .. }: AttemptPath,
-    Query(query): Query<TurnQuery>,
+    Parameters(query): Parameters<TurnQuery>,
     form: ResponseForm,
 ) -> Response {
     let json = || serde_json::from_str(&sent.ledger_json).unwrap_or_default();
@@ -85,7 +85,7 @@ pub(super) async fn ledger(
 
 pub(super) async fn bytes(
     AttemptPath { id, sent, .. }: AttemptPath,
-    Query(query): Query<BytesQuery>,
+    Parameters(query): Parameters<BytesQuery>,
     form: ResponseForm,
 ) -> Response {
     let text = match query.target.as_str() {
@@ -150,7 +150,7 @@ pub(super) struct OtherTurn {
 pub(super) async fn diff(
     AttemptPath { app, id, sent: turn }: AttemptPath,
     Path(OtherTurn { other }): Path<OtherTurn>,
-    Query(query): Query<DiffQuery>,
+    Parameters(query): Parameters<DiffQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
     let other = read_turn(&app, id, &other).await?;

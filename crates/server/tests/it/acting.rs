@@ -30,6 +30,15 @@ async fn a_conversation_is_started_and_continued_on_the_page() {
 }
 
 #[tokio::test]
+async fn parameters_that_are_invalid_are_refused_in_json() {
+    let server = TestServer::start().await;
+    let session = server.conversation("Hello").await;
+    let response = server.get(&format!("/api/sessions/{session}/messages?before=abc")).await;
+    assert_eq!(response.status, 400, "{response:?}");
+    assert!(response.json()["error"].as_str().unwrap().contains("before"), "{response:?}");
+}
+
+#[tokio::test]
 async fn only_people_of_the_team_can_send_messages() {
     let server = TestServer::start().await;
     let session = server.conversation("Hello").await;
@@ -41,6 +50,19 @@ async fn only_people_of_the_team_can_send_messages() {
     }
     let empty = json!({"person": "kim", "text": " "});
     assert_eq!(server.post(&format!("/api/sessions/{session}/say"), &empty).await.status, 400);
+}
+
+#[tokio::test]
+async fn a_message_to_an_unknown_member_or_to_its_author_is_refused() {
+    let server = TestServer::start().await;
+    let session = server.conversation("Hello").await;
+    let path = format!("/api/sessions/{session}/say");
+    for (to, why) in [("nobody", "the members are kim, max"), ("Kim", "is the author")] {
+        let response =
+            server.post(&path, &json!({"person": "kim", "text": "Hello", "to": ["max", to]})).await;
+        assert_eq!(response.status, 409, "{to}: {response:?}");
+        assert!(response.body.contains(why), "{response:?}");
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use convoke_protocol::id::{
     AttemptRef, EventNumber, MessageNumber, Millis, SessionId, ThreadId, TurnId,
 };
 use convoke_protocol::request::{RequestRecord, RequestTexts};
-use convoke_protocol::session::NewSession;
+use convoke_protocol::session::{NewSession, Rehearsal};
 
 use super::TransferError;
 use super::export::name;
@@ -23,21 +23,24 @@ use crate::store::{Page, SessionImport, Store, StoreError};
 ///
 /// A copy of the current session includes queued turns; a copy as of an earlier message does not. Models
 /// continue with a copy of their threads as of that message, and of the requests of the copied turns. Threads
-/// for which this is unknown start empty, and diagnostics name them. Memory: one page, and eight bytes per
-/// turn.
+/// for which this is unknown start empty, and diagnostics name them. The copy is a rehearsal if the session is one, or if
+/// `rehearsal` is given. Memory: one page, and eight bytes per turn.
 pub async fn fork(
     store: &impl Store,
     session: SessionId,
     after: Option<MessageNumber>,
     id: SessionId,
     at: Millis,
+    rehearsal: Option<Rehearsal>,
 ) -> Result<Vec<Diagnostic>, TransferError> {
     let mut pages = Pages::open(store, session).await?;
     let last = pages.session.state.last_message;
     if let Some(after) = after.filter(|after| after.0 == 0 || *after > last) {
         return Err(TransferError::NoMessage(after));
     }
-    let new = NewSession { id, created_at: at, ..pages.session.began.clone() };
+    let began = pages.session.began.clone();
+    let rehearsal = rehearsal.or(began.rehearsal);
+    let new = NewSession { id, created_at: at, rehearsal, ..began };
     let mut cut = match after.filter(|after| *after < last) {
         Some(after) => Some(SessionCut::find(&pages.store, session, after).await?),
         None => None,

@@ -84,6 +84,9 @@ impl<R: BufRead + Send> ArchiveSource<R> {
                     return lines.valid(Err(ArchiveProblem::TooLarge(MAX_LINE_BYTES)));
                 }
             }
+            if text.trim().is_empty() {
+                return Err(TransferError::Empty);
+            }
             if has_more_values(text.as_bytes(), MAX_LINE_VALUES) {
                 return lines.valid(Err(ArchiveProblem::TooManyValues(MAX_LINE_VALUES)));
             }

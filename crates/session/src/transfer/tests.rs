@@ -112,7 +112,7 @@ async fn every_text_of_a_request_is_hashed_once_on_the_way_out_and_once_on_the_w
     let thread = ThreadId::of_member(session, "max");
     assert_eq!(store.requests(&thread).await.unwrap().len(), 130);
     HASHED.set(0);
-    fork(&store, session, None, SessionId::generate(), Millis(7)).await.unwrap();
+    fork(&store, session, None, SessionId::generate(), Millis(7), None).await.unwrap();
     assert!(HASHED.get() <= bytes + whole_and_pages, "{} of {bytes}", HASHED.get());
 }
 
@@ -184,7 +184,7 @@ async fn a_session_is_read_and_copied_in_pages_of_bounded_size() {
     }
     assert_eq!((rows, largest), (1500, 256));
     let copy = SessionId::generate();
-    fork(&store, session, Some(MessageNumber(1000)), copy, Millis(7)).await.unwrap();
+    fork(&store, session, Some(MessageNumber(1000)), copy, Millis(7), None).await.unwrap();
     let copied = store.messages_after(copy, MessageNumber(0), 2000).await.unwrap();
     assert_eq!(copied, store.messages_after(session, MessageNumber(0), 1000).await.unwrap());
 }

@@ -76,7 +76,7 @@ async fn what_had_come_of_a_turn_survives_the_end_of_the_process() {
 async fn copies_of_an_interrupted_session_hold_what_had_come_too() {
     let test = interrupted().await;
     let copy = SessionId::generate();
-    fork(&test.store, test.session, None, copy, Millis(7)).await.unwrap();
+    fork(&test.store, test.session, None, copy, Millis(7), None).await.unwrap();
     let mut text = Vec::new();
     export(&test.store, test.session, &mut text).await.unwrap();
     let new = convoke_conformance_store::new_session();

@@ -185,7 +185,7 @@ impl Room {
     pub async fn fork(&self, after: Option<u64>) -> (SessionId, Vec<String>) {
         let copy = SessionId::generate();
         let after = after.map(MessageNumber);
-        let told = fork(&self.store, self.session, after, copy, Millis(7)).await.unwrap();
+        let told = fork(&self.store, self.session, after, copy, Millis(7), None).await.unwrap();
         (copy, told.iter().map(|diagnostic| diagnostic.code.name().to_owned()).collect())
     }
 

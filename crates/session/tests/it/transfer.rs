@@ -125,17 +125,18 @@ async fn a_snapshot_comes_back_as_a_conversation() {
 async fn a_fork_goes_its_own_way() {
     let test = talked().await;
     let copy = SessionId::generate();
-    fork(&test.store, test.session, Some(MessageNumber(2)), copy, Millis(7)).await.unwrap();
+    fork(&test.store, test.session, Some(MessageNumber(2)), copy, Millis(7), None).await.unwrap();
     let forked = test.store.session(copy).await.unwrap();
     assert_eq!(forked.state.last_message, MessageNumber(2));
     assert_eq!(forked.state.task.as_deref(), Some("Review"));
     assert_replays(&test.store, copy, 1).await;
     let whole = SessionId::generate();
-    fork(&test.store, test.session, None, whole, Millis(7)).await.unwrap();
+    fork(&test.store, test.session, None, whole, Millis(7), None).await.unwrap();
     assert_eq!(test.store.open_turns(whole).await.unwrap().len(), 1);
     test.store.remove(whole).await.unwrap();
     assert_replays(&test.store, test.session, 3).await;
-    let beyond = fork(&test.store, test.session, Some(MessageNumber(99)), whole, Millis(7)).await;
+    let beyond =
+        fork(&test.store, test.session, Some(MessageNumber(99)), whole, Millis(7), None).await;
     assert_eq!(beyond.unwrap_err().to_string(), "there is no message 99 to fork at");
 }
 
@@ -162,7 +163,9 @@ async fn a_session_that_is_under_way_is_taken_out_as_it_was_at_one_moment() {
             }
             let text = String::from_utf8(text).unwrap();
             import(&test.store, text.as_bytes(), new_session(), unchecked()).await.unwrap();
-            match fork(&test.store, test.session, None, SessionId::generate(), Millis(7)).await {
+            match fork(&test.store, test.session, None, SessionId::generate(), Millis(7), None)
+                .await
+            {
                 Ok(_) | Err(TransferError::Store(StoreError::Conflict { .. })) => taken += 1,
                 Err(error) => panic!("{error}"),
             }
@@ -188,7 +191,9 @@ async fn a_copy_as_it_was_earlier_has_no_prompt_with_what_was_said_later() {
     // Sarah answers the first message too, and has seen max's reply to it.
     for (after, turns) in [(1, vec![]), (2, vec![TurnId(1), TurnId(2)])] {
         let copy = SessionId::generate();
-        fork(&test.store, test.session, Some(MessageNumber(after)), copy, Millis(7)).await.unwrap();
+        fork(&test.store, test.session, Some(MessageNumber(after)), copy, Millis(7), None)
+            .await
+            .unwrap();
         let kept = test.store.turns_after(copy, TurnId(0), 9).await.unwrap();
         assert_eq!(kept.iter().map(|turn| turn.id).collect::<Vec<_>>(), turns, "after {after}");
         assert_replays(&test.store, copy, turns.len()).await;

@@ -83,6 +83,19 @@ impl Cluster {
         self.run("pg_ctl", &["-D", &self.data(), "-m", "immediate", "stop"]);
     }
 
+    /// Stops the processes of the server until the result is dropped: it accepts connections and never responds.
+    #[allow(dead_code, reason = "for tests of a server that is away")]
+    pub fn paused(&self) -> Paused {
+        let file = self.dir.path().join("data/postmaster.pid");
+        let server = std::fs::read_to_string(file).unwrap().lines().next().unwrap().to_owned();
+        let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children"));
+        let mut processes = vec![server];
+        processes.extend(children.unwrap().split_whitespace().map(str::to_owned));
+        let paused = Paused { processes };
+        paused.signal("-STOP");
+        paused
+    }
+
     pub fn run_server(&self) {
         let options =
             format!("-c listen_addresses='' {} -k {}", self.settings, self.dir.path().display());
@@ -129,4 +142,22 @@ fn programs() -> PathBuf {
     there.unwrap_or_else(|| {
         panic!("PostgreSQL is not installed; `scripts/install-postgres` installs it")
     })
+}
+
+/// A server that is stopped.
+pub struct Paused {
+    processes: Vec<String>,
+}
+
+impl Paused {
+    fn signal(&self, signal: &str) {
+        // A process that has ended needs none.
+        let _ = Command::new("kill").arg(signal).args(&self.processes).output();
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        self.signal("-CONT");
+    }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use convoke_agent::clock::now;
 use convoke_conformance_store::new_session;
+use convoke_core::Timestamp;
+use convoke_protocol::id::{MessageNumber, Millis};
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::store::{ServerFailure, SessionHold as _};
 use convoke_session::{Coordinator, Store as _, StoreError};
@@ -175,9 +177,18 @@ async fn the_time_is_that_of_the_database() {
     .await
     .unwrap();
     let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
-    let ahead = store.now().0 - now().0;
     let hour = 3_600_000;
-    assert!((hour - 60_000..hour + 60_000).contains(&ahead), "{ahead}");
+    let is_ahead = |at: Millis| (hour - 60_000..hour + 60_000).contains(&(at.0 - now().0));
+    assert!(is_ahead(store.now()));
+    // Messages are stored with it.
+    let (new, seen) = (session(), Box::new(Seen::default()));
+    let coordinator = Coordinator::create(store.clone(), new.clone(), team(&[]), seen).await;
+    let mut coordinator = coordinator.unwrap();
+    coordinator.accept(says("Hello.")).await.unwrap();
+    let messages = store.messages_after(new.id, MessageNumber(0), 1).await.unwrap();
+    let said_at = messages[0].message.timestamp.as_ref().and_then(Timestamp::millis);
+    assert!(said_at.is_some_and(is_ahead), "{said_at:?}");
+    drop(coordinator);
     store.close().await;
 }
 

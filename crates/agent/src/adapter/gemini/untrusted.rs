@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files};
 
+use crate::command_files::{Location, locate};
 use crate::diagnostics;
 use crate::env_file;
-use crate::launch::{Project, WouldApply};
+use crate::launch::{Project, UntrustedFile};
 
 /// Files of a project that Gemini CLI applies and that cannot be withheld.
 pub const FOLLOWED: &[&str] = &[
@@ -41,9 +42,10 @@ pub(crate) struct WithheldVariables {
 }
 
 /// Refuses a project that has settings.
-pub(crate) fn check_settings(cwd: &Path) -> Result<(), WouldApply> {
+pub(crate) fn check_settings(cwd: &Path) -> Result<(), UntrustedFile> {
     let cwd = real(cwd);
-    let found = FOLLOWED.iter().map(|name| cwd.join(name)).find(|path| path.exists());
+    let is_there = |path: &PathBuf| locate(path) != Location::Missing;
+    let found = FOLLOWED.iter().map(|name| cwd.join(name)).find(is_there);
     found.map_or(Ok(()), |path| Err(untrusted(&path)))
 }
 
@@ -51,7 +53,7 @@ pub(crate) fn check_settings(cwd: &Path) -> Result<(), WouldApply> {
 pub(crate) fn withhold(
     project: Project<'_>,
     given: &BTreeMap<OsString, OsString>,
-) -> Result<WithheldVariables, WouldApply> {
+) -> Result<WithheldVariables, UntrustedFile> {
     let cwd = real(project.cwd);
     let variable = |name: &str| given.get(OsStr::new(name));
     let mut withheld = WithheldVariables::default();
@@ -95,22 +97,19 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Reads a file, if it exists and is readable.
-fn read(path: &Path) -> Result<Option<String>, WouldApply> {
-    match path.metadata() {
-        Ok(file) if !file.is_file() || file.len() > FileKind::Variables.limit() => {
-            Err(untrusted(path))
-        }
-        Ok(_) => match Disk.read(path, FileKind::Variables) {
+/// Reads a file, if it exists. Refuses one that the program may read otherwise.
+fn read(path: &Path) -> Result<Option<String>, UntrustedFile> {
+    match locate(path) {
+        Location::Missing => Ok(None),
+        Location::Unclear => Err(untrusted(path)),
+        Location::Found(real) => match Disk.read(&real, FileKind::Variables) {
             Ok(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
-            // The file has grown meanwhile.
-            Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(untrusted(path)),
-            Err(_) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(_) => Err(untrusted(path)),
         },
-        Err(_) => Ok(None),
     }
 }
 
-fn untrusted(path: &Path) -> WouldApply {
-    WouldApply { program: "gemini".to_owned(), path: path.to_owned() }
+fn untrusted(path: &Path) -> UntrustedFile {
+    UntrustedFile::Applied { program: "gemini".to_owned(), path: path.to_owned() }
 }

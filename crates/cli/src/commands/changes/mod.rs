@@ -21,7 +21,7 @@ use crate::conversation::sessions::{find, open_store};
 use crate::conversation::undo_progress::progress;
 use crate::conversation::undo_text::{self, LISTED, change_lines, uncertain, unverified};
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{Outcome, UsageError, WorkDone};
 use crate::program;
 use crate::terminal::{Paint, stderr, stdout};
 
@@ -63,7 +63,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 /// Writes an error as JSON too, if JSON was asked for.
 pub(super) fn reported(is_json: bool, result: anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
-    if is_json && let Err(error) = &result {
+    // The output of one that has done its work cannot be written.
+    if is_json
+        && let Err(error) = &result
+        && !error.is::<WorkDone>()
+    {
         write_json(&json!({"error": format!("{error:#}")}))?;
     }
     result
@@ -76,7 +80,7 @@ fn show(arguments: &Arguments) -> anyhow::Result<Outcome> {
         .block_on(async { find(&open_store(&host_environment).await?, &arguments.id).await })?;
     let changes = changes_of(&host_environment).with_progress(progress());
     for completed in changes.take_completed(&session.to_string())? {
-        writeln!(stderr(), "convoke: {}", undo_text::completed(&completed))?;
+        writeln!(stderr(), "convoke: {}", undo_text::completed(&completed, Some(&arguments.id)))?;
     }
     let mut records = changes.records(&session.to_string())?;
     if let Some(turn) = arguments.turn {

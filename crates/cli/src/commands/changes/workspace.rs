@@ -16,7 +16,7 @@ use crate::conversation::sessions::{find_to_change, open_store};
 use crate::conversation::undo_progress::progress;
 use crate::conversation::undo_text::{self, LISTED, change_lines};
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::program;
 use crate::terminal::{stderr, stdout};
 
@@ -113,7 +113,11 @@ impl Apply {
         let (changes, session) = self.owner.open()?;
         let changes = changes.with_progress(progress());
         for completed in changes.take_completed(&session)? {
-            writeln!(stderr(), "convoke: {}", undo_text::completed(&completed))?;
+            writeln!(
+                stderr(),
+                "convoke: {}",
+                undo_text::completed(&completed, Some(&self.owner.session))
+            )?;
         }
         let plan = usage(changes.plan_apply(&session, &self.owner.member))?;
         let is_refused = !plan.conflicts.is_empty();
@@ -123,7 +127,12 @@ impl Apply {
             if is_done {
                 merge(&changes, &plan)?;
             }
-            write_json(&plan_json(&changes, &plan, is_done)?)?;
+            let written = write_json(&plan_json(&changes, &plan, is_done)?);
+            if is_done {
+                written.after(merged(&plan))?;
+            } else {
+                written?;
+            }
             return Ok(if is_refused { Outcome::Failed } else { Outcome::Done });
         }
         let text = describe(&changes, &plan)?;
@@ -142,11 +151,14 @@ impl Apply {
             return Ok(Outcome::Failed);
         }
         merge(&changes, &plan)?;
-        let member = &plan.workspace.member;
-        let store = program::store_option();
-        writeln!(out, "the workspace of {member} is merged; `convoke undo{store}` undoes it")?;
+        let (merged, store) = (merged(&plan), program::store_option());
+        writeln!(out, "{merged}; `convoke undo{store}` undoes it").after(merged)?;
         Ok(Outcome::Done)
     }
+}
+
+fn merged(plan: &ApplyPlan) -> String {
+    format!("the workspace of {} is merged", plan.workspace.member)
 }
 
 fn merge(changes: &Changes, plan: &ApplyPlan) -> anyhow::Result<()> {
@@ -185,12 +197,13 @@ impl Discard {
         }
         let gone = usage(changes.discard(&session, &self.owner.member))?;
         let Workspace { member, directory, .. } = gone;
+        let removed = format!("the workspace of {member} is removed");
         if self.json {
-            write_json(&json!({"session": session, "member": member, "directory": directory}))?;
+            write_json(&json!({"session": session, "member": member, "directory": directory}))
         } else {
-            let directory = directory.display();
-            writeln!(stdout(), "the workspace of {member} is removed: {directory}")?;
+            writeln!(stdout(), "{removed}: {}", directory.display())
         }
+        .after(removed)?;
         Ok(Outcome::Done)
     }
 

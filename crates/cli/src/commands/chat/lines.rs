@@ -24,7 +24,7 @@ use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::{self, Conversation};
 use crate::figures::count;
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{AfterWork as _, Outcome, UsageError, WorkDone};
 use crate::terminal::{stderr, stdout};
 
 /// Runs a conversation from the lines of standard input.
@@ -57,7 +57,10 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
         stop: None,
         misunderstood: 0,
     };
-    chat.show.opening(&chat.conversation).await?;
+    if let Err(error) = chat.show.opening(&chat.conversation).await {
+        chat.conversation.discard().await?;
+        return Err(error.context(WorkDone("nothing was run".to_owned())));
+    }
     let listened = Box::pin(chat.listen()).await;
     let LineChat { conversation, mut show, reached, stop, speaker, misunderstood, form, .. } = chat;
     let stop = stop.unwrap_or(StopReason::Idle { person: speaker });
@@ -68,8 +71,11 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
             writeln!(stdout(), "no messages; the session was not saved")?;
             Ok(show.denied(&arguments.deny))
         }
-        Ok(()) => conclude(&conversation, &mut show, finale, &arguments.deny).await,
-        Err(error) => Err(error),
+        Ok(()) => conclude(&conversation, &mut show, finale, &arguments.deny)
+            .await
+            .after("the conversation has ended"),
+        Err(error) if error.is::<WorkDone>() => Err(error),
+        Err(error) => Err(error.context(run::stopped(&conversation).await?)),
     };
     let store = conversation.coordinator.store().clone();
     conversation.discard().await?;

@@ -1,5 +1,5 @@
 //! The ACP agents that `doctor` looks for: those that are known by name, those of the user's `agents.toml`, and those of
-//! the team here.
+//! the team here; and the members whose agents are no programs that it looks for.
 
 use convoke_agent::Vendor;
 use convoke_agent::adapter::{PRESETS, Preset};
@@ -52,6 +52,36 @@ fn of_user(catalog: &Catalog) -> impl Iterator<Item = AcpAgent> {
         let is_acp = definition.kind == AgentKind::Acp;
         (is_own && is_acp).then(|| configured(name.to_owned(), definition))
     })
+}
+
+/// Returns the members of the team here that need no program of a vendor, and can run a turn: those with a command of their
+/// own that is there, models, and stand-ins.
+pub(super) fn other_members(host_environment: &HostEnvironment) -> Vec<String> {
+    let user = UserConfiguration::load(&Home::new(host_environment)).ok();
+    let read = |user: &UserConfiguration| {
+        find_team_file(host_environment).and_then(|it| Project::read(&it, user).ok())
+    };
+    let Some((project, user)) = user.and_then(|user| Some((read(&user)?, user))) else {
+        return Vec::new();
+    };
+    let can_run = |member: &&Member| {
+        let Some(settings) = member.agent() else { return false };
+        let name = member.name.as_str();
+        let resolved = resolve_agent(&project, &user.catalog, name, settings, &mut Vec::new());
+        resolved.is_ok_and(|resolved| match resolved.definition.kind {
+            AgentKind::Plain => {
+                let program = resolved.definition.program();
+                if program.contains('/') {
+                    project.directory.join(program).is_file()
+                } else {
+                    host_environment.agent_program(program).is_some()
+                }
+            }
+            AgentKind::Api | AgentKind::StandIn => true,
+            _ => false,
+        })
+    };
+    project.team.members.iter().filter(can_run).map(|member| member.name.to_string()).collect()
 }
 
 /// Returns the agent of a member: by its name, or by the member's where the team file names its program.

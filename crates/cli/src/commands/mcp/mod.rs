@@ -24,7 +24,7 @@ use crate::terminal::stdout;
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The maximum length of a message; a longer one is answered with an error
-    #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES)]
+    #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES, value_parser = clap::value_parser!(u64).range(1..))]
     max_line_bytes: u64,
     /// Has no effect: the output is always JSON
     #[arg(long)]

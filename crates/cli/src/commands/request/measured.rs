@@ -61,6 +61,7 @@ fn explain(error: CaptureError) -> anyhow::Error {
         CaptureError::NotInstalled(_)
         | CaptureError::Untrusted { .. }
         | CaptureError::WouldApply { .. }
+        | CaptureError::Unclear(_)
         | CaptureError::NotText(_)
         | CaptureError::Copy(_)
         | CaptureError::Managed(_)

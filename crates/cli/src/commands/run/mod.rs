@@ -40,7 +40,7 @@ use crate::conversation::store::before_leaving;
 use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::{Deny, own};
 use crate::host_environment;
-use crate::outcome::Outcome;
+use crate::outcome::{AfterWork as _, Outcome, WorkDone};
 use crate::program;
 use crate::terminal::{Paint, Screen, is_quiet, stderr, stdout};
 
@@ -115,7 +115,10 @@ async fn converse(
         retry(&mut conversation).await?;
     }
     let mut show = Show::new(arguments, &conversation);
-    show.opening(&conversation).await?;
+    if let Err(error) = show.opening(&conversation).await {
+        conversation.discard().await?;
+        return Err(error.context(WorkDone("nothing was run".to_owned())));
+    }
     if let Some(message) = message {
         conversation.coordinator.accept(message).await?;
     }
@@ -126,7 +129,8 @@ async fn converse(
     let has_left = stop == StopReason::Left;
     let finale = RunEnd { stop, reached, elapsed: began.elapsed() };
     let concluded = conclude(&conversation, &mut show, finale, &arguments.deny);
-    if has_left { before_leaving(concluded).await } else { concluded.await }
+    let concluded = if has_left { before_leaving(concluded).await } else { concluded.await };
+    concluded.after("the conversation has ended")
 }
 
 /// Serves a page of the conversation if requested, and prints its address.
@@ -275,7 +279,21 @@ pub(in crate::commands) async fn drive(
     while let Some(event) = events.try_recv() {
         see(&event, show, &mut reader);
     }
-    reader.gone.map_or(Ok(stop), |error| Err(error.into()))
+    drop(running);
+    match reader.gone {
+        Some(error) => Err(anyhow::Error::from(error).context(stopped(conversation).await?)),
+        None => Ok(stop),
+    }
+}
+
+/// Says that a conversation stopped before its end, and how to continue it.
+pub(in crate::commands) async fn stopped(conversation: &Conversation) -> anyhow::Result<WorkDone> {
+    let retry = if unfinished(conversation).await?.is_some() { " --retry" } else { "" };
+    let (program, store) = (program::name(), program::store_option());
+    let (id, option) = (short(conversation.coordinator.session()), conversation.option);
+    Ok(WorkDone(format!(
+        "the conversation was stopped; continue it with `{program} run --session {id}{option}{retry}{store}`"
+    )))
 }
 
 /// The state of the output. When it is closed, the conversation stops as if a person had quit.
@@ -368,11 +386,10 @@ impl Show {
 
     /// Shows an event.
     pub(in crate::commands) fn event(&mut self, event: &Event) -> io::Result<()> {
-        let event = json::as_counted(event, self.rehearsal);
         self.totals.note(&event.kind);
         match &mut self.form {
             OutputForm::Person(view) => view.show(&event.kind),
-            OutputForm::Program => json::event(&event, self.rehearsal),
+            OutputForm::Program => json::event(event, self.rehearsal),
         }
     }
 

@@ -167,7 +167,7 @@ impl Totals {
     fn remark(&mut self, diagnostic: &Diagnostic) {
         // The diagnostics of a message come right after it.
         if diagnostic.code == MARKER_UNRESOLVED
-            && diagnostic.section.as_deref() == Some("NEXT")
+            && matches!(diagnostic.section.as_deref(), None | Some("NEXT"))
             && self.has_no_recipient
         {
             self.unknown_calls += 1;
@@ -210,5 +210,17 @@ impl Totals {
             self.members.len() - 1
         });
         &mut self.members[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_whose_recipients_are_unknown_reaches_no_member() {
+        let mut totals = Totals { has_no_recipient: true, ..Totals::default() };
+        totals.remark(&Diagnostic::new(MARKER_UNRESOLVED, "no member has the name `x`"));
+        assert!(totals.has_reached_no_member());
     }
 }

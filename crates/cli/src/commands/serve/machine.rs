@@ -113,10 +113,8 @@ impl Host for Machine {
         blocking(move || {
             let completed = changes.take_completed(&request.session.to_string())?;
             if !completed.is_empty() {
-                anyhow::bail!(
-                    "{}",
-                    completed.iter().map(undo_text::completed).collect::<Vec<_>>().join("\n")
-                );
+                let reports = completed.iter().map(|it| undo_text::completed(it, None));
+                anyhow::bail!("{}", reports.collect::<Vec<_>>().join("\n"));
             }
             let plan = change_recorder::plan(&changes, &request)?;
             let turn = plan.applied.is_none().then_some(TurnId(plan.turn.turn));

@@ -27,6 +27,7 @@ use serde::Serialize;
 
 use crate::commands::completions;
 use crate::conversation::sessions::{find, open_store};
+use crate::conversation::store::open_store_for_reading;
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::terminal::{stdout, width};
@@ -79,6 +80,20 @@ enum StoredCommand {
     Compact(compact::Arguments),
 }
 
+impl StoredCommand {
+    const fn only_reads(&self) -> bool {
+        matches!(
+            self,
+            Self::List(_)
+                | Self::Show(_)
+                | Self::Export(_)
+                | Self::Search(_)
+                | Self::Replay(_)
+                | Self::Diff(_)
+        )
+    }
+}
+
 /// Runs `convoke sessions`.
 pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let command = match arguments.command {
@@ -87,7 +102,12 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let store = open_store(&host_environment::of_process()?).await?;
+        let host_environment = host_environment::of_process()?;
+        let store = if command.only_reads() {
+            open_store_for_reading(&host_environment).await?
+        } else {
+            open_store(&host_environment).await?
+        };
         match &command {
             StoredCommand::List(arguments) => list::run(arguments, &store).await,
             StoredCommand::Show(arguments) => show::run(arguments, &store).await,

@@ -11,8 +11,9 @@ use super::list::{age, one_line};
 use super::{short, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find, one_of};
+use crate::figures::count;
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::program;
 use crate::terminal::{Paint, stderr, stdout};
 
@@ -51,6 +52,11 @@ pub(super) async fn remove(arguments: &Remove, store: &AnyStore) -> anyhow::Resu
             sessions.push(session);
         }
     }
+    if !arguments.yes && arguments.purge && (arguments.json || !can_ask()) {
+        let why =
+            "nothing was removed: there is no terminal to ask on; `--yes` deletes permanently";
+        return Err(UsageError(why.to_owned()).into());
+    }
     if !arguments.yes && !arguments.json && !confirmed(&sessions, arguments.purge, store).await? {
         writeln!(stdout(), "Nothing was removed.")?;
         return Ok(Outcome::Failed);
@@ -63,11 +69,12 @@ pub(super) async fn remove(arguments: &Remove, store: &AnyStore) -> anyhow::Resu
         }
     }
     if arguments.json {
-        write_json(&json!({"removed": sessions, "restorable": !arguments.purge}))?;
+        let removed = json!({"removed": sessions, "restorable": !arguments.purge});
+        write_json(&removed).after(done("removed", &sessions))?;
         return Ok(Outcome::Done);
     }
     for session in &sessions {
-        writeln!(stdout(), "removed session {session}")?;
+        writeln!(stdout(), "removed session {session}").after(done("removed", &sessions))?;
     }
     if !arguments.purge {
         let restore = sessions.iter().map(|id| short(*id)).collect::<Vec<_>>().join(" ");
@@ -101,12 +108,17 @@ async fn find_to_remove(
     find(store, written).await
 }
 
-/// Shows the sessions and asks for confirmation on a terminal. Without a terminal nothing is asked.
+fn can_ask() -> bool {
+    stdin().is_terminal() && stdout().is_terminal()
+}
+
+/// Shows the sessions and asks for confirmation on a terminal. Without a terminal nothing is asked: a removed session can
+/// be restored.
 async fn confirmed(sessions: &[SessionId], purge: bool, store: &AnyStore) -> anyhow::Result<bool> {
-    let mut out = stdout();
-    if !stdin().is_terminal() || !out.is_terminal() {
+    if !can_ask() {
         return Ok(true);
     }
+    let mut out = stdout();
     let known = store.sessions().await?;
     for session in known.iter().filter(|known| sessions.contains(&known.id)) {
         let beginning = one_line(session.beginning.as_deref().unwrap_or_default(), BEGINNING);
@@ -164,13 +176,18 @@ pub(super) async fn restore(arguments: &Restore, store: &AnyStore) -> anyhow::Re
         store.set_removed(*session, None).await?;
     }
     if arguments.json {
-        write_json(&json!({"restored": sessions}))?;
+        write_json(&json!({"restored": sessions})).after(done("restored", &sessions))?;
     } else {
         for session in &sessions {
-            writeln!(stdout(), "restored session {session}")?;
+            writeln!(stdout(), "restored session {session}").after(done("restored", &sessions))?;
         }
     }
     Ok(Outcome::Done)
+}
+
+/// Says what was done to sessions.
+fn done(verb: &str, sessions: &[SessionId]) -> String {
+    format!("{} {verb}", count(sessions.len() as u64, "session"))
 }
 
 /// Deletes the sessions that were removed too long ago to be restored.

@@ -7,7 +7,7 @@ use convoke_session::{AnyStore, Store as _};
 use serde_json::json;
 
 use super::{SessionArgument, short, write_json};
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::terminal::stdout;
 
 /// The maximum number of characters of a name.
@@ -37,9 +37,10 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     let session = arguments.which.find(store).await?;
     store.rename(session, name).await?;
     if arguments.json {
-        write_json(&json!({"session": session, "name": name}))?;
+        write_json(&json!({"session": session, "name": name}))
     } else {
-        writeln!(stdout(), "renamed session {} to {name}", short(session))?;
+        writeln!(stdout(), "renamed session {} to {name}", short(session))
     }
+    .after("the session is renamed")?;
     Ok(Outcome::Done)
 }

@@ -19,13 +19,14 @@ use serde_json::json;
 
 use super::conversation::pending_diagnostic;
 use super::{SessionArgument, markdown, write_json};
+use crate::conversation::Rehearse;
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::home::Home;
 use crate::conversation::project::{self, Project, UserConfiguration, find_team_file};
 use crate::conversation::team_redaction::without_secrets;
 use crate::diagnostics::{self, Deny};
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::terminal::stdout;
 use crate::threads;
 
@@ -36,6 +37,10 @@ pub(super) struct Fork {
     /// The number of the last message to copy [default: the newest]
     #[arg(long, value_name = "MESSAGE")]
     after: Option<u64>,
+    /// Make the copy a rehearsal, in which stand-ins reply; with `=cli`, the installed programs with a model server on this
+    /// machine
+    #[arg(long, value_name = "WITH", num_args = 0..=1, require_equals = true, default_missing_value = "stand-in")]
+    rehearse: Option<Rehearse>,
     /// Write JSON
     #[arg(long)]
     json: bool,
@@ -47,17 +52,20 @@ pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<O
     let session = arguments.which.find(store).await?;
     let copy = SessionId::generate();
     let after = arguments.after.map(MessageNumber);
-    let mut diagnostics =
-        transfer::fork(store, session, after, copy, store.now()).await.map_err(explain)?;
+    let rehearsal = arguments.rehearse.and_then(Rehearse::rehearsal);
+    let mut diagnostics = transfer::fork(store, session, after, copy, store.now(), rehearsal)
+        .await
+        .map_err(explain)?;
     diagnostics.extend(fork_changes(store, session, copy).await?);
     // A copy as of a message has nothing that came later.
     if after.is_none() {
         diagnostics.extend(pending_diagnostic(store, session).await?);
     }
     if arguments.json {
-        write_json(&json!({"session": copy, "from": session, "diagnostics": diagnostics}))?;
+        let forked = json!({"session": copy, "from": session, "diagnostics": diagnostics});
+        write_json(&forked).after(format!("session {copy} is stored"))?;
     } else {
-        writeln!(stdout(), "{copy}")?;
+        writeln!(stdout(), "{copy}").after(format!("session {copy} is stored"))?;
         diagnostics::show(&diagnostics)?;
     }
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
@@ -203,10 +211,12 @@ pub(super) async fn import(arguments: &Import, store: &AnyStore) -> anyhow::Resu
     let source = ArchiveSource::open(BufReader::new(file), limits).map_err(explain)?;
     let new = new_session(arguments, &source, store)?;
     let imported = source.import(store, new, &threads::check).await.map_err(explain)?;
+    let stored = format!("session {} is stored", imported.session);
     if arguments.json {
-        write_json(&json!({"session": imported.session, "diagnostics": imported.diagnostics}))?;
+        write_json(&json!({"session": imported.session, "diagnostics": imported.diagnostics}))
+            .after(stored)?;
     } else {
-        writeln!(stdout(), "{}", imported.session)?;
+        writeln!(stdout(), "{}", imported.session).after(stored)?;
         diagnostics::show(&imported.diagnostics)?;
     }
     Ok(arguments
@@ -260,6 +270,9 @@ fn explain(error: TransferError) -> anyhow::Error {
 
 /// Converts errors in the input to usage errors that name the file.
 fn explain_file(file: &Path, error: TransferError) -> anyhow::Error {
+    if let TransferError::Read(error) = error {
+        return anyhow::anyhow!("cannot read {}: {error}", file.display());
+    }
     match explain(error) {
         error if error.is::<UsageError>() => {
             UsageError(format!("{}: {error}", file.display())).into()

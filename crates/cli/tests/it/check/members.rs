@@ -26,6 +26,17 @@ pub(super) const BAD: &[BadFile] = &[
         &[(1, "missing-setting", "name = \"max\"")],
     ),
     (
+        "a member with an invalid name and other errors",
+        "[[member]]\nname = \"all\"\nagent = \"cluade\"\n[[member]]\nagent = \"claude\"\nmodle = \"x\"\nwire = \"chat\"\n",
+        &[
+            (2, "invalid-value", "all"),
+            (3, "unknown-agent", "`member.agent`"),
+            (4, "missing-setting", "`member.name` is missing"),
+            (6, "unknown-setting", "modle"),
+            (7, "unused-setting", "`member.wire`"),
+        ],
+    ),
+    (
         "neither agent nor person",
         "[[member]]\nname = \"x\"\n",
         &[(1, "missing-setting", "human = true")],

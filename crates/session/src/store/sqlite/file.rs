@@ -16,6 +16,8 @@ use super::migration;
 use crate::store::StoreError;
 use crate::store::failpoint::Failpoint;
 
+/// The name of the file.
+pub(super) const NAME: &str = "sessions.db";
 /// The application id in the file's header: `Conv`.
 const APPLICATION: u32 = 0x436F_6E76;
 /// The format of the tables. Changing `schema.sql` requires a new format and a migration.
@@ -42,7 +44,7 @@ const VERSION: &str = "PRAGMA user_version = 7;";
 /// Creates the directory and the file if necessary, and checks an existing file.
 pub(super) async fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
     make_private_directory(directory)?;
-    let path = directory.join("sessions.db");
+    let path = directory.join(NAME);
     if !path.try_exists().map_err(at(&path))? {
         create(directory, &path).await?;
     }
@@ -90,6 +92,18 @@ async fn fill(draft: &Path) -> Result<(), StoreError> {
 
 /// Checks the header of the file without SQLite, which could modify the file.
 fn check_header(path: &Path) -> Result<(), StoreError> {
+    check_version(path, format_in_header(path)?)
+}
+
+/// Returns whether the file is of the current format, and has all rows: no log beside it has any.
+pub(super) fn is_all_there_is(directory: &Path) -> bool {
+    let log = directory.join(format!("{NAME}-wal"));
+    let has_log = fs::symlink_metadata(log).is_ok_and(|log| !log.is_file() || log.len() > 0);
+    !has_log && format_in_header(&directory.join(NAME)).is_ok_and(|format| format == FORMAT)
+}
+
+/// Returns the format of a file of Convoke.
+fn format_in_header(path: &Path) -> Result<u32, StoreError> {
     let foreign = || StoreError::Foreign { path: path.to_owned() };
     let mut header = [0; 100];
     let mut file = File::open(path).map_err(at(path))?;
@@ -108,7 +122,7 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
     if !header.starts_with(b"SQLite format 3\0") || number(68) != APPLICATION {
         return Err(foreign());
     }
-    check_version(path, number(60))
+    Ok(number(60))
 }
 
 /// Migrates an older file in one transaction, after a copy of it was made beside it. Does nothing if another process has

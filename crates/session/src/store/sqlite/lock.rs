@@ -4,9 +4,11 @@
 //! holder.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use convoke_protocol::id::{Millis, SessionId};
 
@@ -15,6 +17,8 @@ use crate::store::{Holder, SessionHold, StoreError};
 
 /// The maximum size of a lock file.
 const MAX_BYTES: u64 = 4096;
+/// The time that a process has to write its name into the file that it locked.
+const NAMING: Duration = Duration::from_secs(2);
 
 /// The lock of a session. Released on drop.
 #[derive(Debug)]
@@ -62,10 +66,8 @@ pub(super) fn acquire(
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            let mut text = String::new();
-            #[expect(clippy::disallowed_methods, reason = "three short lines are read")]
-            file.take(MAX_BYTES).read_to_string(&mut text).map_err(at(&path))?;
-            return Err(StoreError::Held { session, holder: read_holder(&text) });
+            let holder = wait_for_holder(&file).map_err(at(&path))?;
+            return Err(StoreError::Held { session, holder });
         }
         Err(TryLockError::Error(error)) => return Err(at(&path)(error)),
     }
@@ -80,14 +82,31 @@ pub(super) fn is_held(directory: &Path, session: SessionId) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Parses the holder of a session, which may not be written yet.
-fn read_holder(text: &str) -> Holder {
-    let mut lines = text.lines();
-    let pid = lines.next().and_then(|line| line.parse().ok()).unwrap_or_default();
-    let since =
-        lines.next().and_then(|line| line.parse().ok()).map_or_else(Millis::default, Millis);
-    let host = lines.next().unwrap_or("an unknown machine").to_owned();
-    Holder { pid, host, since }
+/// Reads the holder of a locked session. It locks the file before it can write its name there, which is waited for.
+fn wait_for_holder(mut file: &File) -> io::Result<Holder> {
+    let began = Instant::now();
+    loop {
+        let mut text = String::new();
+        file.rewind()?;
+        #[expect(clippy::disallowed_methods, reason = "three short lines are read")]
+        file.take(MAX_BYTES).read_to_string(&mut text)?;
+        if let Some(holder) = read_holder(&text) {
+            return Ok(holder);
+        }
+        if began.elapsed() > NAMING {
+            return Err(io::Error::other("another process has locked it, and does not say which"));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Parses the holder of a session, if it is written to its end.
+fn read_holder(text: &str) -> Option<Holder> {
+    let mut lines = text.strip_suffix('\n')?.lines();
+    let pid = lines.next()?.parse().ok()?;
+    let since = Millis(lines.next()?.parse().ok()?);
+    let host = lines.next()?.to_owned();
+    Some(Holder { pid, host, since })
 }
 
 impl Holder {
@@ -100,5 +119,28 @@ impl Holder {
             name => name.to_owned(),
         };
         Self { pid: std::process::id(), host, since }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_that_has_not_written_its_name_yet_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let session = SessionId::generate();
+        let path = directory.path().join("locks").join(format!("{session}.lock"));
+        std::fs::create_dir(directory.path().join("locks")).unwrap();
+        let mut first = File::create(&path).unwrap();
+        first.lock().unwrap();
+        let holder = Holder { pid: 7, host: "there".to_owned(), since: Millis(1) };
+        thread::scope(|scope| {
+            let second = scope.spawn(|| acquire(directory.path(), session, &holder));
+            thread::sleep(Duration::from_millis(50));
+            first.write_all(b"42\n1700000000000\nhere\n").unwrap();
+            let refused = second.join().unwrap().unwrap_err();
+            assert!(matches!(refused, StoreError::Held { holder, .. } if holder.pid == 42));
+        });
     }
 }

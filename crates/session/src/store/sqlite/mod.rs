@@ -82,6 +82,28 @@ impl SqliteStore {
         Self::open_with(directory, Durability::default(), Failpoint::default()).await
     }
 
+    /// Opens the store for a command that only reads.
+    ///
+    /// SQLite writes to the directory even to read. Where it cannot, as on a full disk or in a read-only directory, the file is
+    /// read as it is, unless a log beside it may have newer rows.
+    pub async fn open_for_reading(directory: &Path) -> Result<Self, StoreError> {
+        match Self::open(directory).await {
+            Err(error) if file::is_all_there_is(directory) => {
+                tracing::info!("the store cannot be opened for writing: {error}");
+                Self::open_unchanging(directory).await.map_err(|_| error)
+            }
+            opened => opened,
+        }
+    }
+
+    async fn open_unchanging(directory: &Path) -> Result<Self, StoreError> {
+        let path = directory.join(file::NAME);
+        let options = SqliteConnectOptions::new().filename(&path).read_only(true).immutable(true);
+        let pool = pool(2).connect_with(options).await?;
+        let writer = Writer { pool, failpoint: Failpoint::default(), fence: Fence };
+        Ok(Self { writer, directory: directory.to_owned() })
+    }
+
     /// Opens the store with a durability and a failpoint.
     pub async fn open_with(
         directory: &Path,
