@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use convoke_agent::thread::ThreadStore as _;
-use convoke_conformance_store::{commit, message, new_session};
-use convoke_protocol::id::{EventNumber, ThreadId};
+use convoke_conformance_store::{Log, message, new_session, said};
+use convoke_protocol::id::ThreadId;
 use convoke_protocol::session::NewSession;
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_session::{NewMessage, SqliteStore, Store};
@@ -52,10 +52,8 @@ async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(directory.path()).await.unwrap();
         let new = new_session();
-        store.create(new.clone()).await.unwrap();
-        let mut said = commit(EventNumber(0));
-        said.messages = vec![message(1, None, "max", &[], "a migration")];
-        store.commit(new.id, said).await.unwrap();
+        let mut log = Log::create(&store, &new).await.unwrap();
+        log.add(&store, [said(message(1, None, "max", &[], "a migration"))]).await.unwrap();
         store.close().await;
         execute(directory.path(), TO_FORMAT_5).await;
         for back in back {
