@@ -134,7 +134,7 @@ pub struct TestSession {
     pub deliveries: HashMap<String, Arc<Mutex<Vec<TurnInput>>>>,
     pub team_agents: TeamAgents,
     /// The text of the team file.
-    team: String,
+    pub team: String,
     pub events: Arc<Mutex<Vec<Event>>>,
 }
 
