@@ -4,10 +4,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use convoke_core::ledger::estimate_tokens;
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
 use convoke_protocol::resume::ResumeHandle;
-use convoke_protocol::usage::Usage;
 use convoke_protocol::verdict::{Failure, Verdict};
 use convoke_redact::Redactor;
 
@@ -147,14 +145,8 @@ async fn perform(
         () = tokio::time::sleep(turn_input.limits.turn) => Verdict::TimedOut,
         verdict = act => verdict,
     };
-    let tokens = |bytes: usize| estimate_tokens(bytes as u64);
-    let system = turn_input.system.as_ref().map_or(0, String::len);
+    // Nothing counts tokens: there is no usage.
     TurnResult {
-        usage: Some(Usage {
-            input: tokens(turn_input.prompt.len() + system),
-            output: tokens(reply.len()),
-            ..Usage::default()
-        }),
         reply,
         resume: Some(ResumeHandle {
             session: session.to_owned(),

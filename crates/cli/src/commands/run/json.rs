@@ -1,6 +1,5 @@
 //! The JSON output of a run: one object per line.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -20,19 +19,6 @@ pub(super) fn write(event: &impl Serialize) -> io::Result<()> {
     let mut out = stdout();
     out.write_all(&line)?;
     out.flush()
-}
-
-/// Removes token counts that a stand-in only estimated.
-pub(super) fn as_counted(event: &Event, rehearsal: Option<Rehearsal>) -> Cow<'_, Event> {
-    let is_stand_in = rehearsal == Some(Rehearsal::StandIn);
-    if !is_stand_in || !matches!(event.kind, EventKind::TurnEnded { .. }) {
-        return Cow::Borrowed(event);
-    }
-    let mut event = event.clone();
-    if let EventKind::TurnEnded { result, .. } = &mut event.kind {
-        result.usage = None;
-    }
-    Cow::Owned(event)
 }
 
 /// Writes an event. The first one says whether the run is a rehearsal.

@@ -368,11 +368,10 @@ impl Show {
 
     /// Shows an event.
     pub(in crate::commands) fn event(&mut self, event: &Event) -> io::Result<()> {
-        let event = json::as_counted(event, self.rehearsal);
         self.totals.note(&event.kind);
         match &mut self.form {
             OutputForm::Person(view) => view.show(&event.kind),
-            OutputForm::Program => json::event(&event, self.rehearsal),
+            OutputForm::Program => json::event(event, self.rehearsal),
         }
     }
 
