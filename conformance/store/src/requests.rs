@@ -9,7 +9,7 @@ use convoke_protocol::request::{
 use convoke_session::request::{self, TextDelta};
 use convoke_session::store::{Page, SessionImport, Store, StoreError};
 
-use super::rows::{commit, new_session};
+use super::rows::new_session;
 
 pub(super) async fn are_kept_to_the_byte(store: &impl Store) -> Result<(), StoreError> {
     requests_come_back_in_order(store).await?;
@@ -106,7 +106,7 @@ async fn requests_come_back_in_order(store: &impl Store) -> Result<(), StoreErro
     assert_eq!(store.thread_lines(&thread).await?, [], "a request adds no line to its thread");
     assert_eq!(
         store.session(session).await?.head,
-        EventNumber(0),
+        EventNumber(1),
         "a request does not move the head"
     );
     let failed = RequestOutcome { failed: vec!["busy".to_owned()], ..RequestOutcome::default() };
@@ -177,7 +177,7 @@ async fn requests_are_part_of_an_import(store: &impl Store) -> Result<(), StoreE
     for record in requests.clone() {
         import.write(Page { requests: vec![record], ..Page::default() }).await?;
     }
-    import.finish(commit(EventNumber(0)).state).await?;
+    import.finish().await?;
     assert_eq!(store.request_deltas(&thread, 0, 9).await?, requests, "an import brings them whole");
     assert_eq!(
         store.threads(new.id).await?,

@@ -6,22 +6,20 @@ use convoke_core::{
     AgentContext, ContextManager, ContextOptions, Hooks, MessageId, PromptContextMessage,
     Visibility,
 };
-use convoke_protocol::id::{EventNumber, MessageNumber};
+use convoke_protocol::id::MessageNumber;
 use convoke_protocol::message::Message;
 use convoke_session::store::{ContextReader, Store, StoreError, Window};
 
-use super::rows::{commit, message, new_session};
+use super::rows::{Log, message, new_session, said};
 
 const MEMBERS: [&str; 4] = ["kailai", "max", "Code-Reviewer", "tom"];
 const MESSAGES: u64 = 120;
 
 pub(super) async fn are_those_of_the_context_manager(store: &impl Store) -> Result<(), StoreError> {
     let new = new_session();
-    store.create(new.clone()).await?;
-    let mut step = commit(EventNumber(0));
-    step.messages = conversation();
-    let messages = step.messages.clone();
-    store.commit(new.id, step).await?;
+    let messages = conversation();
+    let mut log = Log::create(store, &new).await?;
+    log.add(store, messages.iter().cloned().map(said)).await?;
     for visibility in [Visibility::All, Visibility::Addressed] {
         let mut manager = ContextManager::new(
             ContextOptions { visibility, ..ContextOptions::default() }.into(),

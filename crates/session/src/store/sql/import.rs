@@ -86,14 +86,8 @@ impl SessionImport for OpenImport {
         for chunk in shared.chunks(ROWS) {
             share(connection, &id, chunk).await?;
         }
-        for event in &events {
-            self.state.apply(&event.kind);
-            self.head = self.head.next();
-            if event.number != Some(self.head) {
-                let what = format!("event {:?} is out of order", event.number);
-                return Err(StoreError::Recorded { session, what });
-            }
-        }
+        self.head = log::check_numbers(session, self.head, &events)?;
+        events.iter().for_each(|event| self.state.apply(&event.kind));
         log::append(connection, &id, &events).await?;
         projection::apply(connection, &self.failpoint, session, &events).await?;
         for chunk in lines.chunks(ROWS) {

@@ -20,6 +20,22 @@ struct StoredEvent<K> {
     event: K,
 }
 
+/// Checks that events continue the log of a session after an event, and returns the last one.
+pub(super) fn check_numbers(
+    session: SessionId,
+    mut head: EventNumber,
+    events: &[Event],
+) -> Result<EventNumber, StoreError> {
+    for event in events {
+        head = head.next();
+        if event.number != Some(head) {
+            let what = format!("event {head} as {:?}", event.number);
+            return Err(StoreError::Recorded { session, what });
+        }
+    }
+    Ok(head)
+}
+
 /// Adds events to the log of a session.
 pub(super) async fn append(
     connection: &mut Connection,

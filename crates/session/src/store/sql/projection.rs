@@ -277,9 +277,12 @@ async fn insert_messages(
         let message = message.borrow();
         index_messages(&mut *connection, session, message).await?;
         mail.extend(readers(&message.message).into_iter().map(|reader| (reader, message.number)));
-        // The text has a column of its own.
+        // The content has a column of its own. Without either, the rest tells that the text is the same.
         let mut rest = message.clone();
-        let content = std::mem::take(&mut rest.message.content);
+        let content = message.message.content.clone();
+        if !rest.text.is_empty() || content.is_empty() {
+            rest.message.content.clear();
+        }
         if rest.text == content {
             rest.text.clear();
         }

@@ -319,8 +319,9 @@ fn message_of_row(session: SessionId, row: &DatabaseRow) -> Result<Message, Stor
         let number: i64 = row.try_get("number").unwrap_or_default();
         damaged(session, &format!("message {number}"), &error)
     })?;
+    let is_same = message.text.is_empty() && message.message.content.is_empty();
     message.message.content = text(row, "content")?;
-    if message.text.is_empty() {
+    if is_same {
         message.text.clone_from(&message.message.content);
     }
     Ok(message)

@@ -66,7 +66,7 @@ pub(super) async fn commit(
     let mut transaction = pool.begin_with(BEGIN).await?;
     fence.check(&mut transaction, session).await?;
     let id = session.to_string();
-    let head = commit.head();
+    let head = log::check_numbers(session, commit.on, &commit.events)?;
     if let Some(last) = commit.events.last() {
         let state = &commit.state;
         let moved = sqlx::query(MOVE_HEAD)
