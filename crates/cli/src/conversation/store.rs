@@ -52,13 +52,26 @@ struct Configuration {
 
 /// Opens the store of sessions.
 pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<AnyStore> {
+    open_url(host_environment, &store_url(host_environment)?).await
+}
+
+/// Returns the URL of the store of sessions.
+pub fn store_url(host_environment: &HostEnvironment) -> Result<String, UsageError> {
     let home = Home::new(host_environment);
     let named = SETTINGS.get().and_then(|settings| settings.store.clone());
     let named = named.or_else(|| {
         host_environment.variable("CONVOKE_STORE").and_then(|url| url.to_str().map(str::to_owned))
     });
     let named = named.map_or_else(|| configured(&home), |url| Ok(Some(url)))?;
-    open_url(host_environment, named.as_deref().unwrap_or(OWN_FILE)).await
+    Ok(named.unwrap_or_else(|| OWN_FILE.to_owned()))
+}
+
+/// Migrates a shared store of an older format.
+pub async fn migrate(host_environment: &HostEnvironment, url: &str) -> anyhow::Result<()> {
+    let password = host_environment.variable(PASSWORD).and_then(|password| password.to_str());
+    let migrated = PostgresStore::migrate(url, password).await;
+    migrated.with_context(|| format!("the store {url} was not migrated"))?;
+    Ok(())
 }
 
 /// The time that a person who has left waits for the store.
@@ -75,7 +88,7 @@ pub async fn before_leaving<T>(read: impl Future<Output = anyhow::Result<T>>) ->
 }
 
 /// The URL of the file of this machine.
-const OWN_FILE: &str = "sqlite:";
+pub const OWN_FILE: &str = "sqlite:";
 
 /// Opens the store of a URL.
 pub async fn open_url(host_environment: &HostEnvironment, url: &str) -> anyhow::Result<AnyStore> {

@@ -7,6 +7,7 @@ mod copy;
 mod diff;
 pub(in crate::commands) mod list;
 mod markdown;
+mod migrate;
 mod remove;
 mod rename;
 mod replay;
@@ -44,6 +45,8 @@ pub struct Arguments {
 enum Command {
     /// Resume a session: the same as `convoke run --session`
     Resume(resume::Arguments),
+    /// Migrate a PostgreSQL store of an earlier version, after a backup
+    Migrate(migrate::Arguments),
     #[command(flatten)]
     Stored(StoredCommand),
 }
@@ -63,7 +66,7 @@ enum StoredCommand {
     Search(search::Arguments),
     /// Change the name of a session
     Rename(rename::Arguments),
-    /// Write a session as a snapshot, as Markdown, as HTML, or everything with --all
+    /// Write a session as a snapshot, as Markdown, as HTML, its log, or everything with --all
     Export(transfer::Export),
     /// Create a session from an exported file
     Import(transfer::Import),
@@ -81,12 +84,13 @@ enum StoredCommand {
 
 /// Runs `convoke sessions`.
 pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     let command = match arguments.command {
         Command::Resume(arguments) => return crate::commands::run::run(&arguments.into()),
+        Command::Migrate(arguments) => return runtime()?.block_on(migrate::run(&arguments)),
         Command::Stored(command) => command,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let store = open_store(&host_environment::of_process()?).await?;
         match &command {
             StoredCommand::List(arguments) => list::run(arguments, &store).await,
