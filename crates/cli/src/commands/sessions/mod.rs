@@ -17,6 +17,7 @@ pub(in crate::commands) mod sent;
 mod show;
 pub(in crate::commands) mod transfer;
 mod turn;
+mod verify;
 
 use std::io::{self, Write};
 
@@ -76,6 +77,8 @@ enum StoredCommand {
     Restore(remove::Restore),
     /// Reassemble every prompt of a session and compare
     Replay(replay::Arguments),
+    /// Rebuild the tables of sessions from their logs and compare
+    Verify(verify::Arguments),
     /// Show what changed between two prompts of one member
     Diff(diff::Arguments),
     /// Replace the items of a model's thread with a summary, or undo that
@@ -104,6 +107,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             StoredCommand::Rm(arguments) => remove::remove(arguments, &store).await,
             StoredCommand::Restore(arguments) => remove::restore(arguments, &store).await,
             StoredCommand::Replay(arguments) => replay::run(arguments, &store).await,
+            StoredCommand::Verify(arguments) => verify::run(arguments, &store).await,
             StoredCommand::Diff(arguments) => diff::run(arguments, &store).await,
             StoredCommand::Compact(arguments) => compact::run(arguments, &store).await,
         }
