@@ -30,6 +30,7 @@ pub mod team_tools;
 pub mod thread;
 pub mod time_format;
 pub mod transfer;
+pub mod verify;
 
 pub use convoke_core::NewMessage;
 

@@ -218,6 +218,7 @@ impl PromptRecord {
 #[cfg(test)]
 mod tests {
     use convoke_core::ledger::{Source, Target};
+    use convoke_core::marker::TextPolicy;
     use convoke_core::{MessageId, NewMessage, Trimming};
 
     use super::*;
@@ -233,7 +234,7 @@ mod tests {
             let file = Attachment { path: "n.md".to_owned(), text: format!("{number}\n") };
             Attachment::add(vec![file], &mut message);
             let message = message.with_id(MessageId::numbered(number));
-            Message { number: MessageNumber(number), answers: None, message }
+            Message::new(MessageNumber(number), None, message, TextPolicy::Preserve)
         };
         let material = PromptMessages {
             current: message(2, "lin", "And now?"),

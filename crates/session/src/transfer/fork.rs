@@ -103,47 +103,34 @@ struct CutThread {
 }
 
 impl SessionCut {
-    /// Finds the event of a message, or of the end of the turn that it completes, and the turns that had ended then.
+    /// Finds the last event before the next message, and the turns that had ended then.
     async fn find(
         store: &impl Store,
         session: SessionId,
         last: MessageNumber,
     ) -> Result<Self, StoreError> {
         let mut turns = BTreeSet::new();
-        let mut last_event = None;
-        let mut completed = None;
+        let mut last_event = EventNumber::default();
+        let mut is_over = false;
         events_to_end(store, session, EventNumber::default(), |event| {
-            let number = event.number.unwrap_or_default();
-            let is_over = last_event.is_some() && completed.is_none();
+            is_over |= matches!(&event.kind, EventKind::Message(message) if message.number > last);
+            if is_over {
+                return;
+            }
+            last_event = event.number.unwrap_or_default();
             match &event.kind {
-                _ if is_over => {}
-                EventKind::Message(message) if message.number == last => {
-                    last_event = Some(number);
-                    turns.extend(message.turn);
-                    completed = message.turn;
-                }
                 // A person's turn has no other end than the message.
-                EventKind::Message(message) if last_event.is_none() => turns.extend(message.turn),
-                EventKind::TurnDropped { turn, .. } if last_event.is_none() => {
+                EventKind::Message(message) => turns.extend(message.turn),
+                EventKind::TurnDropped { turn, .. } | EventKind::TurnEnded { turn, .. } => {
                     turns.insert(*turn);
                 }
-                EventKind::TurnEnded { turn, .. } if last_event.is_none() => {
-                    turns.insert(*turn);
-                }
-                EventKind::TurnRetried { turn, .. } if last_event.is_none() => {
+                EventKind::TurnRetried { turn, .. } => {
                     turns.remove(turn);
                 }
-                EventKind::TurnEnded { turn, .. } if completed == Some(*turn) => {
-                    last_event = Some(number);
-                    completed = None;
-                }
-                // The next message or start belongs to a later step.
-                EventKind::Message(_) | EventKind::TurnStarted { .. } => completed = None,
                 _ => {}
             }
         })
         .await?;
-        let last_event = last_event.unwrap_or_default();
         let turns = turns.into_iter().collect();
         Ok(Self { last, last_event, turns, thread: None, diagnostics: Vec::new() })
     }

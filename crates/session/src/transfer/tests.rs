@@ -1,12 +1,16 @@
 //! The cost of copying whole sessions, counted in hashed bytes.
 
 use convoke_agent::thread::ThreadStore as _;
+use convoke_core::marker::TextPolicy;
 use convoke_core::{MessageId, NewMessage};
 use convoke_protocol::agent_event::RequestPurpose;
-use convoke_protocol::id::{AttemptRef, MessageNumber, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::event::{Event, EventKind};
+use convoke_protocol::id::{
+    AttemptRef, EventNumber, MessageNumber, Millis, SessionId, ThreadId, TurnId,
+};
 use convoke_protocol::message::Message;
 use convoke_protocol::request::{RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
-use convoke_protocol::session::{NewSession, State};
+use convoke_protocol::session::NewSession;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -37,7 +41,23 @@ fn new_session() -> NewSession {
 fn message(number: u64) -> Message {
     let said = NewMessage::from_person("kailai", "text");
     let message = said.with_id(MessageId::numbered(number));
-    Message { number: MessageNumber(number), answers: None, message }
+    Message::new(MessageNumber(number), None, message, TextPolicy::Preserve)
+}
+
+/// Imports a session of `count` messages.
+async fn import_messages(store: &SqliteStore, new: NewSession, count: u64) {
+    let session = new.id;
+    let mut import = store.import(new).await.unwrap();
+    let event = |number: u64| Event {
+        kind: EventKind::Message(Box::new(message(number))),
+        session,
+        at: Millis(2),
+        number: Some(EventNumber(number + 1)),
+        migrated: false,
+    };
+    let events = (1..=count).map(event).collect();
+    import.write(Page { events, ..Page::default() }).await.unwrap();
+    import.finish().await.unwrap();
 }
 
 /// Creates a session with one message and a thread of `count` requests, each containing the previous one.
@@ -45,11 +65,7 @@ fn message(number: u64) -> Message {
 async fn with_requests(store: &SqliteStore, count: u64) -> (SessionId, usize) {
     let new = new_session();
     let session = new.id;
-    let mut import = store.import(new).await.unwrap();
-    let messages = vec![message(1)];
-    import.write(Page { messages, ..Page::default() }).await.unwrap();
-    let (last_message, next_message_id) = (MessageNumber(1), 2);
-    import.finish(State { last_message, next_message_id, ..State::default() }).await.unwrap();
+    import_messages(store, new, 1).await;
     let thread = ThreadId::of_member(session, "max");
     let mut bytes = 0;
     let mut before: Option<RequestTexts> = None;
@@ -168,19 +184,13 @@ async fn a_session_is_read_and_copied_in_pages_of_bounded_size() {
     let (_directory, store) = store().await;
     let new = new_session();
     let session = new.id;
-    let mut whole = store.import(new).await.unwrap();
-    let count = 1500;
-    let messages = (1..=count).map(message);
-    whole.write(Page { messages: messages.collect(), ..Page::default() }).await.unwrap();
-    let last_message = MessageNumber(count);
-    let state = State { last_message, next_message_id: count + 1, ..State::default() };
-    whole.finish(state).await.unwrap();
+    import_messages(&store, new, 1500).await;
 
     let mut pages = Pages::open(&store, session).await.unwrap();
     let (mut rows, mut largest) = (0, 0);
     while let Some(page) = pages.next().await.unwrap() {
-        rows += page.messages.len();
-        largest = largest.max(page.messages.len());
+        rows += page.events.len();
+        largest = largest.max(page.events.len());
     }
     assert_eq!((rows, largest), (1500, 256));
     let copy = SessionId::generate();

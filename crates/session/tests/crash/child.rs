@@ -9,7 +9,7 @@ use std::sync::Arc;
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_core::marker::{TextPolicy, strip_all_markers};
-use convoke_protocol::event::{Event, EventKind, ShownMessage, StopReason};
+use convoke_protocol::event::{Event, EventKind, StopReason};
 use convoke_protocol::id::{MemberName, MessageNumber, Millis, SessionId};
 use convoke_protocol::message::Message;
 use convoke_protocol::session::NewSession;
@@ -76,7 +76,8 @@ async fn talk(directory: &Path) {
         .map(|name| (MemberName::from(name), MemberAgent::new(Arc::new(Echo(name)), directory)));
     let team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), HashMap::from(seats));
     let observer = Box::new(|event: Event| {
-        if let EventKind::Message(ShownMessage { number, from, text, .. }) = event.kind {
+        if let EventKind::Message(message) = event.kind {
+            let (number, from, text) = (message.number, message.from(), &message.text);
             // On a separate line, whatever the test harness has written.
             println!("\n{ACKNOWLEDGED}{number} {from} {text:?}");
             std::io::stdout().flush().unwrap();

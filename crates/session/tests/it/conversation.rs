@@ -331,9 +331,9 @@ async fn diagnostics_about_messages_that_a_process_left_are_shown_to_whoever_ope
         })
         .collect();
     assert_eq!(noted.len(), 3, "{noted:?}");
-    assert_eq!(noted[0], "opened with 2", "{noted:?}");
-    assert!(noted[1].starts_with("no person named `stranger`; stored as"), "{noted:?}");
-    assert!(noted[2].contains("nobody"), "{noted:?}");
+    assert!(noted[0].starts_with("no person named `stranger`; stored as"), "{noted:?}");
+    assert!(noted[1].contains("nobody"), "{noted:?}");
+    assert_eq!(noted[2], "opened with 2", "{noted:?}");
 }
 
 #[tokio::test]

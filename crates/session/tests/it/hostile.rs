@@ -9,6 +9,7 @@ use convoke_protocol::event::{Event, EventKind, StopReason};
 use convoke_protocol::id::{MessageNumber, TurnId};
 use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_redact::Redactor;
+use convoke_session::running_text::AttemptProgress;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{Coordinator, MemberAgent, NewMessage, Store, TeamAgents};
 use convoke_team::Team;
@@ -130,8 +131,8 @@ async fn secrets_in_events_are_neither_shown_nor_stored() {
     coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max]")).await.unwrap();
     coordinator.run().await.unwrap();
     let attempt = &test.store.attempts(test.session, TurnId(1)).await.unwrap()[0];
-    let events = attempt.ended.as_ref().unwrap().events.unwrap();
-    let stored = test.store.content(events.hash).await.unwrap();
+    let progress = AttemptProgress::read(&test.store, test.session, attempt).await.unwrap();
+    let stored = progress.events;
     let shown = format!("{:?}", test.events.lock().unwrap());
     let told = test.prompts("sarah").concat();
     for text in [&stored, &shown, &told] {

@@ -16,3 +16,4 @@ mod team_tools;
 mod test_session;
 mod threads;
 mod transfer;
+mod verify;

@@ -1,6 +1,7 @@
 //! Threads of members: stored with their turns, copied, cut, exported and imported with their session.
 
 use convoke_agent::thread::{ThreadStore as _, ThreadStoreError};
+use convoke_conformance_store::Log;
 use convoke_protocol::event::StopReason;
 use convoke_protocol::id::{MessageNumber, SessionId, ThreadId, TurnId};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
@@ -138,9 +139,8 @@ async fn a_thread_that_cannot_be_divided_starts_empty_in_the_copy_with_a_diagnos
 #[tokio::test]
 async fn a_thread_that_is_not_named_after_its_session_is_copied_too() {
     let room = Room::talked().await;
-    let head = room.store.session(room.session).await.unwrap().head;
-    let mut commit = convoke_conformance_store::commit(head);
-    commit.state = room.store.session(room.session).await.unwrap().state;
+    let log = Log::read(&room.store, room.session).await.unwrap();
+    let mut commit = log.commit([]);
     let thread = ThreadId::parse("a-b_c").unwrap();
     commit.threads = vec![ThreadAppend { thread, known: 0, lines: vec!["odd".to_owned()] }];
     room.store.commit(room.session, commit).await.unwrap();

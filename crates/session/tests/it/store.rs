@@ -4,10 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use convoke_conformance_store::{self as conformance, new_session};
+use convoke_conformance_store::{
+    self as conformance, Log, ended, new_session, queued, started, timed_out,
+};
 use convoke_protocol::content::Content;
-use convoke_protocol::id::{EventNumber, Millis, TurnId};
-use convoke_session::progress::Progress;
+use convoke_protocol::id::{Millis, TurnId};
+use convoke_protocol::turn::TurnState;
+use convoke_session::store::Piece;
 use convoke_session::{NewMessage, SqliteStore, Store, StoreError};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
@@ -88,33 +91,31 @@ async fn pages(directory: &Path) -> i64 {
     pages
 }
 
-/// Commits 8 MiB of progress of an attempt, then its end. Returns the number of pages before, between and
+/// Commits 8 MiB of the text of an attempt in pieces, then its end. Returns the number of pages before, between and
 /// after.
 async fn run_a_turn(directory: &Path, store: &SqliteStore) -> [i64; 3] {
     let new = new_session();
-    store.create(new.clone()).await.unwrap();
+    let mut log = Log::create(store, &new).await.unwrap();
     let contents = ["prompt", "input", "ledger"].map(Content::new);
-    let mut begin = conformance::commit(EventNumber(0));
+    let mut begin = log.commit([queued(1, 1), started(1, 1, &contents)]);
     begin.contents = contents.to_vec();
-    begin.attempts = vec![conformance::attempt(1, 1, &contents, false)];
-    let mut head = store.commit(new.id, begin).await.unwrap();
+    log.store(store, begin).await.unwrap();
     let before = pages(directory).await;
-    for _ in 0..8 {
-        let mut step = conformance::commit(head);
-        let events = "x".repeat(1 << 20);
-        step.progress = vec![Progress { turn: TurnId(1), attempt: 1, events }];
-        head = store.commit(new.id, step).await.unwrap();
+    for number in 0..8 {
+        let mut step = log.commit([]);
+        let (turn, text) = (TurnId(1), "x".repeat(1 << 20));
+        step.pieces = vec![Piece { turn, attempt: 1, position: number << 20, text }];
+        log.store(store, step).await.unwrap();
     }
     let between = pages(directory).await;
-    let mut end = conformance::commit(head);
-    end.attempts = vec![conformance::attempt(1, 1, &contents, true)];
-    store.commit(new.id, end).await.unwrap();
-    assert_eq!(store.progress(new.id, TurnId(1), 1).await.unwrap(), "");
+    let end = ended(1, 1, TurnState::Failed, timed_out(&contents[0]));
+    log.add(store, [end]).await.unwrap();
+    assert_eq!(store.pieces(new.id, TurnId(1), 1).await.unwrap(), "");
     [before, between, pages(directory).await]
 }
 
 #[tokio::test]
-async fn the_pages_of_a_turns_progress_are_given_back_when_it_ends() {
+async fn the_pages_of_a_running_text_are_given_back_when_it_ends() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(directory.path()).await.unwrap();
     let [before, between, after] = run_a_turn(directory.path(), &store).await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult};
 use convoke_protocol::agent_event::AgentEventKind;
-use convoke_protocol::event::{Event, EventKind, ShownMessage};
+use convoke_protocol::event::{Event, EventKind};
 use convoke_protocol::id::{MemberName, Millis, SessionId};
 use convoke_protocol::session::NewSession;
 use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
@@ -134,7 +134,7 @@ pub struct TestSession {
     pub deliveries: HashMap<String, Arc<Mutex<Vec<TurnInput>>>>,
     pub team_agents: TeamAgents,
     /// The text of the team file.
-    team: String,
+    pub team: String,
     pub events: Arc<Mutex<Vec<Event>>>,
 }
 
@@ -252,7 +252,7 @@ impl TestSession {
     pub fn transcript(&self) -> Vec<String> {
         let events = self.events.lock().unwrap();
         let line = |event: &EventKind| match event {
-            EventKind::Message(ShownMessage { from, text, .. }) => Some(format!("{from}: {text}")),
+            EventKind::Message(message) => Some(format!("{}: {}", message.from(), message.text)),
             _ => None,
         };
         events.iter().map(|event| &event.kind).filter_map(line).collect()

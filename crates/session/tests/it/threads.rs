@@ -3,13 +3,21 @@
 use std::path::Path;
 
 use convoke_agent::thread::ThreadStore as _;
-use convoke_conformance_store::{commit, message, new_session};
+use convoke_conformance_store::{Log, message, new_session, said};
+use convoke_protocol::event::EventKind;
 use convoke_protocol::id::{EventNumber, ThreadId};
 use convoke_protocol::session::NewSession;
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
-use convoke_session::{NewMessage, SqliteStore, Store};
+use convoke_session::{NewMessage, SqliteStore, Store, verify};
 use sqlx::{ConnectOptions, Connection};
 
+const TO_FORMAT_6: &str = "
+    DROP TABLE event; DROP TABLE piece; ALTER TABLE session RENAME COLUMN events TO head;
+    CREATE TABLE progress (
+        session TEXT NOT NULL, turn BIGINT NOT NULL, attempt BIGINT NOT NULL, number BIGINT NOT NULL,
+        events TEXT NOT NULL, PRIMARY KEY (session, turn, attempt, number)
+    );
+    UPDATE message SET rest = json_extract(rest, '$.message'); PRAGMA user_version = 6;";
 const TO_FORMAT_5: &str = "DROP TABLE inbox; PRAGMA user_version = 5;";
 const TO_FORMAT_4: &str = "
     DROP TRIGGER message_added; DROP TRIGGER message_removed; DROP TABLE message_search;
@@ -52,11 +60,10 @@ async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(directory.path()).await.unwrap();
         let new = new_session();
-        store.create(new.clone()).await.unwrap();
-        let mut said = commit(EventNumber(0));
-        said.messages = vec![message(1, None, "max", &[], "a migration")];
-        store.commit(new.id, said).await.unwrap();
+        let mut log = Log::create(&store, &new).await.unwrap();
+        log.add(&store, [said(message(1, None, "max", &[], "a migration"))]).await.unwrap();
         store.close().await;
+        execute(directory.path(), TO_FORMAT_6).await;
         execute(directory.path(), TO_FORMAT_5).await;
         for back in back {
             execute(directory.path(), back).await;
@@ -76,6 +83,10 @@ async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
         assert_eq!(other.session(new.id).await.unwrap().began, began);
         let found = other.search(&["migration".to_owned()], None, 9).await.unwrap();
         assert_eq!(found[0].session, new.id, "messages of earlier formats are found");
+        let log = other.events(new.id, EventNumber(0), 9).await.unwrap();
+        assert!(matches!(log[0].kind, EventKind::Created { .. }), "{log:?}");
+        assert!(log[1].migrated && matches!(log[1].kind, EventKind::Message(_)), "{log:?}");
+        assert_eq!(verify::rebuild(&one, new.id).await.unwrap(), []);
         one.say(new.id, &NewMessage::from_person("user", "later")).await.unwrap();
         assert_eq!(other.inbox(new.id).await.unwrap()[0].1.content, "later");
     }
@@ -89,7 +100,7 @@ async fn threads_of_the_second_format_come_to_their_sessions() {
     new.id = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".parse().unwrap();
     store.create(new.clone()).await.unwrap();
     store.close().await;
-    for back in [TO_FORMAT_5, TO_FORMAT_4, TO_FORMAT_2] {
+    for back in [TO_FORMAT_6, TO_FORMAT_5, TO_FORMAT_4, TO_FORMAT_2] {
         execute(directory.path(), back).await;
     }
     execute(

@@ -11,7 +11,7 @@ use convoke_session::diff::diff;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::transfer::{TransferError, export, export_snapshot, fork, import};
 use convoke_session::{NewMessage, SqliteStore, Store, StoreError};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::test_session::{TestSession, does, says, unchecked};
 
@@ -195,58 +195,115 @@ async fn a_copy_as_it_was_earlier_has_no_prompt_with_what_was_said_later() {
     }
 }
 
+/// The lines of an archive, to change some.
+struct Lines(Vec<String>);
+
+impl Lines {
+    /// Returns the place of the first line that contains a text.
+    fn find(&self, text: &str) -> usize {
+        let found = self.0.iter().position(|line| line.contains(text));
+        found.unwrap_or_else(|| panic!("`{text}` is not in the archive"))
+    }
+
+    fn changed(&self, text: &str, from: &str, to: &str) -> String {
+        let mut lines = self.0.clone();
+        let line = &mut lines[self.find(text)];
+        assert!(line.contains(from), "`{from}` is not in {line}");
+        *line = line.replacen(from, to, 1);
+        lines.join("\n")
+    }
+
+    /// Returns the archive without a line and with its events numbered again, or with the line twice.
+    fn renumbered(&self, text: &str, times: usize) -> String {
+        let at = self.find(text);
+        let mut lines = self.0.clone();
+        lines.splice(at..=at, std::iter::repeat_n(self.0[at].clone(), times));
+        let mut number = 1;
+        for line in lines.iter_mut().skip(1) {
+            let mut event: Value = serde_json::from_str(line).unwrap();
+            if event.get("number").is_some() && event.get("type").is_some() {
+                number += 1;
+                event["number"] = number.into();
+                *line = event.to_string();
+            }
+        }
+        lines.join("\n")
+    }
+}
+
 #[tokio::test]
 async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
     let test = talked().await;
     let text = text_of(&test.store, test.session).await;
-    let lines: Vec<&str> = text.lines().collect();
-    let without = |at: usize| {
-        let mut left = lines.clone();
-        left.remove(at);
+    let lines = Lines(text.lines().map(str::to_owned).collect());
+    let without = |text: &str| {
+        let mut left = lines.0.clone();
+        left.remove(lines.find(text));
         left.join("\n")
     };
-    let content = lines.iter().position(|line| line.starts_with("{\"content\"")).unwrap();
-    let attempt = lines.iter().position(|line| line.starts_with("{\"attempt\"")).unwrap();
-    let twice = |at: usize| {
-        let mut more = lines.clone();
-        more.insert(at, lines[at]);
-        more.join("\n")
+    let (second, queued) = ("\"messageNumber\":2,", "{\"type\":\"turn-queued\"");
+    let (started, ended) = ("{\"type\":\"turn-started\"", "{\"type\":\"turn-ended\"");
+    let line = |text: &str| format!("line {}: ", lines.find(text) + 1);
+    let known = test.store.session(test.session).await.unwrap();
+    let state = |field: &str, value: u64| {
+        let mut state = serde_json::to_value(&known.state).unwrap();
+        state[field] = value.into();
+        let number = known.head.next();
+        let session = test.session;
+        let event =
+            json!({"type": "restored", "state": state, "session": session, "at": 9, "number": number});
+        format!("{text}{event}")
     };
-    let team = "[[member]]\\nname = \\\"kailai\\\"";
+    let restored = state("inARow", 3);
+    import(&test.store, restored.as_bytes(), new_session(), unchecked()).await.unwrap();
     let cases = [
         (
-            text.replacen(team, "[[member]]\\nname = 5", 1),
-            "line 1: the field `team` is not a team file: ",
+            lines.changed("", "[[member]]\\nname = \\\"kailai\\\"", "[[member]]\\nname = 5"),
+            "line 1: the field `team` is not a team file: ".to_owned(),
         ),
         (
-            text.replacen("\"id\":\"msg-2\"", "\"id\":\"msg-1\"", 1),
-            "line 3: message 2 has the `id` of an earlier one: msg-1",
+            lines.changed(second, "\"message\":{\"id\":\"msg-2\"", "\"message\":{\"id\":\"msg-1\""),
+            line(second) + "event 9: message 2 has the `id` of an earlier one: msg-1",
         ),
-        (twice(attempt), "attempt 1 of turn 1 is out of order"),
-        (without(attempt), "turn 1 announces 1 attempts in its field `attempts`, but 0 follow"),
-        (text.replacen("\"version\":3", "\"version\":9", 1), "line 1: the file has version 9"),
+        (lines.renumbered(started, 2), "turn 1 is running and cannot become running".to_owned()),
+        (lines.renumbered(started, 0), "attempt 1 of turn 1 is not its last".to_owned()),
+        (lines.renumbered(queued, 0), "there is no turn 1".to_owned()),
+        (lines.renumbered(queued, 2), "turn 1 is out of order".to_owned()),
+        (lines.renumbered(ended, 2), "is recorded already".to_owned()),
+        (lines.renumbered(second, 2), "message 2 is out of order".to_owned()),
+        (lines.renumbered(second, 0), "turn 1 is running and cannot become done".to_owned()),
         (
-            text.replacen("{\"turn\":{\"id\":4,", "{\"turn\":{\"id\":9223372036854775806,", 1),
-            "turn 9223372036854775806 is beyond 9007199254740991",
+            without(second),
+            line(second) + "the number of the event is 10, and 9 was expected",
         ),
         (
-            text.replacen("\"createdAt\":", "\"createdAt\":-", 1),
-            "line 1: the field `createdAt` is not a time between 1970 and 9999",
+            lines.changed(second, &test.session.to_string(), &SessionId::generate().to_string()),
+            "belongs to another session".to_owned(),
         ),
-        (without(2), "line 3: message 3 is out of order"),
-        (without(4), "messages, but 4 are announced"),
-        (without(content), "is missing"),
-        (format!("{text}nonsense"), "expected ident"),
         (
-            format!("{text}{{}}"),
-            "the line is not a message, turn, attempt, content, thread line or request",
+            lines.changed("", "\"version\":4", "\"version\":9"),
+            "line 1: the file has version 9".to_owned(),
         ),
+        (
+            lines.changed(queued, "\"turn\":1,", "\"turn\":9223372036854775806,"),
+            "turn 9223372036854775806 is beyond 9007199254740991".to_owned(),
+        ),
+        (
+            lines.changed("", "\"createdAt\":", "\"createdAt\":-"),
+            "line 1: the field `createdAt` is not a time between 1970 and 9999".to_owned(),
+        ),
+        (without("{\"content\""), "is missing".to_owned()),
+        (state("lastMessage", 9), "the state does not follow from the events".to_owned()),
+        (state("lastTurn", 9), "the state does not follow from the events".to_owned()),
+        (state("nextMessageId", 1), "the state does not follow from the events".to_owned()),
+        (format!("{text}nonsense"), "expected ident".to_owned()),
+        (format!("{text}{{}}"), "missing field `type`".to_owned()),
     ];
     for (text, why) in cases {
         let refused = import(&test.store, text.as_bytes(), new_session(), unchecked())
             .await
-            .unwrap_err()
+            .expect_err(&why)
             .to_string();
-        assert!(refused.contains(why), "{refused}");
+        assert!(refused.contains(&why), "{refused} is not {why}");
     }
 }

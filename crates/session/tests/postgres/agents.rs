@@ -200,7 +200,7 @@ impl Seen {
 fn line(kind: &EventKind) -> Option<String> {
     Some(match kind {
         EventKind::Message(message) => {
-            format!("{} {}: {}", message.number, message.from, message.text)
+            format!("{} {}: {}", message.number, message.from(), message.text)
         }
         EventKind::TurnQueued { turn, member, .. } => format!("queued {turn} {member}"),
         EventKind::TurnStarted { turn, attempt, .. } => format!("started {turn}.{attempt}"),

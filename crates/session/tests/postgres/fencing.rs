@@ -4,16 +4,17 @@
 use std::time::Duration;
 
 use convoke_agent::thread::{ThreadStore as _, ThreadStoreError};
-use convoke_conformance_store::{attempt, commit, message, request, turn};
+use convoke_conformance_store::{
+    Log, ended, message, noted, queued, request, said, started, timed_out,
+};
 use convoke_protocol::content::Content;
 use convoke_protocol::id::{AttemptRef, EventNumber, MessageNumber, Millis, ThreadId, TurnId};
 use convoke_protocol::request::{RequestOutcome, RequestTexts};
 use convoke_protocol::session::NewSession;
 use convoke_protocol::thread::ThreadAppend;
 use convoke_protocol::turn::TurnState;
-use convoke_session::progress::Progress;
 use convoke_session::shared::{TurnOffer, TurnRequirements};
-use convoke_session::store::SessionHold as _;
+use convoke_session::store::{Piece, SessionHold as _};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::{PostgresStore, SessionLease};
 use convoke_session::{Commit, Coordinator, Store, StoreError};
@@ -29,19 +30,15 @@ struct Lost {
     stale: PostgresStore,
     fresh: PostgresStore,
     new: NewSession,
-    head: EventNumber,
+    log: Log,
     thread: ThreadId,
 }
 
 /// Returns a commit that adds a running turn.
-fn begun(head: EventNumber, contents: &[Content; 3]) -> Commit {
-    let mut step = commit(head);
+fn begun(log: &Log, contents: &[Content; 3]) -> Commit {
+    let go = said(message(1, None, "ada", &["max"], "go"));
+    let mut step = log.commit([go, queued(1, 1), started(1, 1, contents)]);
     step.contents = contents.to_vec();
-    step.messages = vec![message(1, None, "ada", &["max"], "go")];
-    step.turns = vec![turn(1, 1, TurnState::Running)];
-    step.attempts = vec![attempt(1, 1, contents, false)];
-    step.state.last_message = MessageNumber(1);
-    step.state.last_turn = TurnId(1);
     step
 }
 
@@ -65,17 +62,17 @@ fn is_refused_thread<T>(written: Result<T, ThreadStoreError>) -> bool {
 async fn begin(cluster: &Cluster) -> (Lost, SessionLease) {
     let (stale, fresh) = (node(cluster).await, node(cluster).await);
     let new = session();
-    stale.create(new.clone()).await.unwrap();
+    let mut log = Log::create(&stale, &new).await.unwrap();
     let lease = stale.hold(new.id, holder(1)).await.unwrap();
     let contents = ["prompt", "input", "ledger"].map(Content::new);
     let thread = ThreadId::of_member(new.id, "max");
-    let mut first = begun(EventNumber(0), &contents);
+    let mut first = begun(&log, &contents);
     first.threads = vec![append(&thread, 0)];
-    let head = stale.commit(new.id, first).await.unwrap();
+    log.store(&stale, first).await.unwrap();
     let sent = request(&thread, 1, Some(of_turn(&new)), texts());
     assert_eq!(stale.add_request(&sent, None).await.unwrap(), 1);
     stale.say(new.id, &says("waits")).await.unwrap();
-    (Lost { stale, fresh, new, head, thread }, lease)
+    (Lost { stale, fresh, new, log, thread }, lease)
 }
 
 fn of_turn(new: &NewSession) -> AttemptRef {
@@ -85,7 +82,7 @@ fn of_turn(new: &NewSession) -> AttemptRef {
 /// Tries every kind of write with a lease that is no longer valid. All are refused.
 async fn nothing_is_written(lost: &Lost) {
     commits_are_refused(lost).await;
-    let Lost { stale, fresh, new, head, thread } = lost;
+    let Lost { stale, fresh, new, log, thread } = lost;
     assert!(is_refused_thread(stale.append_lines(&append(thread, 1)).await), "a thread");
     for of_turn in [Some(of_turn(new)), None] {
         let second = request(thread, 2, of_turn, texts());
@@ -95,10 +92,11 @@ async fn nothing_is_written(lost: &Lost) {
     assert!(is_refused_thread(stale.set_outcome(thread, 1, &outcome).await), "an outcome");
     assert!(stale.signals(new.id).await.map_or(true, |taken| taken.is_empty()), "signals");
 
-    assert_eq!(fresh.session(new.id).await.unwrap().head, *head);
+    assert_eq!(fresh.session(new.id).await.unwrap().head, log.head);
+    assert_eq!(fresh.events(new.id, log.head, 9).await.unwrap(), []);
     assert_eq!(fresh.messages_after(new.id, MessageNumber(0), 9).await.unwrap().len(), 1);
     assert_eq!(fresh.open_turns(new.id).await.unwrap()[0].state, TurnState::Running);
-    assert_eq!(fresh.progress(new.id, TurnId(1), 1).await.unwrap(), "");
+    assert_eq!(fresh.pieces(new.id, TurnId(1), 1).await.unwrap(), "");
     assert_eq!(fresh.thread_lines(thread).await.unwrap().len(), 1);
     let requests = fresh.requests(thread).await.unwrap();
     assert_eq!((requests.len(), &requests[0].outcome), (1, &RequestOutcome::default()));
@@ -134,7 +132,7 @@ async fn a_lease_that_is_over_writes_nothing_and_is_not_revived() {
     drop(lease);
     // A new claim has a new epoch.
     let lease = lost.stale.hold(lost.new.id, holder(1)).await.unwrap();
-    lost.stale.commit(lost.new.id, commit(lost.head)).await.unwrap();
+    lost.stale.commit(lost.new.id, lost.log.commit([noted()])).await.unwrap();
     lease.release().await;
 }
 
@@ -170,13 +168,13 @@ async fn a_session_that_was_claimed_meanwhile_is_neither_removed_nor_restored() 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_claims_a_session_in_the_middle_of_a_write() {
     let cluster = Cluster::start();
-    let (Lost { stale, new, head, .. }, lease) = begin(&cluster).await;
+    let (Lost { stale, new, log, .. }, lease) = begin(&cluster).await;
     let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
     let mut blocking = pool.begin().await.unwrap();
     let lock = sqlx::query("SELECT 1 FROM session WHERE id = $1 FOR UPDATE");
     lock.bind(new.id.to_string()).execute(&mut *blocking).await.unwrap();
-    let id = new.id;
-    let writing = tokio::spawn(async move { stale.commit(id, commit(head)).await });
+    let (id, head, step) = (new.id, log.head, log.commit([noted()]));
+    let writing = tokio::spawn(async move { stale.commit(id, step).await });
     let waiting = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&pool).await.unwrap() == 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -207,7 +205,8 @@ async fn a_commit_of_another_process_is_not_taken_for_a_lost_one() {
     tokio::task::block_in_place(|| proxy.wait_for_stop());
     expire(&cluster, &new.id.to_string()).await;
     let held = fresh.hold(new.id, holder(2)).await.unwrap();
-    fresh.commit(new.id, commit(EventNumber(0))).await.unwrap();
+    let mut log = Log::read(&fresh, new.id).await.unwrap();
+    log.add(&fresh, [noted()]).await.unwrap();
     proxy.resume();
     // The message waits for the other process, which holds the session now.
     assert_eq!(accepting.await.unwrap().unwrap(), None);
@@ -228,8 +227,9 @@ async fn a_transaction_that_was_left_open_ends_with_its_lease() {
     fresh.create(new.clone()).await.unwrap();
     let lease = stopped.hold(new.id, holder(1)).await.unwrap();
     proxy.stop_at_commit(false);
-    let id = new.id;
-    let writing = tokio::spawn(async move { stopped.commit(id, commit(EventNumber(0))).await });
+    let (id, step) = (new.id, Log::of(&new).commit([noted()]));
+    let late = step.clone();
+    let writing = tokio::spawn(async move { stopped.commit(id, late).await });
     tokio::task::block_in_place(|| proxy.wait_for_stop());
     let claimed = async {
         loop {
@@ -240,7 +240,7 @@ async fn a_transaction_that_was_left_open_ends_with_its_lease() {
         }
     };
     let held = tokio::time::timeout(Duration::from_mins(1), claimed).await.expect("it is free");
-    assert_eq!(fresh.commit(new.id, commit(EventNumber(0))).await.unwrap(), EventNumber(1));
+    assert_eq!(fresh.commit(new.id, step).await.unwrap(), EventNumber(2));
     proxy.resume();
     assert!(writing.await.unwrap().is_err(), "it was written too late");
     drop(lease);
@@ -269,36 +269,39 @@ async fn a_node_neither_extends_nor_removes_the_registration_of_another() {
 
 /// Tries a commit for each kind of row.
 async fn commits_are_refused(lost: &Lost) {
-    type Change = fn(&mut Commit, &Lost);
-    let Lost { stale, new, head, thread, .. } = lost;
+    type Change = fn(&Lost) -> Commit;
+    let Lost { stale, new, log, thread, .. } = lost;
     let number = stale.inbox(new.id).await.unwrap()[0].0;
-    let kinds: [(&str, Change); 5] = [
-        ("a message", |step, _| {
-            step.messages = vec![message(2, None, "max", &[], "too late")];
-            step.state.last_message = MessageNumber(2);
+    let kinds: [(&str, Change); 6] = [
+        ("an event", |lost| lost.log.commit([noted()])),
+        ("a message", |lost| {
+            lost.log.commit([said(message(2, None, "max", &[], "too late"))])
         }),
-        ("a turn", |step, _| step.turns = vec![turn(1, 1, TurnState::Failed)]),
-        ("progress", |step, _| {
-            let events = "{}\n".to_owned();
-            step.progress = vec![Progress { turn: TurnId(1), attempt: 1, events }];
+        ("a turn", |lost| {
+            let result = timed_out(&Content::new("prompt"));
+            lost.log.commit([ended(1, 1, TurnState::Failed, result)])
         }),
-        ("a thread", |step, lost| step.threads = vec![append(&lost.thread, 1)]),
-        ("an offer", |step, _| {
+        ("a piece of a text", |lost| {
+            let (turn, text) = (TurnId(1), "late".to_owned());
+            let pieces = vec![Piece { turn, attempt: 1, position: 0, text }];
+            Commit { pieces, ..lost.log.commit([]) }
+        }),
+        ("a thread", |lost| {
+            let threads = vec![append(&lost.thread, 1)];
+            Commit { threads, ..lost.log.commit([]) }
+        }),
+        ("an offer", |lost| {
             let requirements = TurnRequirements { agent: "claude".to_owned(), node: None };
             let guard = convoke_session::routing::guard::Guard::default();
             let (turn, member) = (TurnId(1), "max".into());
-            step.offer = Some(TurnOffer { turn, member, requirements, guard });
+            let offer = Some(TurnOffer { turn, member, requirements, guard });
+            Commit { offer, ..lost.log.commit([]) }
         }),
     ];
     for (kind, change) in kinds {
-        let mut step = commit(*head);
-        step.state.last_message = MessageNumber(1);
-        step.state.last_turn = TurnId(1);
-        change(&mut step, lost);
-        assert!(is_refused(stale.commit(new.id, step).await), "{kind} of {thread:?}");
+        assert!(is_refused(stale.commit(new.id, change(lost)).await), "{kind} of {thread:?}");
     }
-    let mut step = commit(*head);
-    step.taken = Some(number);
+    let step = Commit { taken: Some(number), ..log.commit([]) };
     assert!(is_refused(stale.commit(new.id, step).await), "a message of the inbox");
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use convoke_conformance_store::{commit, new_session};
+use convoke_conformance_store::{Log, new_session, noted};
 use convoke_protocol::id::{EventNumber, Millis, SessionId};
 use convoke_session::shared::NodeOffer;
 use convoke_session::store::postgres::{PostgresStore, SessionLease};
@@ -14,12 +14,17 @@ use super::cluster::Cluster;
 use super::node;
 
 /// A session with its lease, as a sequential specification.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct LeasedSession {
     /// The process that claimed the session last and has not released it.
     owner: Option<u32>,
     has_ended: bool,
     head: u64,
+}
+
+impl LeasedSession {
+    /// Returns a session that was created and is not claimed.
+    const CREATED: Self = Self { owner: None, has_ended: false, head: 1 };
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -159,9 +164,9 @@ impl Process {
                 self.answer(Answer::Done);
                 continue;
             }
-            let head = self.store.session(self.session).await.unwrap().head;
-            self.invoke(Operation::Commit(self.number, head.0));
-            let answer = match self.store.commit(self.session, commit(head)).await {
+            let log = Log::read(&self.store, self.session).await.unwrap();
+            self.invoke(Operation::Commit(self.number, log.head.0));
+            let answer = match self.store.commit(self.session, log.commit([noted()])).await {
                 Ok(EventNumber(head)) => Answer::EventNumber(head),
                 Err(StoreError::Conflict { .. }) => Answer::Conflict,
                 Err(StoreError::LeaseLost { .. }) => Answer::Lost,
@@ -195,7 +200,7 @@ async fn what_processes_did_at_the_same_time_is_explained_by_one_order() {
         // Nodes claim the session because of a message, which is never removed.
         stores[0].say(new.id, &NewMessage::from_person("ada", "go")).await.unwrap();
         let history: History =
-            Arc::new(Mutex::new(LinearizabilityTester::new(LeasedSession::default())));
+            Arc::new(Mutex::new(LinearizabilityTester::new(LeasedSession::CREATED)));
         let processes = stores.iter().zip(0..).map(|(store, number)| {
             let process = Process {
                 number,
@@ -212,7 +217,7 @@ async fn what_processes_did_at_the_same_time_is_explained_by_one_order() {
         }
         let history = history.lock().unwrap().clone();
         assert!(history.is_consistent(), "{history:?}");
-        commits += stores[0].session(new.id).await.unwrap().head.0;
+        commits += stores[0].session(new.id).await.unwrap().head.0 - 1;
         sqlx::raw_sql("DELETE FROM offer").execute(&pool).await.unwrap();
     }
     assert!(commits > 0, "nothing was committed");
@@ -221,17 +226,17 @@ async fn what_processes_did_at_the_same_time_is_explained_by_one_order() {
 #[test]
 fn a_write_of_a_stale_process_has_no_explanation() {
     let history = |is_claimed: bool, answer: Answer| {
-        let mut tester = LinearizabilityTester::new(LeasedSession::default());
+        let mut tester = LinearizabilityTester::new(LeasedSession::CREATED);
         tester.on_invret(1, Operation::Claim(1), Answer::Done).unwrap();
         tester.on_invret(3, Operation::Expire, Answer::Done).unwrap();
         if is_claimed {
             tester.on_invret(2, Operation::Claim(2), Answer::Done).unwrap();
         }
-        tester.on_invret(1, Operation::Commit(1, 0), answer).unwrap();
+        tester.on_invret(1, Operation::Commit(1, 1), answer).unwrap();
         tester.is_consistent()
     };
     for is_claimed in [true, false] {
         assert!(history(is_claimed, Answer::Lost));
-        assert!(!history(is_claimed, Answer::EventNumber(1)));
+        assert!(!history(is_claimed, Answer::EventNumber(2)));
     }
 }

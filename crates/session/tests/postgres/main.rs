@@ -15,15 +15,17 @@ mod statements;
 
 use std::time::Duration;
 
-use convoke_conformance_store::{self as conformance, attempt, commit, message, new_session, turn};
+use convoke_conformance_store::{
+    self as conformance, Log, ended, message, new_session, noted, queued, said, started, timed_out,
+};
 use convoke_protocol::content::Content;
-use convoke_protocol::id::{EventNumber, MessageNumber, Millis, TurnId};
+use convoke_protocol::id::{EventNumber, MessageNumber, Millis};
 use convoke_protocol::turn::TurnState;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::store::{Holder, SessionHold as _};
 use convoke_session::transfer::{self, TransferError};
-use convoke_session::{SqliteStore, Store, StoreError};
+use convoke_session::{AnyStore, SqliteStore, Store, StoreError, verify};
 
 use self::cluster::Cluster;
 
@@ -52,17 +54,17 @@ async fn a_process_whose_lease_was_claimed_writes_nothing_more() {
     let new = new_session();
     stale.create(new.clone()).await.unwrap();
     let lease = stale.hold(new.id, holder(1)).await.unwrap();
-    let head = stale.commit(new.id, commit(EventNumber(0))).await.unwrap();
-    let refused = fresh.commit(new.id, commit(head)).await;
+    let mut log = Log::of(&new);
+    log.add(&stale, [noted()]).await.unwrap();
+    let refused = fresh.commit(new.id, log.commit([noted()])).await;
     assert!(matches!(refused, Err(StoreError::LeaseLost { .. })), "{refused:?}");
 
     // The database's clock passes the end of the lease, as if the process had been stopped.
     let lost = lease.lost();
     expire(&cluster, &new.id.to_string()).await;
     let next = fresh.hold(new.id, holder(2)).await.unwrap();
-    let head = fresh.commit(new.id, commit(head)).await.unwrap();
-    let mut late = commit(head);
-    late.messages = vec![message(1, None, "max", &[], "too late")];
+    log.add(&fresh, [noted()]).await.unwrap();
+    let late = log.commit([said(message(1, None, "max", &[], "too late"))]);
     for write in [
         stale.commit(new.id, late).await.map(drop),
         stale.remove(new.id).await,
@@ -117,19 +119,19 @@ async fn a_commit_is_announced_to_every_process_by_its_numbers_alone() {
     let (one, two) = (node(&cluster).await, node(&cluster).await);
     let mut commits = two.listen().await.unwrap();
     let new = new_session();
-    one.create(new.clone()).await.unwrap();
-    for head in 0..3 {
-        one.commit(new.id, commit(EventNumber(head))).await.unwrap();
+    let mut log = Log::create(&one, &new).await.unwrap();
+    for _ in 0..3 {
+        log.add(&one, [noted()]).await.unwrap();
     }
-    for head in 1..=3 {
+    for head in 2..=4 {
         assert_eq!(commits.next().await.unwrap(), Some((new.id, EventNumber(head))));
     }
     // After a crash of the server, the reader must read again.
     cluster.crash();
     cluster.run_server();
     assert_eq!(commits.next().await.unwrap(), None);
-    one.commit(new.id, commit(EventNumber(3))).await.unwrap();
-    assert_eq!(commits.next().await.unwrap(), Some((new.id, EventNumber(4))));
+    log.add(&one, [noted()]).await.unwrap();
+    assert_eq!(commits.next().await.unwrap(), Some((new.id, EventNumber(5))));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,11 +143,10 @@ async fn every_character_comes_back() {
     new.task = Some("task \0 \u{1F980}".to_owned());
     store.create(new.clone()).await.unwrap();
     let long = format!("start {} end \0", "word\u{e9} ".repeat(200_000));
-    let mut step = commit(EventNumber(0));
-    step.messages = vec![message(1, None, "max", &["a\0b"], &long)];
-    store.commit(new.id, step.clone()).await.unwrap();
+    let message = message(1, None, "max", &["a\0b"], &long);
+    Log::of(&new).add(&store, [said(message.clone())]).await.unwrap();
     assert_eq!(store.session(new.id).await.unwrap().began, new);
-    assert_eq!(store.messages_after(new.id, MessageNumber(0), 9).await.unwrap(), step.messages);
+    assert_eq!(store.messages_after(new.id, MessageNumber(0), 9).await.unwrap(), [message]);
     let found = store.search(&["worde".to_owned(), "end".to_owned()], None, 9).await.unwrap();
     assert_eq!(found.len(), 1);
 }
@@ -157,9 +158,9 @@ async fn a_snapshot_does_not_see_later_commits() {
     let new = new_session();
     store.create(new.clone()).await.unwrap();
     let snapshot = store.snapshot().await.unwrap();
-    store.commit(new.id, commit(EventNumber(0))).await.unwrap();
-    assert_eq!(snapshot.session(new.id).await.unwrap().head, EventNumber(0));
-    assert_eq!(store.session(new.id).await.unwrap().head, EventNumber(1));
+    Log::of(&new).add(&store, [noted()]).await.unwrap();
+    assert_eq!(snapshot.session(new.id).await.unwrap().head, EventNumber(1));
+    assert_eq!(store.session(new.id).await.unwrap().head, EventNumber(2));
     assert!(snapshot.create(new_session()).await.is_err(), "a snapshot is not written");
 }
 
@@ -172,28 +173,85 @@ async fn two_processes_create_the_tables_once_and_foreign_tables_are_refused() {
     let (one, _two) = (one.unwrap(), two.unwrap());
     one.create(new_session()).await.unwrap();
     let pool = sqlx::PgPool::connect(&url).await.unwrap();
-    // Tables of the first format are migrated.
-    let older = "ALTER TABLE lease DROP COLUMN stopped; DROP TABLE inbox, offer, project, node, signal, attendance; \
-                 UPDATE convoke_store SET format = 1";
-    sqlx::raw_sql(older).execute(&pool).await.unwrap();
-    let migrated = PostgresStore::open(&url, None).await.unwrap();
-    migrated.hold(new_session().id, holder(1)).await.unwrap().release().await;
-    assert!(migrated.nodes().await.unwrap().is_empty());
-    assert_eq!(migrated.cancel_turns(new_session().id).await.unwrap(), 0);
-    assert!(!migrated.is_attended(new_session().id).await.unwrap());
-    // An offer of the third format may have no lease, and can still be claimed.
-    let new = new_session();
-    migrated.create(new.clone()).await.unwrap();
-    migrated.say(new.id, &sharing::says("go")).await.unwrap();
-    let older = "DELETE FROM lease; UPDATE convoke_store SET format = 3";
-    sqlx::raw_sql(older).execute(&pool).await.unwrap();
-    let migrated = PostgresStore::open(&url, None).await.unwrap();
-    let offer = sharing::offers("claude");
-    let claimed = migrated.claim_offered("any", &offer, &[], &holder(1)).await.unwrap();
-    assert_eq!(claimed.map(|(session, _)| session), Some(new.id));
     sqlx::raw_sql("UPDATE convoke_store SET format = 99").execute(&pool).await.unwrap();
     let refused = PostgresStore::open(&url, None).await.unwrap_err();
     assert!(matches!(refused, StoreError::DatabaseVersion { found: 99, .. }), "{refused}");
+    let refused = PostgresStore::migrate(&url, None).await.unwrap_err();
+    assert!(matches!(refused, StoreError::DatabaseVersion { found: 99, .. }), "{refused}");
+}
+
+/// Makes the tables those of the fourth format, which had no log.
+const TO_FORMAT_4: &str = "
+    DROP TABLE event, piece; ALTER TABLE session RENAME COLUMN events TO head;
+    CREATE TABLE progress (
+        session TEXT COLLATE \"C\" NOT NULL, turn BIGINT NOT NULL, attempt BIGINT NOT NULL,
+        number BIGINT NOT NULL, events TEXT NOT NULL, PRIMARY KEY (session, turn, attempt, number)
+    );
+    UPDATE message SET rest = (rest::json->'message')::text; UPDATE convoke_store SET format = 4;";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_of_earlier_formats_are_migrated_when_the_operator_asks() {
+    let cluster = Cluster::start();
+    let url = cluster.url();
+    let pool = sqlx::PgPool::connect(&url).await.unwrap();
+    let to_format_1 = "ALTER TABLE lease DROP COLUMN stopped; \
+        DROP TABLE inbox, offer, project, node, signal, attendance; UPDATE convoke_store SET format = 1";
+    // An offer of the third format may have no lease, and can still be claimed.
+    let to_format_3 = "DELETE FROM lease; UPDATE convoke_store SET format = 3";
+    for (format, older) in [(1, to_format_1), (3, to_format_3), (4, "")] {
+        let store = PostgresStore::open(&url, None).await.unwrap();
+        let new = new_session();
+        let mut log = Log::create(&store, &new).await.unwrap();
+        let said = said(message(1, None, "kailai", &["max"], "any \0 text"));
+        log.add(&store, [said, queued(1, 1)]).await.unwrap();
+        if format > 1 {
+            store.say(new.id, &sharing::says("go")).await.unwrap();
+        }
+        store.close().await;
+        sqlx::raw_sql(TO_FORMAT_4).execute(&pool).await.unwrap();
+        sqlx::raw_sql(older).execute(&pool).await.unwrap();
+        let refused = PostgresStore::open(&url, None).await.unwrap_err();
+        assert!(matches!(refused, StoreError::OldDatabase { .. }), "{refused}");
+        let (one, other) =
+            tokio::join!(PostgresStore::migrate(&url, None), PostgresStore::migrate(&url, None));
+        let mut found = [one.unwrap(), other.unwrap()];
+        found.sort_unstable();
+        assert_eq!(found, [format, 5], "one of two migrates");
+
+        let migrated = PostgresStore::open(&url, None).await.unwrap();
+        let events = migrated.events(new.id, EventNumber(1), 9).await.unwrap();
+        assert!(events.iter().all(|event| event.migrated), "{events:?}");
+        assert_eq!(verify::rebuild(&migrated, new.id).await.unwrap(), []);
+        assert_eq!(migrated.open_turns(new.id).await.unwrap().len(), 1);
+        migrated.hold(new_session().id, holder(1)).await.unwrap().release().await;
+        assert!(migrated.nodes().await.unwrap().is_empty());
+        assert_eq!(migrated.cancel_turns(new_session().id).await.unwrap(), 0);
+        assert!(!migrated.is_attended(new_session().id).await.unwrap());
+        if format > 1 {
+            let offer = sharing::offers("claude");
+            let claimed = migrated.claim_offered("any", &offer, &[], &holder(1)).await.unwrap();
+            let (session, lease) = claimed.unwrap();
+            assert_eq!(session, new.id);
+            lease.release().await;
+            sqlx::raw_sql("DELETE FROM inbox; DELETE FROM offer").execute(&pool).await.unwrap();
+        }
+        migrated.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_that_a_process_uses_are_not_migrated() {
+    let cluster = Cluster::start();
+    let store = node(&cluster).await;
+    let new = new_session();
+    store.create(new.clone()).await.unwrap();
+    let lease = store.hold(new.id, holder(7)).await.unwrap();
+    let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
+    sqlx::raw_sql(TO_FORMAT_4).execute(&pool).await.unwrap();
+    let refused = PostgresStore::migrate(&cluster.url(), None).await.unwrap_err();
+    assert!(matches!(&refused, StoreError::InUse { holder } if holder.pid == 7), "{refused}");
+    lease.release().await;
+    assert_eq!(PostgresStore::migrate(&cluster.url(), None).await.unwrap(), 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -204,28 +262,29 @@ async fn a_session_is_the_same_in_every_store_that_it_was_copied_to() {
     let new = new_session();
     file.create(new.clone()).await.unwrap();
     let contents = ["prompt", "input", "ledger"].map(Content::new);
-    let mut step = commit(EventNumber(0));
+    let mut log = Log::of(&new);
+    let mut step = log.commit([
+        said(message(1, None, "kailai", &["max"], "any \0 text")),
+        queued(1, 1),
+        started(1, 1, &contents),
+        ended(1, 1, TurnState::Failed, timed_out(&contents[0])),
+    ]);
     step.contents = contents.to_vec();
-    step.messages = vec![message(1, None, "kailai", &["max"], "any \0 text")];
-    step.turns = vec![turn(1, 1, TurnState::Failed)];
-    step.attempts = vec![attempt(1, 1, &contents, true)];
-    step.state.last_message = MessageNumber(1);
-    step.state.last_turn = TurnId(1);
-    let head = file.commit(new.id, step).await.unwrap();
+    log.store(&file, step).await.unwrap();
 
     let server = node(&cluster).await;
     let there = transfer::copy(&file, &server, new.id).await.unwrap();
     let back = SqliteStore::open(second.path()).await.unwrap();
     let again = transfer::copy(&server, &back, new.id).await.unwrap();
     assert_eq!((there.hash, there.was_there), (again.hash, again.was_there));
+    for store in [AnyStore::from(server.clone()), AnyStore::from(back.clone())] {
+        assert_eq!(verify::rebuild(&store, new.id).await.unwrap(), []);
+    }
     assert_eq!(back.content(contents[0].reference().hash).await.unwrap(), "prompt");
     assert!(transfer::copy(&file, &server, new.id).await.unwrap().was_there);
 
     // Another conversation with the same id is left unchanged.
-    let mut more = commit(head);
-    more.messages = vec![message(2, None, "kailai", &[], "more")];
-    more.state.last_message = MessageNumber(2);
-    file.commit(new.id, more).await.unwrap();
+    log.add(&file, [said(message(2, None, "kailai", &[], "more"))]).await.unwrap();
     let refused = transfer::copy(&file, &server, new.id).await;
     assert!(matches!(refused, Err(TransferError::Differs { .. })), "{refused:?}");
     assert_eq!(server.session(new.id).await.unwrap().state.last_message, MessageNumber(1));

@@ -98,7 +98,7 @@ async fn what_is_not_utf8_is_replaced_and_reported() {
     let reply = store.message(id, MessageNumber(2)).await.unwrap();
     assert_eq!(reply.message.content, "a\u{FFFD}\u{FFFD}b");
     let ended = store.attempts(id, TurnId(1)).await.unwrap().remove(0).ended.unwrap();
-    assert_eq!(ended.diagnostics[0]["code"], "agent.output-damaged");
+    assert_eq!(ended.diagnostics[0].code.name(), "agent.output-damaged");
 }
 
 async fn a_reply_without_a_line_break_is_whole() {

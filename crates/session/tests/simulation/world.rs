@@ -184,7 +184,7 @@ impl World {
             stops,
             messages: messages
                 .into_iter()
-                .map(|Message { number, answers, message }| MessageRow {
+                .map(|Message { number, answers, message, .. }| MessageRow {
                     number: number.0,
                     from: message.speaker.name().to_owned(),
                     to: message.addressees().to_vec(),

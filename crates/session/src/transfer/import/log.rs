@@ -21,6 +21,8 @@ pub(super) struct LogReader {
     at: Millis,
     messages: MessageNumber,
     ids: HashSet<MessageId>,
+    /// The number in the next message's id.
+    next_id: u64,
     turns: BTreeMap<TurnId, LoggedTurn>,
 }
 
@@ -39,6 +41,7 @@ impl LogReader {
             at: Millis(0),
             messages: MessageNumber::default(),
             ids: HashSet::new(),
+            next_id: 1,
             turns: BTreeMap::new(),
         }
     }
@@ -75,6 +78,15 @@ impl LogReader {
         match kind {
             EventKind::Created { .. } => Err("a session is created once".to_owned()),
             kind if !kind.is_logged() => Err("it is not an event of a log".to_owned()),
+            EventKind::Restored { state } => {
+                let last_turn = self.turns.last_key_value().map(|(turn, _)| *turn);
+                let follows = state.last_message == self.messages
+                    && state.last_turn == last_turn.unwrap_or_default()
+                    && (self.next_id..=MAX_NUMBER).contains(&state.next_message_id)
+                    && state.last_finished.is_none_or(|last| last <= self.messages);
+                let wrong = || "the state does not follow from the events".to_owned();
+                follows.then_some(()).ok_or_else(wrong)
+            }
             EventKind::Message(message) => self.add_message(message),
             EventKind::TurnQueued { turn, member, answers, .. } => {
                 if self.turns.last_key_value().is_some_and(|(last, _)| last >= turn) || turn.0 == 0
@@ -144,9 +156,11 @@ impl LogReader {
         if !self.ids.insert(id.clone()) {
             return Err(format!("message {number} has the `id` of an earlier one: {id}"));
         }
-        if id.digits().is_some_and(|it| it.parse::<u64>().is_ok_and(|it| it >= MAX_NUMBER)) {
+        let digits = id.digits().and_then(|digits| digits.parse::<u64>().ok()).unwrap_or(0);
+        if digits >= MAX_NUMBER {
             return Err(format!("the ids of messages go beyond msg-{MAX_NUMBER}"));
         }
+        self.next_id = self.next_id.max(digits + 1);
         if let Some(turn) = turn {
             self.change(*turn, &[TurnState::Queued, TurnState::Running], TurnState::Done)?;
         }
