@@ -110,8 +110,8 @@ async fn a_migrated_log_adds_up_to_the_rows_that_it_was_made_from() {
     let (old, new) =
         (data.path().join("sessions.format-5.db"), data.path().join("sessions.db"));
     for query in [
-        "SELECT json_array(session, number, answers, content, json(rest)) FROM message \
-         ORDER BY session, number",
+        "SELECT json_array(session, number, answers, content, \
+         json(coalesce(json_extract(rest, '$.message'), rest))) FROM message ORDER BY session, number",
         "SELECT json_array(session, reader, number) FROM mail ORDER BY session, reader, number",
         "SELECT json_array(session, number, member, answers, intent, asker, state, reply, problem, attempts, \
          queued_at, ended_at) FROM turn ORDER BY session, number",
@@ -213,13 +213,26 @@ async fn the_child() {
     }
 }
 
+/// Copies the store, with one session of each kind of turn.
+async fn small_sqlite_5() -> TempDir {
+    let data = sqlite_5();
+    execute(
+        data.path(),
+        "DELETE FROM session WHERE substr(id, -8) NOT IN \
+         ('e2a32da5', '078491ec', '36b3c934', 'e59a63ce', 'e80d605e')",
+    )
+    .await;
+    data
+}
+
 #[tokio::test]
 async fn a_file_whose_migration_is_killed_at_any_write_is_migrated_next_time() {
-    let expected = migrated(sqlite_5().path()).await;
+    let expected = migrated(small_sqlite_5().await.path()).await;
+    assert_eq!(expected.len(), 5);
     let mut kills = 0;
     let mut was_new = 0;
     loop {
-        let data = sqlite_5();
+        let data = small_sqlite_5().await;
         if has_finished(data.path().to_str().unwrap(), kills + 1) {
             break;
         }
@@ -232,7 +245,7 @@ async fn a_file_whose_migration_is_killed_at_any_write_is_migrated_next_time() {
         assert!(migrated(data.path()).await == expected, "killed at write {kills}");
     }
     println!("{kills} kills");
-    assert!(kills > 100, "{kills}");
+    assert!(kills > 30, "{kills}");
     assert_eq!(was_new, 1, "only the last write point is after the commit");
 }
 
