@@ -181,6 +181,8 @@ pub enum ExportForm {
     Snapshot,
     /// Everything, for another store.
     Archive,
+    /// The log of events, for another program.
+    Log,
     /// Markdown.
     Markdown,
     /// One HTML file.
@@ -193,6 +195,7 @@ impl ExportForm {
         Some(match name {
             "snapshot" => Self::Snapshot,
             "archive" => Self::Archive,
+            "log" => Self::Log,
             "markdown" => Self::Markdown,
             "html" => Self::Html,
             _ => return None,
@@ -203,7 +206,7 @@ impl ExportForm {
     pub const fn extension(self) -> &'static str {
         match self {
             Self::Snapshot => "json",
-            Self::Archive => "jsonl",
+            Self::Archive | Self::Log => "jsonl",
             Self::Markdown => "md",
             Self::Html => "html",
         }

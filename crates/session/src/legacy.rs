@@ -52,9 +52,6 @@ pub(crate) struct LegacyAttempt {
     /// The events of its agent, one JSON object per line.
     #[serde(skip)]
     pub(crate) lines: String,
-    /// The text that its agent was writing, if it is still running.
-    #[serde(skip)]
-    pub(crate) partial: Option<ContentRef>,
 }
 
 /// The record of an attempt. Its result also named the events of the agent, which had no place of their own.
@@ -78,6 +75,15 @@ pub(crate) struct StoredResult {
     #[serde(flatten)]
     pub(crate) result: AttemptResult,
     pub(crate) events: Option<ContentRef>,
+}
+
+impl StoredResult {
+    /// Returns the result of an attempt whose process ended before it.
+    pub(crate) fn interrupted(at: Millis) -> Self {
+        let failure =
+            Failure::new(FailureReason::Incomplete, "Convoke was interrupted during this attempt");
+        Self { result: AttemptResult::new(at, Verdict::Failed(failure)), events: None }
+    }
 }
 
 impl LegacyAttempt {
@@ -119,15 +125,14 @@ impl LegacyAttempt {
         }
     }
 
-    /// Returns the result, also of an attempt that was running when its process ended.
+    /// Returns the result, also of an attempt whose process ended before it.
     fn result(&self, at: Millis) -> AttemptResult {
-        if let Some(ended) = &self.attempt.ended {
-            return ended.result.clone();
-        }
-        let failure =
-            Failure::new(FailureReason::Incomplete, "Convoke was interrupted during this attempt");
-        let partial = self.partial;
-        AttemptResult { partial, ..AttemptResult::new(at, Verdict::Failed(failure)) }
+        let ended = self.attempt.ended.as_ref().map(|ended| ended.result.clone());
+        ended.unwrap_or_else(|| StoredResult::interrupted(at).result)
+    }
+
+    fn is_open(&self) -> bool {
+        self.attempt.ended.is_none()
     }
 }
 
@@ -287,10 +292,12 @@ impl Log {
         }
     }
 
-    /// Ends a turn without a reply. One that was not begun is dropped, and one that was running is queued again.
+    /// Ends a turn without a reply, unless it is running: whoever opens the session decides about it. One that was not begun
+    /// is dropped, and one whose attempt was interrupted is queued again.
     fn end(&mut self, turn: &LegacyTurn) {
         let at = time_of(turn);
         match (turn.turn.state, turn.attempts.last()) {
+            (TurnState::Running, Some(attempt)) if attempt.is_open() => {}
             (TurnState::Queued | TurnState::Running, Some(attempt)) => {
                 self.interrupt(turn, attempt)
             }

@@ -7,6 +7,8 @@ use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
 use convoke_protocol::content::Content;
 use convoke_protocol::event::{Event, EventKind};
 use convoke_protocol::id::{EventNumber, Millis, SessionId};
+use convoke_protocol::permission::PermissionQuestion;
+use convoke_protocol::question::QuestionId;
 use convoke_protocol::turn::{Attempt, AttemptResult};
 use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde::Serialize;
@@ -51,6 +53,11 @@ impl RunningText {
     pub(crate) fn into_reply(mut self) -> String {
         add_paragraph(&mut self.said, &self.pieces);
         self.said
+    }
+
+    /// Returns the pieces of the text that is not complete.
+    pub(crate) fn into_pieces(self) -> String {
+        self.pieces
     }
 
     /// Returns the result of an abandoned turn.
@@ -146,12 +153,13 @@ fn add_line(lines: &mut String, Event { kind, at, .. }: &Event) {
     let event = match kind {
         EventKind::Agent { event, .. } => event,
         EventKind::PermissionAsked { question, expires_at, .. } => {
-            let (question, expires_at) = (question.clone(), *expires_at);
+            let question = PermissionQuestion { id: own_id(&question.id), ..question.clone() };
+            let expires_at = *expires_at;
             asked = AgentEvent::own(AgentEventKind::PermissionAsked { question, expires_at });
             &asked
         }
         EventKind::PermissionAnswered { id, answer, by, .. } => {
-            let (id, answer, by) = (id.clone(), *answer, *by);
+            let (id, answer, by) = (own_id(id), *answer, *by);
             asked = AgentEvent::own(AgentEventKind::PermissionAnswered { id, answer, by });
             &asked
         }
@@ -160,6 +168,11 @@ fn add_line(lines: &mut String, Event { kind, at, .. }: &Event) {
     // Serializing strings and numbers cannot fail.
     let line = serde_json::to_string(&TimedEvent { at: *at, event }).unwrap_or_default();
     let _ = writeln!(lines, "{line}");
+}
+
+/// Returns the agent's own id of a question.
+fn own_id(id: &str) -> String {
+    QuestionId::parse(id).map_or_else(|| id.to_owned(), |question| question.id)
 }
 
 /// Returns the result of an attempt that was interrupted by a crash. The texts are added to `contents`.

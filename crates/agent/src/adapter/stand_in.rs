@@ -145,6 +145,7 @@ async fn perform(
         () = tokio::time::sleep(turn_input.limits.turn) => Verdict::TimedOut,
         verdict = act => verdict,
     };
+    // Nothing counts tokens: there is no usage.
     TurnResult {
         reply,
         resume: Some(ResumeHandle {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use convoke_core::marker::Intent;
+use convoke_core::NewMessage;
+use convoke_core::marker::{Intent, TextPolicy};
 use convoke_protocol::content::Content;
-use convoke_protocol::event::{EventKind, ShownMessage};
-use convoke_protocol::id::{MemberName, MessageNumber, TurnId};
+use convoke_protocol::event::EventKind;
+use convoke_protocol::id::{MessageNumber, TurnId};
+use convoke_protocol::message::Message;
 use convoke_team::Team;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
@@ -93,24 +95,27 @@ impl Chat {
     }
 }
 
+/// A stored message.
+pub(crate) fn stored(number: u64, from: &str, to: &[&str], text: &str) -> Message {
+    let message = NewMessage::from_person(from, text).to(to.iter().copied());
+    let message = message.with_id(format!("msg-{number}").as_str().into());
+    Message::new(MessageNumber(number), None, message, TextPolicy::default())
+}
+
 /// A message.
 pub(crate) fn message(number: u64, from: &str, to: &[&str], text: &str) -> EventKind {
-    EventKind::Message(ShownMessage {
-        id: format!("msg-{number}").as_str().into(),
-        number: MessageNumber(number),
-        from: from.into(),
-        to: to.iter().map(|name| MemberName::new(*name)).collect(),
-        in_reply_to: None,
-        text: text.to_owned(),
-        tool: None,
-        attachments: Vec::new(),
-    })
+    EventKind::Message(Box::new(stored(number, from, to, text)))
 }
 
 /// A queued turn.
 pub(crate) fn queued(turn: u64, member: &str) -> EventKind {
-    let (turn, member) = (TurnId(turn), member.into());
-    EventKind::TurnQueued { turn, member, answers: MessageNumber(1), intent: Intent::P2 }
+    EventKind::TurnQueued {
+        turn: TurnId(turn),
+        member: member.into(),
+        answers: MessageNumber(1),
+        intent: Intent::P2,
+        asker: "you".into(),
+    }
 }
 
 /// A started turn.
@@ -124,5 +129,10 @@ pub(crate) fn started(turn: u64, member: &str) -> EventKind {
         system: None,
         tokens_estimate: 1_234,
         context: 3,
+        engine: "0.1.0".to_owned(),
+        input: Content::new("{}").reference(),
+        ledger: Content::new("[]").reference(),
+        diagnostics: Vec::new(),
+        in_a_row: 0,
     }
 }

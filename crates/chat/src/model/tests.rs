@@ -6,8 +6,10 @@ use std::time::Duration;
 use convoke_core::Diagnostic;
 use convoke_core::marker::TextPolicy;
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
-use convoke_protocol::event::{EventKind, FailedTurn, ShownAttachment, ShownMessage, StopReason};
+use convoke_protocol::attachment::Attachment;
+use convoke_protocol::event::{EventKind, FailedTurn, StopReason};
 use convoke_protocol::id::{MessageNumber, Millis, TurnId};
+use convoke_protocol::message::Message;
 use convoke_protocol::turn::{AttemptResult, TurnState};
 use convoke_protocol::usage::Usage;
 use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
@@ -17,7 +19,7 @@ use crossterm::event::KeyCode;
 use insta::assert_snapshot;
 use ratatui::layout::Size;
 
-use super::testing::{chat, chat_after, message, queued, started};
+use super::testing::{chat, chat_after, message, queued, started, stored};
 use super::{Chat, Effect, INBOX_LIMIT, Input, QueuedTurn};
 use crate::history::StoredState;
 use crate::sent_prompt::SentPrompt;
@@ -41,6 +43,7 @@ fn ended(turn: u64, member: &str, outcome: Verdict, reply: Option<&str>) -> Even
     EventKind::TurnEnded {
         turn: TurnId(turn),
         member: member.into(),
+        attempt: 1,
         state,
         reply: reply.map(Into::into),
         result: Box::new(AttemptResult { usage, ..AttemptResult::new(Millis(0), outcome) }),
@@ -291,7 +294,11 @@ fn a_reply_is_shown_with_its_time_and_tokens() {
         Diagnostic::new(diagnostics::MARKER_UNRESOLVED, "no member has the name `lim`");
     chat.happen(EventKind::Diagnostic { turn: None, diagnostic });
     chat.happen(EventKind::Task { task: "Ship it".to_owned(), by: "ada".into() });
-    chat.happen(EventKind::TurnDropped { turn: TurnId(2), member: "lin".into() });
+    chat.happen(EventKind::TurnDropped {
+        turn: TurnId(2),
+        member: "lin".into(),
+        problem: "dropped".to_owned(),
+    });
     chat.happen(idle());
     assert_snapshot!(chat.screen());
 }
@@ -364,16 +371,7 @@ fn help_fits_a_small_terminal() {
 
 #[test]
 fn a_resumed_session_shows_its_last_messages() {
-    let said = |number: u64, from: &str, text: &str| ShownMessage {
-        id: format!("msg-{number}").as_str().into(),
-        number: MessageNumber(number),
-        from: from.into(),
-        to: Vec::new(),
-        in_reply_to: None,
-        text: text.to_owned(),
-        tool: None,
-        attachments: Vec::new(),
-    };
+    let said = |number, from, text| stored(number, from, &[], text);
     let waiting = QueuedTurn {
         turn: TurnId(9),
         member: "lin".into(),
@@ -406,9 +404,13 @@ fn a_retried_turn_is_shown_once() {
     chat.happen(started(9, "ada"));
     chat.happen(started(9, "ada"));
     assert_eq!(chat.running.len(), 1);
-    let code = diagnostics::TURN_INTERRUPTED;
-    let diagnostic = Diagnostic::new(code, "turn 9 was interrupted; retrying");
-    chat.happen(EventKind::Diagnostic { turn: Some(TurnId(9)), diagnostic });
+    let failure = Failure::new(FailureReason::Incomplete, "Convoke was interrupted");
+    chat.happen(EventKind::TurnInterrupted {
+        turn: TurnId(9),
+        member: "ada".into(),
+        attempt: 1,
+        result: Box::new(AttemptResult::new(Millis(0), Verdict::Failed(failure))),
+    });
     assert!(chat.running.is_empty());
 }
 
@@ -540,16 +542,7 @@ fn replies_are_rendered_as_markdown_and_messages_of_people_as_text() {
 
 #[test]
 fn earlier_messages_are_read_on_scrolling_to_them() {
-    let said = |number: u64| ShownMessage {
-        id: format!("msg-{number}").as_str().into(),
-        number: MessageNumber(number),
-        from: "ada".into(),
-        to: Vec::new(),
-        in_reply_to: None,
-        text: format!("Remark number {number}."),
-        tool: None,
-        attachments: Vec::new(),
-    };
+    let said = |number| stored(number, "ada", &[], &format!("Remark number {number}."));
     let past = StoredState {
         messages: (251..=260).map(said).collect(),
         left_out: 250,
@@ -609,13 +602,13 @@ fn a_line_over_the_inbox_limit_stays_with_its_recipients() {
 
 #[test]
 fn attached_files_are_shown_below_the_message() {
-    let mut said = message(1, "you", &["ada"], "Is it safe?");
-    if let EventKind::Message(message) = &mut said {
-        message.attachments =
-            vec![ShownAttachment { path: "src/main.rs".to_owned(), bytes: 1_234 }];
-    }
+    let mut said = NewMessage::from_person("you", "Is it safe?").to(["ada"]);
+    let file = Attachment { path: "src/main.rs".to_owned(), text: "x".repeat(1_234) };
+    Attachment::add(vec![file], &mut said);
+    let said =
+        Message::new(MessageNumber(1), None, said.with_id("msg-1".into()), TextPolicy::default());
     let mut chat = chat();
-    chat.happen(said);
+    chat.happen(EventKind::Message(Box::new(said)));
     let screen = chat.screen();
     assert!(
         screen.contains("Is it safe?") && screen.contains("+ src/main.rs, 1,234 bytes"),

@@ -84,6 +84,19 @@ fn url(host_environment: &HostEnvironment) -> Result<Option<String>, UsageError>
     named.map_or_else(|| configured(&home), |url| Ok(Some(url)))
 }
 
+/// Returns the URL of the store of sessions.
+pub fn store_url(host_environment: &HostEnvironment) -> Result<String, UsageError> {
+    Ok(url(host_environment)?.unwrap_or_else(|| OWN_FILE.to_owned()))
+}
+
+/// Migrates a shared store of an older format.
+pub async fn migrate(host_environment: &HostEnvironment, url: &str) -> anyhow::Result<()> {
+    let password = host_environment.variable(PASSWORD).and_then(|password| password.to_str());
+    let migrated = PostgresStore::migrate(url, password).await;
+    migrated.with_context(|| format!("the store {url} was not migrated"))?;
+    Ok(())
+}
+
 /// The time that a person who has left waits for the store.
 const LEAVING: Duration = Duration::from_secs(2);
 
@@ -98,7 +111,7 @@ pub async fn before_leaving<T>(read: impl Future<Output = anyhow::Result<T>>) ->
 }
 
 /// The URL of the file of this machine.
-const OWN_FILE: &str = "sqlite:";
+pub const OWN_FILE: &str = "sqlite:";
 
 /// Opens the store of a URL.
 pub async fn open_url(host_environment: &HostEnvironment, url: &str) -> anyhow::Result<AnyStore> {

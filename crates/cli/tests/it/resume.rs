@@ -179,11 +179,15 @@ fn a_refused_run_leaves_no_session() {
     let whole = project.output(&["sessions", "export", "--all", "last"], b"").stdout;
     let whole = String::from_utf8(whole).unwrap();
     let no_team = whole.replacen("[[member]]", "[[membre]]", 1);
-    let doubled = whole.replacen("\"id\":\"msg-2\"", "\"id\":\"msg-1\"", 1);
+    let second = "\"message\":{\"id\":\"msg-2\"";
+    let line = 1 + whole.lines().position(|line| line.contains(second)).unwrap();
+    let doubled = whole.replacen(second, "\"message\":{\"id\":\"msg-1\"", 1);
+    let twice = format!("doubled.jsonl: line {line}: event");
     let project = project.file("no-team.jsonl", no_team).file("doubled.jsonl", doubled);
     for (file, why) in [
         ("no-team.jsonl", "no-team.jsonl: line 1: the field `team` is not a team file"),
-        ("doubled.jsonl", "doubled.jsonl: line 3: message 2 has the `id` of an earlier one: msg-1"),
+        ("doubled.jsonl", &twice),
+        ("doubled.jsonl", "message 2 has the `id` of an earlier one: msg-1"),
     ] {
         let refused = project.run(&["sessions", "import", file]);
         assert!(refused.starts_with("exit code: 2") && refused.contains(why), "{refused}");

@@ -131,6 +131,25 @@ fn json_has_one_event_per_line() {
     insta::assert_snapshot!(output);
 }
 
+/// An event that a run prints is the one that is stored. Pieces of a text, and the last line, are not in the log.
+#[test]
+fn the_log_has_what_the_runs_printed() {
+    let project = project();
+    let mut printed = events(&project, &["run", "--rehearse", "--json", "Hello [NEXT: max, sarah]"]);
+    printed.extend(events(&project, &["run", "--session", "last", "--json", "Again"]));
+    printed.retain(|event| !event["number"].is_null());
+    for event in printed.iter_mut().filter(|event| event["type"] == "opened") {
+        event.as_object_mut().unwrap().remove("rehearsal");
+    }
+    let log = project.output(&["sessions", "export", "last", "--log"], b"").stdout;
+    let log: Vec<Value> =
+        log.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    assert_eq!(log[0]["type"], "created");
+    let numbers: Vec<u64> = log.iter().map(|event| event["number"].as_u64().unwrap()).collect();
+    assert!(numbers.iter().copied().eq(1..=log.len() as u64), "{numbers:?}");
+    assert_eq!(printed, log);
+}
+
 #[test]
 fn a_resumed_session_has_the_earlier_messages_as_context() {
     let project = project();
@@ -392,7 +411,8 @@ fn a_run_killed_during_a_turn_is_completed_later() {
         });
         assert!(killed);
         let later = events(&project, &GO_ON);
-        assert_eq!(later[0]["interrupted"].as_array().unwrap().len(), 1, "{}", later[0]);
+        let opened = later.iter().find(|event| event["type"] == "opened").unwrap();
+        assert_eq!(opened["interrupted"].as_array().unwrap().len(), 1, "{opened}");
         let mut all = said(&acknowledged);
         all.extend(said(&later));
         assert_eq!(all, whole, "killed in turn {turn}");

@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
 
 use crate::context::TestContext;
 
@@ -379,7 +381,7 @@ fn a_prompt_that_cannot_be_reproduced_is_named() {
             .unwrap();
     // Messages are untrusted text; prompts are stored by their hash.
     let change = |line: &str| {
-        let is_message = line.starts_with("{\"message\":");
+        let is_message = line.starts_with("{\"type\":\"message\"");
         let to = if is_message { "Is the token fine?" } else { "Is the token safe?" };
         line.replace("Is the token safe?", to)
     };
@@ -391,6 +393,40 @@ fn a_prompt_that_cannot_be_reproduced_is_named() {
     let said = other.run(&["sessions", "replay", "--verify", "last"]);
     assert!(said.starts_with("exit code: 1"), "{said}");
     insta::assert_snapshot!(said);
+}
+
+#[test]
+fn a_log_is_imported_without_the_texts_of_its_prompts() {
+    let project = talked();
+    let log = project.output(&["sessions", "export", "last", "--log"], b"").stdout;
+    let messages = |project: &TestContext| -> Value {
+        let shown = project.output(&["sessions", "show", "last", "--json"], b"").stdout;
+        let mut shown: Value = serde_json::from_slice(&shown).unwrap();
+        json!([shown["messages"].take(), shown["turns"].take(), shown["task"].take()])
+    };
+    let other = TestContext::new().file("log.jsonl", String::from_utf8(log).unwrap());
+    let imported = other.run(&["sessions", "import", "log.jsonl"]);
+    assert!(imported.starts_with("exit code: 0"), "{imported}");
+    assert_eq!(messages(&other), messages(&project));
+}
+
+#[test]
+fn the_tables_of_a_session_are_rebuilt_from_its_log() {
+    let project = talked();
+    let verified = project.run(&["sessions", "verify"]);
+    assert!(verified.starts_with("exit code: 0"), "{verified}");
+    assert!(verified.contains("1 of 1 session were rebuilt from"), "{verified}");
+    let file = project.home().join("data/sessions.db");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = SqliteConnectOptions::new().filename(file).connect().await.unwrap();
+        let damage = "UPDATE turn SET state = 'failed' WHERE number = 2";
+        sqlx::raw_sql(damage).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    });
+    let verified = project.run(&["sessions", "verify", "last"]);
+    assert!(verified.starts_with("exit code: 1"), "{verified}");
+    assert!(verified.contains(": turn 2 is not what the log tells"), "{verified}");
 }
 
 #[test]

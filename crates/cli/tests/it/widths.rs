@@ -39,6 +39,7 @@ const COMMANDS: &[(Compared, &[&str])] = &[
     (Whole, &["sessions", "show", "last", "--turn", "1", "--explain"]),
     (Width, &["sessions", "search", "token"]),
     (Whole, &["sessions", "replay", "last", "--verify"]),
+    (Whole, &["sessions", "verify"]),
     (Whole, &["sessions", "diff", "--help"]),
     (Whole, &["sessions", "rename", "last", "a review"]),
     (Width, &["explain", "--agent", "claude@2.1.325,gemini,codex@0.166"]),

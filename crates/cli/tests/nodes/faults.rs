@@ -8,18 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use convoke_agent::clock::now;
-use convoke_conformance_store::{commit, message};
+use convoke_conformance_store::{Log, message, said};
 use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_protocol::event::EventKind;
 use convoke_protocol::id::{EventNumber, MessageNumber, SessionId, TurnId};
-use convoke_protocol::session::State;
 use convoke_protocol::turn::TurnState;
 use convoke_session::follow::Follower;
-use convoke_session::progress::Progress;
-use convoke_session::store::Holder;
+use convoke_session::store::{Holder, Piece};
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{Commit, NewMessage, Store as _, StoreError};
-use convoke_team::Team;
 use nix::sys::signal::Signal;
 
 use super::cluster::Cluster;
@@ -132,19 +129,17 @@ async fn read(
     pause: Duration,
     stop: Arc<AtomicBool>,
 ) -> Vec<Vec<String>> {
-    let team = Team::parse(TEAM).unwrap();
-    let start =
-        |session: &SessionId| Follower::new(*session, EventNumber(0), &State::default(), &[]);
+    let start = |session: &SessionId| Follower::after(*session, EventNumber(0));
     let mut followers: Vec<Follower> = sessions.iter().map(start).collect();
     let mut seen = vec![Vec::new(); sessions.len()];
     loop {
         // Everything stored before the request to stop is read.
         let is_last = stop.load(Ordering::SeqCst);
         for (follower, seen) in followers.iter_mut().zip(&mut seen) {
-            let events = surely!(follower.advance(&store, &team).await);
+            let events = surely!(follower.advance(&store).await);
             seen.extend(events.into_iter().filter_map(|event| match event.kind {
                 EventKind::Message(message) => {
-                    Some(format!("{} {}: {}", message.number, message.from, message.text))
+                    Some(format!("{} {}: {}", message.number, message.from(), message.text))
                 }
                 _ => None,
             }));
@@ -254,7 +249,7 @@ impl Nodes {
 /// Writes a session that a process has lost to a node, on its present head: nothing but the check of the epoch refuses
 /// that. Returns the number of refused writes.
 async fn write_late(world: &World<'_>) -> u64 {
-    type Change = fn(&mut Commit);
+    type Step = fn(&Log) -> Commit;
     let World { cluster, store, directory, .. } = world;
     let session = create(store, TEAM, directory).await;
     let late = PostgresStore::open_with_lease(&cluster.url(), None, LEASE).await.unwrap();
@@ -270,19 +265,16 @@ async fn write_late(world: &World<'_>) -> u64 {
         assert!(begun.elapsed() < TIMEOUT, "no node goes on with the session");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let kinds: [Change; 2] = [
-        |step| step.messages = vec![message(2, None, "max", &[], "too late")],
-        |step| {
-            let events = "{}\n".to_owned();
-            step.progress = vec![Progress { turn: TurnId(1), attempt: 1, events }];
+    let steps: [Step; 2] = [
+        |log| log.commit([said(message(2, None, "max", &[], "too late"))]),
+        |log| {
+            let (turn, text) = (TurnId(1), "too late".to_owned());
+            Commit { pieces: vec![Piece { turn, attempt: 1, position: 0, text }], ..log.commit([]) }
         },
     ];
-    for change in kinds {
+    for step in steps {
         loop {
-            let known = late.session(session).await.unwrap();
-            let mut step = commit(known.head);
-            step.state = known.state;
-            change(&mut step);
+            let step = step(&Log::read(&late, session).await.unwrap());
             match late.commit(session, step).await {
                 Err(StoreError::LeaseLost { .. }) => break,
                 // The node was faster.
@@ -298,7 +290,7 @@ async fn write_late(world: &World<'_>) -> u64 {
     assert_eq!(store.messages_after(session, MessageNumber(0), 9).await.unwrap().len(), 2);
     drop(lease);
     late.close().await;
-    kinds.len() as u64
+    steps.len() as u64
 }
 
 /// The environment of the nodes.
@@ -424,8 +416,8 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
             let tried = store.attempts(*session, turn.id).await.unwrap();
             assert!(tried.iter().all(|attempt| attempt.ended.is_some()), "{tried:?}");
             for attempt in &tried {
-                let left = store.progress(*session, turn.id, attempt.number).await.unwrap();
-                assert_eq!(left, "", "a stale node has written progress");
+                let left = store.pieces(*session, turn.id, attempt.number).await.unwrap();
+                assert_eq!(left, "", "a stale node has written pieces of a text");
             }
             attempts += tried.len();
         }

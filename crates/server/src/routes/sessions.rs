@@ -234,7 +234,7 @@ pub(super) async fn export(
     Parameters(query): Parameters<ExportQuery>,
 ) -> ApiResult<Response> {
     let form = ExportForm::parse(&query.form).ok_or_else(|| {
-        ApiError::bad_request("the forms are snapshot, archive, markdown and html")
+        ApiError::bad_request("the forms are snapshot, archive, log, markdown and html")
     })?;
     let bytes = app.host.export(id, form).await.map_err(ApiError::host)?;
     let name = format!("convoke-{}.{}", views::short(id), form.extension());

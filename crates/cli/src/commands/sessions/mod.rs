@@ -7,6 +7,7 @@ mod copy;
 mod diff;
 pub(in crate::commands) mod list;
 mod markdown;
+mod migrate;
 mod remove;
 mod rename;
 mod replay;
@@ -16,6 +17,7 @@ pub(in crate::commands) mod sent;
 mod show;
 pub(in crate::commands) mod transfer;
 mod turn;
+mod verify;
 
 use std::io::{self, Write};
 
@@ -45,6 +47,8 @@ pub struct Arguments {
 enum Command {
     /// Resume a session: the same as `convoke run --session`
     Resume(resume::Arguments),
+    /// Migrate a PostgreSQL store of an earlier version, after a backup
+    Migrate(migrate::Arguments),
     #[command(flatten)]
     Stored(StoredCommand),
 }
@@ -64,7 +68,7 @@ enum StoredCommand {
     Search(search::Arguments),
     /// Change the name of a session
     Rename(rename::Arguments),
-    /// Write a session as a snapshot, as Markdown, as HTML, or everything with --all
+    /// Write a session as a snapshot, as Markdown, as HTML, its log, or everything with --all
     Export(transfer::Export),
     /// Create a session from an exported file
     Import(transfer::Import),
@@ -74,6 +78,8 @@ enum StoredCommand {
     Restore(remove::Restore),
     /// Reassemble every prompt of a session and compare
     Replay(replay::Arguments),
+    /// Rebuild the tables of sessions from their logs and compare
+    Verify(verify::Arguments),
     /// Show what changed between two prompts of one member
     Diff(diff::Arguments),
     /// Replace the items of a model's thread with a summary, or undo that
@@ -96,12 +102,13 @@ impl StoredCommand {
 
 /// Runs `convoke sessions`.
 pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     let command = match arguments.command {
         Command::Resume(arguments) => return crate::commands::run::run(&arguments.into()),
+        Command::Migrate(arguments) => return runtime()?.block_on(migrate::run(&arguments)),
         Command::Stored(command) => command,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let host_environment = host_environment::of_process()?;
         let store = if command.only_reads() {
             open_store_for_reading(&host_environment).await?
@@ -120,6 +127,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             StoredCommand::Rm(arguments) => remove::remove(arguments, &store).await,
             StoredCommand::Restore(arguments) => remove::restore(arguments, &store).await,
             StoredCommand::Replay(arguments) => replay::run(arguments, &store).await,
+            StoredCommand::Verify(arguments) => verify::run(arguments, &store).await,
             StoredCommand::Diff(arguments) => diff::run(arguments, &store).await,
             StoredCommand::Compact(arguments) => compact::run(arguments, &store).await,
         }

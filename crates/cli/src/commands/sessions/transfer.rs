@@ -102,12 +102,15 @@ pub(super) struct Export {
     /// Write everything: turns, prompts, replies, threads and requests, one JSON object per line
     #[arg(long)]
     all: bool,
-    /// Write a transcript as Markdown
+    /// Write the log: every event with its number, as `run --json` does, without the texts of prompts
     #[arg(long, conflicts_with = "all")]
+    log: bool,
+    /// Write a transcript as Markdown
+    #[arg(long, conflicts_with_all = ["all", "log"])]
     markdown: bool,
     /// Write one HTML file: the messages, and the ledger and exact texts of every turn; no scripts, no
     /// external resources
-    #[arg(long, conflicts_with_all = ["all", "markdown"])]
+    #[arg(long, conflicts_with_all = ["all", "log", "markdown"])]
     html: bool,
     /// The file to write, readable by you alone [default: standard output]
     #[arg(long, short, value_name = "FILE")]
@@ -123,6 +126,7 @@ pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Resu
         Export { html: true, .. } => ExportForm::Html,
         Export { markdown: true, .. } => ExportForm::Markdown,
         Export { all: true, .. } => ExportForm::Archive,
+        Export { log: true, .. } => ExportForm::Log,
         _ => ExportForm::Snapshot,
     };
     let written = match &arguments.output {
@@ -143,7 +147,7 @@ pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Resu
         diagnostics::show(&[Diagnostic::new(code, message)])?;
     }
     // The forms for readers show them.
-    if matches!(form, ExportForm::Snapshot | ExportForm::Archive)
+    if matches!(form, ExportForm::Snapshot | ExportForm::Archive | ExportForm::Log)
         && let Some(pending) = pending_diagnostic(store, session).await?
     {
         diagnostics::show(&[pending])?;
@@ -163,6 +167,7 @@ pub(in crate::commands) async fn write(
         ExportForm::Html => document::write(store, session, &mut out).await?,
         ExportForm::Markdown => markdown::write(store, session, &mut out).await?,
         ExportForm::Archive => transfer::export(store, session, &mut out).await?,
+        ExportForm::Log => transfer::export_log(store, session, &mut out).await?,
         ExportForm::Snapshot => {
             transfer::export_snapshot(store, session, store.now(), &mut out).await?;
         }

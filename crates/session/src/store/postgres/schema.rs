@@ -57,13 +57,15 @@ pub(super) async fn migrate(pool: &PgPool, failpoint: &Failpoint) -> Result<i64,
     let Some(first) = MIGRATIONS.iter().position(|(from, _)| *from == found) else {
         return Err(StoreError::DatabaseVersion { found, expected: FORMAT });
     };
-    let holder = "SELECT pid, host, since FROM lease WHERE until > clock_timestamp() LIMIT 1";
-    if let Some(row) = sqlx::query(holder).fetch_optional(&mut *transaction).await? {
-        return Err(StoreError::InUse { holder: super::offer::holder(&row)? });
-    }
     for (_, statements) in &MIGRATIONS[first..] {
         failpoint.reach();
         sqlx::raw_sql(*statements).execute(&mut *transaction).await?;
+    }
+    // Now that the tables are locked, nobody can claim a session.
+    let holder = "SELECT pid, host, since FROM lease WHERE until > clock_timestamp() \
+        UNION ALL SELECT pid, host, since FROM node WHERE until > clock_timestamp() LIMIT 1";
+    if let Some(row) = sqlx::query(holder).fetch_optional(&mut *transaction).await? {
+        return Err(StoreError::InUse { holder: super::offer::holder(&row)? });
     }
     if found < FIRST_WITH_LOG {
         migration::make_logs(&mut transaction, failpoint).await?;

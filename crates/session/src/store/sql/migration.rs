@@ -1,19 +1,22 @@
 //! Makes the logs of a store that had none, in one transaction.
 
 use convoke_core::ConversationMessage;
-use convoke_protocol::content::{Content, ContentHash, ContentRef};
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::event::Event;
 use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
 use convoke_protocol::session::State;
 use serde_json::Value;
 use sqlx::Row as _;
 
 use super::database::{Connection, remove_from_index, sql, text};
-use super::packed::{pack, unpack};
-use super::{log, projection, read, write};
-use crate::legacy::{self, LegacyAttempt, LegacyMessage, LegacySession, LegacyTurn};
+use super::packed::unpack;
+use super::{log, pieces, projection, read, write};
+use crate::legacy::{
+    self, LegacyAttempt, LegacyMessage, LegacySession, LegacyTurn, StoredAttempt,
+};
 use crate::running_text::RunningText;
-use crate::store::StoreError;
 use crate::store::failpoint::Failpoint;
+use crate::store::{Piece, StoreError};
 
 /// Converts every session: its rows become events, from which the rows are made anew. Memory: one session.
 pub(super) async fn make_logs(
@@ -51,7 +54,8 @@ async fn make_log(
         .filter_map(|attempt| attempt.attempt.ended.as_ref()?.events)
         .map(|content| content.hash)
         .collect();
-    let created = write::created_event(&rows.began);
+    let unfinished = unfinished_texts(&rows);
+    let created = Event { migrated: true, ..write::created_event(&rows.began) };
     let events = legacy::events(rows);
     remove_from_index(connection, &id).await?;
     for statement in [
@@ -76,6 +80,9 @@ async fn make_log(
     log::append(connection, &id, std::slice::from_ref(&created)).await?;
     log::append(connection, &id, &events).await?;
     projection::apply(connection, failpoint, session, &events).await?;
+    for piece in &unfinished {
+        pieces::write(connection, session, piece).await?;
+    }
     sqlx::query("UPDATE session SET events = $1, state = $2 WHERE id = $3")
         .bind(sql(events.len() as u64 + 1))
         .bind(write::json(&state)?)
@@ -150,7 +157,6 @@ async fn read_attempts(
             None => {
                 let number = attempt.attempt.number;
                 attempt.lines = read_progress(connection, session, turn, number).await?;
-                attempt.partial = keep_partial(connection, session, &attempt.lines).await?;
             }
         }
         attempts.push(attempt);
@@ -189,28 +195,15 @@ async fn read_progress(
     Ok(batches.into_iter().map(|(events,)| events).collect())
 }
 
-/// Stores the text that the agent of a running attempt had written.
-async fn keep_partial(
-    connection: &mut Connection,
-    session: SessionId,
-    lines: &str,
-) -> Result<Option<ContentRef>, StoreError> {
-    let mut so_far = RunningText::default();
-    legacy::agent_events(lines).for_each(|(_, event)| so_far.add(&event));
-    let reply = so_far.into_reply();
-    if reply.is_empty() {
-        return Ok(None);
-    }
-    let content = Content::new(reply);
-    let ContentRef { hash, bytes } = content.reference();
-    write::share(connection, &session.to_string(), &[hash]).await?;
-    sqlx::query(
-        "INSERT INTO content (hash, bytes, packed) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-    )
-    .bind(hash.as_bytes().as_slice())
-    .bind(sql(bytes))
-    .bind(pack(content.text()))
-    .execute(connection)
-    .await?;
-    Ok(Some(content.reference()))
+/// Returns the incomplete texts of the attempts that were running.
+fn unfinished_texts(rows: &LegacySession) -> Vec<Piece> {
+    let attempts = rows.turns.iter().flat_map(|turn| &turn.attempts);
+    let running = attempts.filter(|attempt| attempt.attempt.ended.is_none());
+    let pieces = running.map(|attempt| {
+        let mut text = RunningText::default();
+        legacy::agent_events(&attempt.lines).for_each(|(_, event)| text.add(&event));
+        let StoredAttempt { turn, number, .. } = attempt.attempt;
+        Piece { turn, attempt: number, position: 0, text: text.into_pieces() }
+    });
+    pieces.filter(|piece| !piece.text.is_empty()).collect()
 }

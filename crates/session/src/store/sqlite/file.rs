@@ -226,6 +226,14 @@ pub(super) fn check_version(path: &Path, found: u32) -> Result<(), StoreError> {
     Err(StoreError::Version { path: path.to_owned(), found, expected: FORMAT })
 }
 
+/// Refuses a file that would have to be migrated.
+pub(super) fn check_current(path: &Path, found: u32) -> Result<(), StoreError> {
+    if found == FORMAT {
+        return Ok(());
+    }
+    Err(StoreError::Version { path: path.to_owned(), found, expected: FORMAT })
+}
+
 /// Adds the path to an I/O error.
 pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
     |source| StoreError::Io { path: path.to_owned(), source }

@@ -100,6 +100,8 @@ impl SqliteStore {
         let path = directory.join(file::NAME);
         let options = SqliteConnectOptions::new().filename(&path).read_only(true).immutable(true);
         let pool = pool(2).connect_with(options).await?;
+        // A file of an earlier version is migrated before it is read.
+        file::check_current(&path, file::version(&pool).await?)?;
         let writer = Writer { pool, failpoint: Failpoint::default(), fence: Fence };
         Ok(Self { writer, directory: directory.to_owned() })
     }

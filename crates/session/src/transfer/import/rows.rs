@@ -12,7 +12,9 @@ use serde_json::Value;
 
 use super::super::ArchiveProblem;
 use super::archive::{MAX_NUMBER, broken, check_time, parse};
-use crate::legacy::{self, LegacyAttempt, LegacyMessage, LegacySession, LegacyTurn};
+use crate::legacy::{
+    self, LegacyAttempt, LegacyMessage, LegacySession, LegacyTurn, StoredAttempt, StoredResult,
+};
 
 /// The rows so far.
 pub(super) struct RowReader {
@@ -165,6 +167,9 @@ impl RowReader {
         }
         state.next_message_id = next;
         for attempt in turns.iter_mut().flat_map(|turn| &mut turn.attempts) {
+            // The new session is at rest.
+            let StoredAttempt { began_at, ended, .. } = &mut attempt.attempt;
+            ended.get_or_insert_with(|| StoredResult::interrupted(*began_at));
             let events = attempt.attempt.ended.as_ref().and_then(|ended| ended.events);
             let lines = events.and_then(|events| self.texts.get(&events.hash));
             attempt.lines = lines.cloned().unwrap_or_default();

@@ -18,6 +18,11 @@ fn started(turn: u64, member: &str) -> EventKind {
         system: None,
         tokens_estimate: 2,
         context: 0,
+        engine: "0.1.0".to_owned(),
+        input: Content::new("{}").reference(),
+        ledger: Content::new("[]").reference(),
+        diagnostics: Vec::new(),
+        in_a_row: 0,
     }
 }
 
