@@ -20,7 +20,6 @@ pub type FileMode = u32;
 /// A path that differs between two states.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The path.
     pub path: TreePath,
     /// The state before; `None` if the path did not exist.
     pub before: Option<Node>,
@@ -38,14 +37,10 @@ pub enum Node {
         mode: FileMode,
         /// The size in bytes.
         size: u64,
-        /// The content.
         content: Content,
     },
     /// A symbolic link; its content is the target.
-    Link {
-        /// The content.
-        content: Content,
-    },
+    Link { content: Content },
     /// A directory.
     Directory {
         /// The permission bits.

@@ -21,7 +21,6 @@ use crate::tree_path::TreePath;
 /// An undo or a merge that was interrupted, and is complete now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completed {
-    /// The record of it.
     pub record: Record,
     /// Whether it undid changes or restored them.
     pub direction: Direction,

@@ -512,7 +512,7 @@ enum Opened {
     Link(Vec<u8>),
 }
 
-/// Copies at most so many bytes. Returns whether they could be read; an error is one of writing.
+/// Copies at most `most` bytes. Returns `false` if they cannot be read, and an error if they cannot be written.
 fn copy(from: fs::File, to: &mut fs::File, most: u64) -> std::io::Result<bool> {
     let mut from = from.take(most);
     let mut buffer = vec![0; 1 << 16];

@@ -31,7 +31,6 @@ pub struct LineCounts {
 /// A changed path with its difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileDiff {
-    /// The path.
     pub path: TreePath,
     /// The path that the file was moved from.
     pub from: Option<TreePath>,

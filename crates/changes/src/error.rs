@@ -30,16 +30,10 @@ pub enum ChangesError {
     },
     /// The directory has too many files.
     #[error("the directory has more than {limit} files")]
-    OverFiles {
-        /// The limit.
-        limit: u64,
-    },
+    OverFiles { limit: u64 },
     /// The files have too many bytes.
     #[error("the files to copy are larger than {} together", limit_of(*limit))]
-    OverBytes {
-        /// The limit.
-        limit: u64,
-    },
+    OverBytes { limit: u64 },
     /// The disk is nearly full.
     #[error("less than {} is free in {}; free some space there", limit_of(*needed), path.display())]
     DiskFull {
@@ -73,7 +67,6 @@ pub enum ChangesError {
         "{error}; what was done could not be put back ({reason}), and the next command completes it"
     )]
     HalfDone {
-        /// The error.
         error: Box<ChangesError>,
         /// The reason why it could not be put back.
         reason: Box<ChangesError>,
@@ -87,7 +80,6 @@ pub enum ChangesError {
     /// The member has no workspace.
     #[error("{}", no_workspace(member, members))]
     NoWorkspace {
-        /// The member.
         member: String,
         /// The members of the session that have one.
         members: Vec<String>,
@@ -106,10 +98,7 @@ pub enum ChangesError {
     },
     /// A path of the settings of workspaces leads out of the project.
     #[error("`{path}` is not a path below the project's directory")]
-    BadPath {
-        /// The path.
-        path: String,
-    },
+    BadPath { path: String },
     /// A file of the store is damaged.
     #[error("{} is damaged: {message}", path.display())]
     Damaged {

@@ -25,9 +25,7 @@ pub struct RecordId(pub u64);
 /// An attempt at a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnKey {
-    /// The session.
     pub session: String,
-    /// The turn.
     pub turn: u64,
     /// The attempt, from 1.
     pub attempt: u32,
@@ -55,7 +53,6 @@ pub struct Record {
     pub turn: TurnKey,
     /// The author.
     pub by: Author,
-    /// The directory.
     pub directory: PathBuf,
     /// The time in milliseconds since 1970.
     pub at: i64,
@@ -90,7 +87,7 @@ pub struct Record {
     /// The changes of the turn to the repository around the directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<RepositoryChange>,
-    /// The reason why the changes of the turn are not recorded; it has none then, whatever the agent did.
+    /// The reason why the changes of the turn were not recorded. The record then lists none, although the agent may have made some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_recorded: Option<String>,
     /// The reason why the first copy of the directory stopped before its end.
@@ -101,7 +98,6 @@ pub struct Record {
 /// A merge of a member's workspace into its project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
-    /// The member.
     pub member: String,
     /// The workspace, by the time at which it was created.
     pub(crate) workspace: i64,
@@ -153,7 +149,7 @@ impl Record {
         shown(&self.changes)
     }
 
-    /// Returns whether this is what an agent changed in its turn, and not what was taken back of it.
+    /// Returns whether an agent made these changes in its turn: they are no undo and no merge.
     pub(crate) fn is_of_agent(&self) -> bool {
         self.by == Author::Agent && self.undoes.is_none() && self.applied.is_none()
     }

@@ -24,7 +24,6 @@ use crate::undone::{Selection, Step, steps};
 /// The plan of an undo.
 #[derive(Debug, Clone)]
 pub struct UndoPlan {
-    /// The turn.
     pub turn: TurnKey,
     /// Whether this is a redo: it makes the changes of an undone turn or merge again.
     pub is_redo: bool,
@@ -34,7 +33,6 @@ pub struct UndoPlan {
     pub repository: Option<RepositoryChange>,
     /// The merge of a workspace that is undone or redone; `None` for a turn.
     pub applied: Option<Applied>,
-    /// The directory.
     pub directory: PathBuf,
     /// The changes that the undo would make: `before` is there now, `after` would be there.
     pub changes: Vec<Change>,
@@ -59,7 +57,6 @@ pub struct UndoPlan {
 /// A turn that ran in the directory at the same time as the one that is taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedTurn {
-    /// The turn.
     pub turn: TurnKey,
     /// The paths that changed in both turns. Either may have changed them.
     pub paths: Vec<TreePath>,
@@ -83,18 +80,14 @@ impl UndoPlan {
 /// A path that changed since the turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The path.
     pub path: TreePath,
-    /// The reason.
     pub reason: String,
 }
 
 /// A path that an undo cannot restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftAlone {
-    /// The path.
     pub path: TreePath,
-    /// The reason.
     pub reason: &'static str,
 }
 

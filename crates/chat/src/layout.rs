@@ -18,11 +18,9 @@ pub(crate) struct Areas {
     pub(crate) conversation: Rect,
     /// The running members, one line each.
     pub(crate) running: Rect,
-    /// The queue.
     pub(crate) queue: Rect,
     /// The line above the input with speaker and recipients.
     pub(crate) rule: Rect,
-    /// The input.
     pub(crate) input: Rect,
     /// The key hints.
     pub(crate) hints: Rect,

@@ -8,17 +8,13 @@ use convoke_session::{SentTurn, Store, StoreError};
 /// The prompt of one turn, as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentPrompt {
-    /// The member.
     pub member: MemberName,
-    /// The turn.
     pub turn: TurnId,
-    /// The attempt.
     pub attempt: u32,
     /// The ledger, as a table.
     pub table: String,
     /// The system text, if it was delivered apart.
     pub system: Option<String>,
-    /// The prompt.
     pub prompt: String,
 }
 

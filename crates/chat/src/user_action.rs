@@ -35,7 +35,6 @@ pub enum UserAction {
     Undo {
         /// Which of the two.
         action: UndoAction,
-        /// The turn.
         turn: Option<TurnId>,
         /// The consent of the person.
         consent: UndoConsent,

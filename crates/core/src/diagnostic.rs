@@ -178,7 +178,6 @@ macro_rules! diagnostic_codes {
 /// A finding, with its location and extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The code.
     pub code: Code,
     /// A sentence with the details of this case.
     pub message: String,

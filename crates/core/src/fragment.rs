@@ -43,9 +43,7 @@ impl Section {
 /// A text and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fragment<'a> {
-    /// The text.
     pub text: Cow<'a, str>,
-    /// The source.
     pub source: Source<'a>,
 }
 

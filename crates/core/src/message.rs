@@ -144,7 +144,6 @@ pub struct Routing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationMessage<Id = MessageId> {
-    /// The id.
     pub id: Id,
     /// The text, with markers.
     pub content: String,
@@ -153,7 +152,6 @@ pub struct ConversationMessage<Id = MessageId> {
     /// The time, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
-    /// The routing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<Routing>,
     /// The message that this one answers.

@@ -95,7 +95,7 @@ pub fn project_root(files: &dyn Files, directory: &Path, home: Option<&Path>) ->
     directory.ancestors().find(is_project).map(Path::to_owned)
 }
 
-/// Returns whether the `HEAD` of a repository names a branch or a commit, without which it is none to Git.
+/// Returns whether `HEAD` names a branch or a commit. Git takes a directory without that for no repository.
 fn has_head(files: &dyn Files, root: &Path) -> bool {
     let is_commit = |text: &str| text.len() >= 40 && text.bytes().all(|it| it.is_ascii_hexdigit());
     files.read_text(&root.join(".git/HEAD"), FileKind::Pointer).is_ok_and(|text| {

@@ -87,7 +87,7 @@ pub trait Files {
         Ok(names.filter_map(entry).collect())
     }
 
-    /// Returns the names in a directory in its own order; sorted, where there is none.
+    /// Returns the names in a directory in the order of the file system, or sorted if it has no order.
     fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         self.names(directory)
     }

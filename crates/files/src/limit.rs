@@ -79,7 +79,6 @@ pub struct TooLarge {
     pub size: u64,
     /// The maximum number of bytes that it may have.
     pub limit: u64,
-    /// Its kind.
     pub kind: FileKind,
 }
 
@@ -90,7 +89,7 @@ impl TooLarge {
     }
 }
 
-/// Without the path, which those who report an error of a read name themselves.
+/// The path is left out, because callers add it to every error of a read.
 impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { size, limit, kind, .. } = self;
@@ -146,8 +145,7 @@ pub fn check(path: &Path, kind: FileKind, size: u64) -> Result<(), TooLarge> {
     Err(TooLarge { path: path.to_owned(), size, limit, kind })
 }
 
-/// Reads a stream to its end, unless it has more bytes than a kind of file may have. `name` is used in errors for
-/// the stream in an error.
+/// Reads a stream to its end. Fails if it is larger than the kind allows; the error calls the stream `name`.
 pub fn read_stream(stream: impl Read, name: &Path, kind: FileKind) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     #[expect(clippy::disallowed_methods, reason = "a limit is taken")]

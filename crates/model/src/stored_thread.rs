@@ -28,7 +28,6 @@ use self::own::{OwnLine, withdrawn};
 /// A stored thread.
 #[derive(Debug, Clone, Default)]
 pub struct Log {
-    /// The record.
     pub record: Record,
     /// The context that the model was last sent.
     pub last_situation: LastSituation,
@@ -36,7 +35,6 @@ pub struct Log {
     pub turns: Vec<String>,
     /// The compactions in effect, oldest first.
     pub compactions: Vec<Compaction>,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
     /// The number of lines.
     pub(crate) lines: usize,
@@ -61,12 +59,7 @@ pub enum LogError {
     Unknown(ThreadId),
     /// The lines are not a valid thread.
     #[error("the thread {thread} cannot be read: {reason}")]
-    Unreadable {
-        /// The thread.
-        thread: ThreadId,
-        /// The reason.
-        reason: String,
-    },
+    Unreadable { thread: ThreadId, reason: String },
     /// There is no compaction to undo.
     #[error("the thread {0} has no compaction to undo")]
     NotCompacted(ThreadId),

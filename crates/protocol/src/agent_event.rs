@@ -42,14 +42,12 @@ pub enum AgentEventKind<'a> {
     },
     /// The agent wrote text.
     Text {
-        /// The text.
         text: Cow<'a, str>,
         /// Whether the text is complete.
         part: TextPart,
     },
     /// The agent wrote reasoning.
     Thinking {
-        /// The text.
         text: Cow<'a, str>,
         /// Whether the text is complete.
         part: TextPart,
@@ -69,7 +67,6 @@ pub enum AgentEventKind<'a> {
         id: Cow<'a, str>,
         /// Whether it succeeded.
         ok: bool,
-        /// The output.
         output: Cow<'a, str>,
     },
     /// A tool reported the files that it changed.
@@ -87,7 +84,6 @@ pub enum AgentEventKind<'a> {
     Request {
         /// The number of the request in its thread, from 1.
         number: u64,
-        /// The purpose.
         purpose: RequestPurpose,
         /// The size of the body, in bytes.
         bytes: u64,
@@ -129,7 +125,6 @@ pub enum AgentEventKind<'a> {
     PermissionAnswered {
         /// The id of the question.
         id: String,
-        /// The answer.
         answer: PermissionAnswer,
         /// The origin of the answer.
         by: AnsweredBy,
@@ -144,10 +139,7 @@ pub enum AgentEventKind<'a> {
         json: Cow<'a, str>,
     },
     /// The turn ended. Always the last event.
-    Finished {
-        /// The verdict.
-        verdict: Verdict,
-    },
+    Finished { verdict: Verdict },
 }
 
 /// The purpose of a request to a model.
@@ -256,7 +248,6 @@ impl Received {
 pub struct OwnerShare {
     /// The owner: `tools`, `the program's own`, `ours`, or the name of a file.
     pub owner: String,
-    /// The bytes.
     pub bytes: u64,
 }
 
@@ -297,9 +288,7 @@ pub struct FileDiff<'a> {
 /// An item of a to-do list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoItem<'a> {
-    /// The text.
     pub text: Cow<'a, str>,
-    /// The state.
     pub state: TodoState,
 }
 

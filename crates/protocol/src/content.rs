@@ -81,7 +81,6 @@ impl From<ContentHash> for String {
 /// A reference to a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentRef {
-    /// The hash.
     pub hash: ContentHash,
     /// The size in bytes.
     pub bytes: u64,

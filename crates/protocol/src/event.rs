@@ -359,7 +359,6 @@ pub enum StopReason {
     TurnFailed {
         /// The person who asked for the first failed turn.
         person: MemberName,
-        /// The turns.
         turns: Vec<FailedTurn>,
     },
     /// A person cancelled the running turn.
@@ -373,14 +372,12 @@ pub enum StopReason {
     TurnLimit {
         /// The person who asked.
         person: MemberName,
-        /// The limit.
         limit: u64,
     },
     /// A member repeated the same reply.
     Repetition {
         /// The person who asked.
         person: MemberName,
-        /// The member.
         member: MemberName,
         /// The number of repetitions.
         times: u32,
@@ -389,7 +386,6 @@ pub enum StopReason {
     QueueFull {
         /// The person who asked.
         person: MemberName,
-        /// The limit.
         limit: u64,
         /// The number of turns that were not queued.
         left_out: u64,
@@ -399,7 +395,6 @@ pub enum StopReason {
 /// A turn that failed or was cancelled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailedTurn {
-    /// The turn.
     pub turn: TurnId,
     /// The member whose turn it was.
     pub member: MemberName,

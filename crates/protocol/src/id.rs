@@ -101,9 +101,7 @@ numbers! {
 /// One attempt at a turn of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptRef {
-    /// The session.
     pub session: SessionId,
-    /// The turn.
     pub turn: TurnId,
     /// The number of the attempt, from 1.
     pub attempt: u32,

@@ -8,9 +8,7 @@ use crate::id::TurnId;
 /// questions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct QuestionId {
-    /// The turn.
     pub turn: TurnId,
-    /// The attempt.
     pub attempt: u32,
     /// The agent's own id of the question.
     pub id: String,

@@ -27,7 +27,6 @@ pub struct RequestRecord<T = RequestTexts> {
     pub meta: RequestMeta,
     /// The outcome, as far as it is known.
     pub outcome: RequestOutcome,
-    /// The texts.
     pub texts: T,
 }
 
@@ -120,7 +119,6 @@ pub struct RequestMeta {
     pub at: Millis,
     /// The path below the endpoint's base URL.
     pub path: String,
-    /// The purpose.
     pub purpose: RequestPurpose,
     /// The size of the body, in bytes.
     pub bytes: u64,

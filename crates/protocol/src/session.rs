@@ -9,7 +9,6 @@ use crate::id::{EventNumber, MemberName, MessageNumber, Millis, SessionId, TurnI
 /// The fields that a session is created with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
-    /// The id.
     pub id: SessionId,
     /// The creation time.
     pub created_at: Millis,
@@ -59,7 +58,6 @@ pub struct Session {
     pub updated_at: Millis,
     /// The number of the last event.
     pub head: EventNumber,
-    /// The state.
     pub state: State,
 }
 
@@ -137,7 +135,6 @@ pub struct Summary {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemovedSession {
-    /// The session.
     pub session: Summary,
     /// The time of removal.
     pub removed_at: Millis,
@@ -147,7 +144,6 @@ pub struct RemovedSession {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FoundMessage {
-    /// The session.
     pub session: SessionId,
     /// The message.
     pub number: MessageNumber,
@@ -159,7 +155,6 @@ pub struct FoundMessage {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberCost {
-    /// The member.
     pub member: MemberName,
     /// The number of attempts.
     pub attempts: u64,

@@ -8,17 +8,14 @@ pub struct ThreadLine {
     /// The newest message of the session when the line was added; the line depends on no later one. `None` in a
     /// thread without a session, and in lines that early versions stored.
     pub as_of: Option<MessageNumber>,
-    /// The text.
     pub text: String,
 }
 
 /// Lines to append to a thread, atomically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadAppend {
-    /// The thread.
     pub thread: ThreadId,
     /// The number of lines that the thread had when it was read. With any other number, the append is refused.
     pub known: usize,
-    /// The lines.
     pub lines: Vec<String>,
 }

@@ -15,7 +15,6 @@ use crate::id::{EventNumber, MemberName, MessageNumber, Millis, TurnId};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
-    /// The id.
     pub id: TurnId,
     /// The member whose turn it is.
     pub member: MemberName,
@@ -25,7 +24,6 @@ pub struct Turn {
     pub intent: Intent,
     /// The person who wrote the first message of the chain that led to this turn.
     pub asker: MemberName,
-    /// The state.
     pub state: TurnState,
     /// The reply; `None` until the turn is done.
     pub reply: Option<MessageNumber>,
@@ -83,7 +81,6 @@ impl TurnState {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
-    /// The turn.
     pub turn: TurnId,
     /// The number of the attempt, from 1.
     pub number: u32,

@@ -21,7 +21,7 @@ const MAX_BETWEEN: usize = 256;
 /// The headers above the base64.
 const HEADERS: [&[u8]; 6] =
     [b"Proc-Type", b"DEK-Info", b"Version", b"Comment", b"Hash", b"Charset"];
-/// The first words of those that have two.
+/// The part before the hyphen of headers that have one.
 const HYPHENATED: [&[u8]; 2] = [b"Proc", b"DEK"];
 const MAX_HEADER_BYTES: usize = 9;
 

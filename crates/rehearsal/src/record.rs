@@ -15,7 +15,6 @@ pub struct Recorded {
     pub number: usize,
     /// The time of arrival after the start of the server.
     pub after: Duration,
-    /// The method.
     pub method: String,
     /// The path and query, with keys redacted; the whole address if another host was requested.
     pub target: String,
@@ -85,10 +84,7 @@ pub enum Answered {
     /// An answer of the real endpoint, in a capture of a real run.
     Endpoint,
     /// A fixed response.
-    Fixed {
-        /// The status.
-        status: u16,
-    },
+    Fixed { status: u16 },
 }
 
 /// Returns the headers in order, with secrets replaced by their length.

@@ -89,7 +89,6 @@ pub struct Answer {
     pub when: Condition,
     /// The time before its first byte.
     pub delay: Duration,
-    /// The content.
     pub content: Content,
 }
 
@@ -171,7 +170,6 @@ pub struct Condition {
 pub struct Reply {
     /// The steps, in order.
     pub steps: Vec<ReplyStep>,
-    /// The end.
     pub end: End,
     /// The token counts; estimated if absent.
     pub usage: Option<Usage>,
@@ -234,7 +232,6 @@ pub enum ReplyStep {
     Call {
         /// The tool's name.
         name: String,
-        /// The input.
         input: Value,
     },
     /// Waits.

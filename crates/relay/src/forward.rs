@@ -144,8 +144,8 @@ async fn send(
     })
 }
 
-/// Returns what a redirect means for the program; `None` if the answer is none. Of the new address only the host is
-/// named, because its path may contain a secret.
+/// Returns an explanation of a redirect for the user; `None` if the answer is not a redirect. It names only the host of the new
+/// address, because the path may contain a secret.
 fn redirect(upstream: &Upstream, answer: &response::Parts) -> Option<String> {
     let location = answer.headers.get(LOCATION).filter(|_| answer.status.is_redirection())?;
     let location = location.to_str().ok().and_then(|it| it.parse::<Uri>().ok());

@@ -54,7 +54,6 @@ pub struct RelayOptions {
     /// not recorded.
     pub own_user_agents: Vec<String>,
     /// The maximum number of bytes of a request that are kept; a larger one is forwarded, and recorded without its
-    /// body.
     pub max_body_bytes: usize,
     /// The hosts that the program may have a tunnel to, on port 443.
     pub tunnel_hosts: Vec<String>,

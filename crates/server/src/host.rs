@@ -53,7 +53,6 @@ pub trait Host: Send + Sync + 'static {
 
 /// A session that was opened with its agents.
 pub struct OpenedSession {
-    /// The coordinator.
     pub coordinator: Coordinator<AnyStore>,
     /// The diagnostics of opening it.
     pub diagnostics: Vec<Diagnostic>,
@@ -88,7 +87,6 @@ pub struct SessionChanges {
 /// A member's own copy of the directory.
 #[derive(Debug, Clone, Serialize)]
 pub struct MemberWorkspace {
-    /// The member.
     pub member: String,
     /// The directory of the copy.
     pub directory: PathBuf,
@@ -104,9 +102,7 @@ pub struct MemberWorkspace {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnChanges {
-    /// The turn.
     pub turn: u64,
-    /// The attempt.
     pub attempt: u32,
     /// The member; `None` for changes of a person.
     pub member: Option<MemberName>,
@@ -132,19 +128,16 @@ pub struct TurnChanges {
     pub interrupted: bool,
     /// The files of an interrupted turn that a person may have changed after its end.
     pub uncertain: Vec<String>,
-    /// The directory.
     pub directory: PathBuf,
     /// Whether the directory is the member's workspace.
     #[serde(skip)]
     pub is_workspace: bool,
-    /// The files.
     pub files: Vec<ChangedFile>,
 }
 
 /// A changed file.
 #[derive(Debug, Clone, Serialize)]
 pub struct ChangedFile {
-    /// The path.
     pub path: String,
     /// The kind of change.
     pub status: String,
@@ -154,7 +147,6 @@ pub struct ChangedFile {
     pub removed: Option<u64>,
     /// The size.
     pub bytes: u64,
-    /// The diff.
     #[serde(skip)]
     pub diff: String,
 }
@@ -162,7 +154,6 @@ pub struct ChangedFile {
 /// A request to a model, compared with the one before it of the same member.
 #[derive(Debug, Clone)]
 pub struct CacheRow {
-    /// The turn.
     pub turn: Option<u64>,
     /// The number of the request in its thread.
     pub number: u64,

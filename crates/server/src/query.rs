@@ -159,7 +159,6 @@ pub(crate) struct ExplainQuery {
 /// The parameters of an export.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct ExportQuery {
-    /// The form.
     #[serde(default)]
     pub form: String,
 }

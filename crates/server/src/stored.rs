@@ -109,7 +109,6 @@ pub struct SessionStatus {
     pub head: u64,
     /// The name of the session.
     pub name: Option<String>,
-    /// The task.
     pub task: Option<String>,
     /// The number of the last message.
     pub last_message: MessageNumber,

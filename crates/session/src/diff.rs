@@ -15,11 +15,9 @@ use crate::store::{Store, StoreError};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptDiff {
-    /// The member.
     pub member: MemberName,
     /// The system texts.
     pub system: TextDiff,
-    /// The prompts.
     pub prompt: TextDiff,
 }
 
@@ -44,7 +42,6 @@ pub struct TextDiff {
     pub later_bytes: u64,
     /// The number of equal bytes at the start.
     pub common_prefix: u64,
-    /// The lines.
     pub lines: Vec<DiffLine>,
 }
 

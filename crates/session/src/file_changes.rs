@@ -48,9 +48,7 @@ pub trait Recording: Send + Sync {
 /// A request for the changes of other members since a member's last turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TeammateChanges {
-    /// The session.
     pub session: SessionId,
-    /// The member.
     pub member: MemberName,
     /// The form of the text.
     pub form: ChangesInContext,
@@ -72,7 +70,6 @@ pub struct OwnWorkspace {
 /// A request for the workspaces of a team before a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspacesRequest {
-    /// The attempt.
     pub attempt: AttemptRef,
     /// The member whose turn it is.
     pub member: MemberName,
@@ -89,16 +86,13 @@ pub struct TeamWorkspaces {
     pub text: Option<String>,
     /// The directories that the member must be able to read.
     pub readable: Vec<PathBuf>,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 /// A person's request to undo or redo the changes of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UndoRequest {
-    /// The session.
     pub session: SessionId,
-    /// The action.
     pub action: UndoAction,
     /// The turn; `None` for the latest turn or merge that is not undone, or for the one that was undone last.
     pub turn: Option<TurnId>,
@@ -131,11 +125,9 @@ pub enum UndoConsent {
 /// An attempt and the directory that it works in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnDirectory {
-    /// The attempt.
     pub attempt: AttemptRef,
     /// The member whose turn it is.
     pub member: MemberName,
-    /// The directory.
     pub directory: PathBuf,
 }
 
@@ -146,7 +138,6 @@ pub struct RecordingBegun {
     pub recording: Option<Box<dyn Recording>>,
     /// The changes of a person since the last turn.
     pub by_person: Option<ChangeCounts>,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -155,6 +146,5 @@ pub struct RecordingBegun {
 pub struct RecordingEnded {
     /// The changes of the turn; `None` if they could not be recorded.
     pub counts: Option<ChangeCounts>,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }

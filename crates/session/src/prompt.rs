@@ -38,7 +38,6 @@ const WORKSPACES_SETTING: &str = "workspace";
 pub struct PromptRecord {
     /// The version of this record.
     pub version: u32,
-    /// The member.
     pub member: MemberName,
     /// All names of the member.
     pub names: Vec<String>,
@@ -61,7 +60,6 @@ pub struct PromptRecord {
     pub instructions: Option<String>,
     /// The briefing about the other members.
     pub briefing: Option<String>,
-    /// The instruction file.
     pub instruction_file: Option<InstructionFile>,
     /// The changes of other members in the working directory since the member's last turn; `None` if the team
     /// file does not ask for them, or nothing changed.
@@ -70,7 +68,6 @@ pub struct PromptRecord {
     /// The text about the team's workspaces; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspaces: Option<String>,
-    /// The options.
     pub options: ContextOptions,
 }
 
@@ -79,7 +76,6 @@ pub struct PromptRecord {
 pub struct InstructionFile {
     /// The path, as in the team file.
     pub path: String,
-    /// The text.
     pub text: String,
 }
 

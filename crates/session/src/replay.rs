@@ -15,15 +15,11 @@ const PAGE: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Replayed {
-    /// The turn.
     pub turn: TurnId,
-    /// The attempt.
     pub attempt: u32,
-    /// The member.
     pub member: MemberName,
     /// The version of the engine that assembled the prompt.
     pub engine: String,
-    /// The result.
     pub result: ReplayResult,
 }
 

@@ -13,19 +13,16 @@ use crate::store::{AnyStore, Store, StoreError};
 /// A turn with the texts of one attempt.
 #[derive(Debug, Clone)]
 pub struct SentTurn {
-    /// The turn.
     pub turn: Turn,
     /// All attempts.
     pub attempts: Vec<Attempt>,
     /// The attempt that the texts belong to.
     pub attempt: Attempt,
-    /// The prompt.
     pub prompt: String,
     /// The system text.
     pub system: Option<String>,
     /// The stored JSON of the ledger.
     pub ledger_json: String,
-    /// The ledger.
     pub ledger: Ledger<'static>,
 }
 

@@ -32,7 +32,6 @@ pub struct TurnRequirements {
 /// The next turn of a conversation, offered to other processes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnOffer {
-    /// The turn.
     pub turn: TurnId,
     /// The member whose turn it is.
     pub member: MemberName,
@@ -100,7 +99,6 @@ pub struct NodeOffer {
 /// A turn that a node leaves to others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftTurn {
-    /// The session.
     pub session: SessionId,
     /// The turn; `None` if its messages cannot be stored there.
     pub turn: Option<TurnId>,
@@ -155,13 +153,11 @@ pub(crate) fn unclaimable(
 /// A registered node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeState {
-    /// The name.
     pub name: String,
     /// The process.
     pub holder: Holder,
     /// Whether the node's heartbeats arrive.
     pub is_alive: bool,
-    /// Its offer.
     pub offer: NodeOffer,
     /// The turns that it runs.
     pub turns: Vec<NodeTurn>,
@@ -171,9 +167,7 @@ pub struct NodeState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeTurn {
-    /// The session.
     pub session: SessionId,
-    /// The turn.
     pub turn: TurnId,
     /// The member whose turn it is.
     pub member: MemberName,

@@ -47,7 +47,6 @@ pub enum TransferError {
     Invalid {
         /// The 1-based line.
         line: usize,
-        /// The problem.
         problem: ArchiveProblem,
     },
     /// The input is not a valid snapshot.
@@ -55,10 +54,7 @@ pub enum TransferError {
     Snapshot(#[from] convoke_core::InvalidSnapshot),
     /// The other store has different contents under the session's id.
     #[error("the other store has another session {session}; it was left as it is")]
-    Differs {
-        /// The session.
-        session: SessionId,
-    },
+    Differs { session: SessionId },
     /// There is no such message to fork at.
     #[error("there is no message {0} to fork at")]
     NoMessage(MessageNumber),

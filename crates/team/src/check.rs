@@ -31,7 +31,6 @@ pub struct BadReference {
     pub code: Code,
     /// The end of a sentence that begins with the name of the setting.
     pub problem: String,
-    /// The fix.
     pub fix: String,
 }
 

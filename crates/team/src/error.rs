@@ -11,7 +11,6 @@ use crate::diagnostics;
 /// The errors of a team file, in the order of its text. There is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TeamFileErrors {
-    /// The errors.
     pub errors: Vec<TeamFileError>,
 }
 
@@ -24,9 +23,7 @@ pub struct TeamFileError {
     pub column: usize,
     /// The kind of error.
     pub code: Code,
-    /// The message.
     pub message: String,
-    /// The fix.
     pub fix: String,
     /// The line of the file, shortened, with a caret below the error; empty if the file has no text.
     pub excerpt: String,
@@ -109,9 +106,7 @@ pub struct Problem {
     pub span: Range<usize>,
     /// The kind of error.
     pub code: Code,
-    /// The message.
     pub message: String,
-    /// The fix.
     pub fix: String,
 }
 

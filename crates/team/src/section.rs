@@ -51,7 +51,6 @@ pub struct ExpectedValue<'a> {
 pub struct MisplacedSetting {
     /// The end of a sentence that begins with the name of the setting.
     pub message: String,
-    /// The fix.
     pub fix: String,
     /// Whether the name is exactly that of the setting in the other table.
     pub is_exact: bool,

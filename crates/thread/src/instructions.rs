@@ -11,7 +11,6 @@ use crate::personality::Personality;
 /// The instructions that every request of a thread contains besides its items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseInstructions {
-    /// The text.
     pub text: String,
     /// Where the instructions come from.
     pub source: BaseSource,

@@ -70,7 +70,6 @@ pub struct ModelSettings {
     pub supports_reasoning_summaries: bool,
     /// Whether the verbosity can be set.
     pub support_verbosity: bool,
-    /// The default verbosity.
     pub default_verbosity: Option<String>,
     /// The patch tool: `freeform`, `function` or none.
     pub apply_patch_tool_type: Option<String>,
@@ -127,7 +126,6 @@ pub struct ModelOverrides {
     pub context_window: Option<u64>,
     /// `model_auto_compact_token_limit`.
     pub auto_compact_token_limit: Option<u64>,
-    /// `tool_output_token_limit`.
     pub tool_output_token_limit: Option<u64>,
 }
 

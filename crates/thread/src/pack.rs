@@ -88,7 +88,6 @@ pub enum PackError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// The reason.
         reason: String,
     },
 }
@@ -96,7 +95,6 @@ pub enum PackError {
 /// The texts and model settings of a pack.
 #[derive(Debug, Clone)]
 pub struct Pack {
-    /// The name.
     pub name: String,
     /// The shape that the pack was written for.
     pub shape: Shape,

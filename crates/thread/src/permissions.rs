@@ -139,7 +139,6 @@ pub struct Permissions<'a> {
     pub prefixes: Option<&'a [Prefix]>,
     /// The working directory.
     pub cwd: &'a Path,
-    /// `TMPDIR`.
     pub tmpdir: Option<&'a Path>,
 }
 

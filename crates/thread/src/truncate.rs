@@ -37,7 +37,6 @@ const fn fifth_more(limit: u64) -> u64 {
 pub(crate) struct TruncatedText {
     /// The head, a mark and the tail.
     pub(crate) text: String,
-    /// The pieces.
     pub(crate) pieces: Vec<Piece>,
 }
 

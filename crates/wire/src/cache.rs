@@ -71,7 +71,6 @@ pub struct Difference {
     pub at: Option<usize>,
     /// The bytes of the segment in the earlier body.
     pub before: Range<usize>,
-    /// The cause.
     pub cause: Cause,
     /// The words in which the two texts begin to differ, the earlier one first; `None` if they are not the same text.
     pub words: Option<[String; 2]>,

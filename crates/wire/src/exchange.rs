@@ -18,7 +18,6 @@ pub enum Exchange {
     Answered {
         /// The number of the request.
         number: u64,
-        /// Its answer.
         answer: ReceivedAnswer,
     },
 }
@@ -32,7 +31,6 @@ pub struct SentRequest {
     pub target: String,
     /// The headers without secrets.
     pub headers: Vec<(String, String)>,
-    /// The call.
     pub call: ModelCall,
     /// The bytes that were sent.
     pub sent_bytes: u64,

@@ -21,7 +21,6 @@ pub struct RequestParts {
 /// One part of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// The kind.
     pub kind: PartKind,
     /// The position, for example `messages[0].content[1]`.
     pub place: String,

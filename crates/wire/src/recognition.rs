@@ -63,7 +63,6 @@ pub enum Framing {
 /// A call of a model, with the facts that its answer depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recognised {
-    /// The call.
     pub call: ModelCall,
     /// The framing of its answer.
     pub framing: Framing,

@@ -17,9 +17,7 @@ use crate::undo::LeftAlone;
 /// The plan of a merge.
 #[derive(Debug, Clone)]
 pub struct ApplyPlan {
-    /// The session.
     pub session: String,
-    /// The workspace.
     pub workspace: Workspace,
     /// The changes that the merge would make in the project: `before` is there now, `after` would be there.
     pub changes: Vec<Change>,

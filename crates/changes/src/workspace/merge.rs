@@ -23,9 +23,7 @@ const FAILED: i32 = 128;
 /// A path that both sides changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeConflict {
-    /// The path.
     pub path: TreePath,
-    /// The reason.
     pub reason: String,
     /// The lines that both sides changed, with marks as in git; empty if the conflict is not one of lines.
     pub lines: String,

@@ -57,9 +57,7 @@ pub struct Workspace {
     pub directory: PathBuf,
     /// The directory that it is a copy of.
     pub project: PathBuf,
-    /// The member.
     pub member: String,
-    /// The branch.
     pub branch: String,
     /// Paths of the project that it lacks, at most 50.
     pub lacks: Vec<String>,
@@ -112,7 +110,6 @@ pub(crate) struct WorkspacePath {
     directory: PathBuf,
     /// The name of the project's store.
     pub(crate) project_store: String,
-    /// The session.
     pub(crate) session: String,
 }
 

@@ -47,7 +47,6 @@ pub struct Setup {
     pub session: String,
     /// The option that names the store in a command, with a space before it; empty if none is needed.
     pub store_option: String,
-    /// The team.
     pub team: Team,
     /// The person who speaks.
     pub speaker: MemberName,
@@ -94,7 +93,6 @@ pub enum Input {
     Interjected(Box<NewMessage>),
     /// A message could not be put into the inbox of the session.
     NotInterjected {
-        /// The message.
         message: Box<NewMessage>,
         /// The line that the person entered.
         line: String,
@@ -149,9 +147,7 @@ pub enum Effect {
 /// A queued turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedTurn {
-    /// The turn.
     pub turn: TurnId,
-    /// The member.
     pub member: MemberName,
     /// The priority.
     pub intent: Intent,

@@ -319,9 +319,7 @@ pub async fn open(
 
 /// A model that is a member of a stored session.
 pub struct ModelMember {
-    /// The agent.
     pub agent: ModelAgent,
-    /// Its thread.
     pub thread: ThreadId,
     /// The directory that it works in.
     pub directory: PathBuf,

@@ -59,7 +59,6 @@ pub struct Project {
     pub file: String,
     /// The text of the team file.
     pub text: String,
-    /// The team.
     pub team: Team,
     /// The directory of the team file, in which agents work.
     pub directory: PathBuf,
@@ -98,7 +97,6 @@ pub enum Origin {
 pub struct TeamFileReport {
     /// The path of the team file, as the user gave it.
     pub file: String,
-    /// The errors.
     pub errors: TeamFileErrors,
 }
 

@@ -12,7 +12,6 @@ use super::project::{Project, UserConfiguration, find_team_file, place_in};
 /// Whether the user trusts the working directory as it is.
 #[derive(Debug)]
 pub struct TrustHere {
-    /// The trust.
     pub trust: Trust,
     /// A trusted file that names commands and has changed since, so that the directory is not trusted.
     pub changed: Option<Diagnostic>,

@@ -28,7 +28,6 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The key.
         key: &'static str,
         /// The reason.
         source: io::Error,
@@ -38,7 +37,6 @@ pub enum ConfigError {
     Blank {
         /// The file.
         path: PathBuf,
-        /// The key.
         key: &'static str,
     },
     /// A file is not TOML.

@@ -79,7 +79,6 @@ impl Settings<'_> {
 /// A document that is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// The path.
     pub path: PathBuf,
     /// The text as sent.
     pub text: String,
@@ -160,9 +159,7 @@ impl fmt::Display for IgnoreReason {
 /// A file in the chain that is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignored {
-    /// The path.
     pub path: PathBuf,
-    /// The reason.
     pub reason: IgnoreReason,
 }
 
@@ -175,7 +172,6 @@ pub struct ProjectDocs {
     pub documents: Vec<Document>,
     /// The files that are not sent, in the order of the chain.
     pub ignored: Vec<Ignored>,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 

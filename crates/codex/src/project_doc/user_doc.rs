@@ -16,7 +16,6 @@ pub struct UserDoc {
     pub document: Option<Document>,
     /// The files that are not sent.
     pub ignored: Vec<Ignored>,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 

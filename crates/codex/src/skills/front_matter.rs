@@ -19,7 +19,6 @@ pub const MAX_DESCRIPTION: usize = 1024;
 pub struct SkillHeader {
     /// The name; `None` lets Codex 0.166 use the directory's name.
     pub name: Option<String>,
-    /// The description.
     pub description: String,
     /// The description as written in the file.
     pub stated: String,

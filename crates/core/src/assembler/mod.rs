@@ -35,13 +35,10 @@ pub trait ContextAssembler: Send + Sync {
 /// A prompt, its separate system text, and the ledger of both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AssemblerOutput<'a> {
-    /// The prompt.
     pub prompt: String,
     /// The system text, if it is separate from the prompt.
     pub system_flag: Option<String>,
-    /// The ledger.
     pub ledger: Ledger<'a>,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 

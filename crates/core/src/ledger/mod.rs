@@ -55,7 +55,6 @@ pub struct Entry<'a> {
     pub target: Target,
     /// The section of that text.
     pub section: Cow<'a, str>,
-    /// The source.
     pub source: Source<'a>,
     /// The byte range in that text. In a request, a range of the body: a JSON value, or the content of a JSON
     /// string without its quotes.

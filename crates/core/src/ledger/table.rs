@@ -21,7 +21,6 @@ pub struct Style<'s> {
 /// Displays as a bar, a line for each piece of the text in order, and the total.
 #[derive(Debug, Clone, Copy)]
 pub struct Table<'l, 'a> {
-    /// The ledger.
     pub ledger: &'l Ledger<'a>,
     /// The style of cut and dropped text.
     pub style: Style<'l>,

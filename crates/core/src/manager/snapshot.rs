@@ -47,7 +47,6 @@ impl Serialize for Messages<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid snapshot format")]
 pub struct InvalidSnapshot {
-    /// The reason.
     #[source]
     pub reason: SnapshotReason,
 }
@@ -78,7 +77,6 @@ pub enum SnapshotReason {
     Number {
         /// The index of the message.
         index: usize,
-        /// The id.
         id: String,
     },
     /// The team task is not a string.

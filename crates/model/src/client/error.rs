@@ -31,7 +31,6 @@ pub enum CallError {
     Status {
         /// The HTTP status.
         status: u16,
-        /// The reason.
         reason: FailureReason,
         /// The server's message.
         message: String,
@@ -41,7 +40,6 @@ pub enum CallError {
     /// The stream contains an error event.
     #[error("{message}")]
     Reported {
-        /// The reason.
         reason: FailureReason,
         /// The server's message.
         message: String,

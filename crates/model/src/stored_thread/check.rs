@@ -11,7 +11,6 @@ use super::own::OwnLine;
 pub struct BadLine {
     /// The line, from 0.
     pub line: usize,
-    /// The reason.
     pub reason: String,
 }
 

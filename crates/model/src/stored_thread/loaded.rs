@@ -10,7 +10,6 @@ use super::{Log, LogError};
 /// A thread loaded for a turn.
 #[derive(Debug)]
 pub(crate) struct LoadedThread {
-    /// The id.
     pub id: ThreadId,
     /// The log; `None` for a new thread.
     pub log: Option<Log>,

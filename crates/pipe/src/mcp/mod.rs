@@ -35,7 +35,6 @@ pub trait Tools: Send + Sync {
 /// A tool, as it is listed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// The name.
     pub name: String,
     /// The description, for a model.
     pub description: String,

@@ -32,9 +32,7 @@ pub struct Part {
     pub label: String,
     /// The text on it.
     pub name: String,
-    /// Its group.
     pub group: String,
-    /// Its bytes.
     pub bytes: u64,
 }
 

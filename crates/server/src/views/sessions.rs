@@ -20,7 +20,6 @@ pub struct Directory<'r> {
 
 /// A page of the list.
 pub struct List<'r> {
-    /// The directories.
     pub directories: Vec<Directory<'r>>,
     /// The words that were searched for.
     pub words: &'r str,

@@ -143,7 +143,6 @@ pub enum CoordinatorError {
     /// The author of a message is not a person of the team.
     #[error("no person named `{name}` in this team")]
     NoPerson {
-        /// The name.
         name: String,
         /// The people of the team.
         people: Vec<MemberName>,
@@ -151,7 +150,6 @@ pub enum CoordinatorError {
     /// A person's message was not stored, because the store cannot be reached.
     #[error("the store cannot be reached, so this message was not stored: {text}")]
     NotStored {
-        /// The text.
         text: String,
         /// The reason.
         #[source]
@@ -160,7 +158,6 @@ pub enum CoordinatorError {
     /// A turn cannot be retried.
     #[error("turn {turn} cannot be retried: {why}")]
     NoRetry {
-        /// The turn.
         turn: TurnId,
         /// The reason.
         why: &'static str,

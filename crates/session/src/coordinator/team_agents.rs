@@ -43,11 +43,9 @@ pub struct TeamAgents {
 /// The agent of a member, with the settings of its turns.
 #[derive(Clone)]
 pub struct MemberAgent {
-    /// The agent.
     pub agent: Arc<dyn Agent>,
     /// The directory that the agent works in.
     pub cwd: PathBuf,
-    /// The permissions.
     pub permissions: Permissions,
     /// The model; `None` for the agent's default.
     pub model: Option<String>,

@@ -30,7 +30,6 @@ pub struct Routed {
     pub has_recipients: bool,
     /// The team task that the message sets, cut to its limit.
     pub task: Option<String>,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -56,7 +55,6 @@ impl DropTurns {
 /// A member to call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalledMember {
-    /// The member.
     pub member: MemberName,
     /// The priority.
     pub intent: Intent,

@@ -290,7 +290,6 @@ pub struct Page {
     pub events: Vec<Event>,
     /// Lines of threads.
     pub lines: Vec<(ThreadId, ThreadLine)>,
-    /// Requests.
     pub requests: Vec<RequestRecord<RequestDelta>>,
 }
 
@@ -344,7 +343,6 @@ pub struct Window {
     pub as_of: MessageNumber,
     /// The maximum number of messages.
     pub limit: usize,
-    /// The reader.
     pub reader: ContextReader,
 }
 
@@ -399,7 +397,6 @@ pub enum StoreError {
     /// There is no such message.
     #[error("session {session} has no message {number}")]
     NoMessage {
-        /// The session.
         session: SessionId,
         /// The message.
         number: MessageNumber,
@@ -410,41 +407,29 @@ pub enum StoreError {
     /// Another process has locked the session.
     #[error("session {session} is held by process {} on {} since {}", holder.pid, holder.host, utc(holder.since))]
     Held {
-        /// The session.
         session: SessionId,
         /// The process.
         holder: Holder,
     },
     /// The lease of this process ended, and another process may hold the session.
     #[error("this process no longer holds session {session}; nothing was written")]
-    LeaseLost {
-        /// The session.
-        session: SessionId,
-    },
+    LeaseLost { session: SessionId },
     /// Too many messages wait in the inbox of the session.
     #[error("too many messages are queued in session {session}; try again later")]
-    InboxFull {
-        /// The session.
-        session: SessionId,
-    },
+    InboxFull { session: SessionId },
     /// Another process has the name of a node.
     #[error("there is a node `{name}` already: process {} on {} since {}", holder.pid, holder.host, utc(holder.since))]
     NodeExists {
-        /// The name.
         name: String,
         /// The process.
         holder: Holder,
     },
     /// The session changed since it was read.
     #[error("session {session} was changed by another process; open it again")]
-    Conflict {
-        /// The session.
-        session: SessionId,
-    },
+    Conflict { session: SessionId },
     /// A row exists already, or has ended and cannot change.
     #[error("session {session}: {what} is recorded already")]
     Recorded {
-        /// The session.
         session: SessionId,
         /// The row.
         what: String,

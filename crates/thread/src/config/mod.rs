@@ -42,15 +42,12 @@ pub const DEFAULT_MODEL: &str = "gpt-5.2-codex";
 pub struct Machine {
     /// The user's home directory.
     pub home: Option<PathBuf>,
-    /// `CODEX_HOME`.
     pub codex_home: PathBuf,
     /// The directory that the program runs in.
     pub cwd: PathBuf,
     /// The name of the user's shell.
     pub shell: String,
-    /// `TMPDIR`.
     pub tmpdir: Option<PathBuf>,
-    /// `OPENAI_BASE_URL`.
     pub openai_base_url: Option<String>,
 }
 
@@ -65,11 +62,9 @@ pub struct Overrides {
     pub model_provider: Option<String>,
     /// `-p`.
     pub profile: Option<String>,
-    /// `--sandbox`.
     pub sandbox_mode: Option<SandboxMode>,
     /// `--ask-for-approval`.
     pub approval_policy: Option<ApprovalPolicy>,
-    /// `--add-dir`.
     pub add_dirs: Vec<PathBuf>,
     /// Replaces the model's instructions.
     pub base_instructions: Option<String>,
@@ -88,9 +83,7 @@ pub struct Config {
     pub cwd: PathBuf,
     /// The model's name.
     pub model: String,
-    /// The provider.
     pub provider: Provider,
-    /// The approval policy.
     pub approval_policy: ApprovalPolicy,
     /// The sandbox policy for commands.
     pub sandbox_policy: SandboxPolicy,
@@ -128,7 +121,6 @@ pub struct Config {
     pub skill_switches: Switches,
     /// The folders of command rules.
     pub rule_folders: Vec<PathBuf>,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 

@@ -38,9 +38,7 @@ pub enum DeveloperRole {
 /// A model provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
-    /// The name.
     pub name: String,
-    /// The base URL.
     pub base_url: Option<String>,
     /// The wire format.
     pub wire: Wire,

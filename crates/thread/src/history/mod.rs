@@ -22,7 +22,6 @@ pub(crate) use origin::{Piece, Sources};
 pub struct Entry {
     /// The item as stored and sent.
     pub item: ResponseItem,
-    /// The origin.
     pub origin: Origin,
     /// Whether the entry was restored from an earlier turn.
     pub is_restored: bool,

@@ -15,9 +15,7 @@ const ABORTED: &str = "aborted";
 /// An item of a request.
 #[derive(Debug, Clone)]
 pub struct SentItem<'a> {
-    /// The item.
     pub item: Cow<'a, ResponseItem>,
-    /// The origin.
     pub origin: Cow<'a, Origin>,
     /// Whether the item was restored from an earlier turn.
     pub is_restored: bool,

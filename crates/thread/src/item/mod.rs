@@ -96,7 +96,6 @@ pub struct LocalShellCall {
     pub id: Option<String>,
     /// The id that the output refers to.
     pub call_id: Option<String>,
-    /// The status.
     pub status: String,
     /// The command.
     pub action: LocalShellAction,
@@ -109,11 +108,9 @@ pub struct LocalShellAction {
     pub command: Vec<String>,
     /// The time limit.
     pub timeout_ms: Option<u64>,
-    /// The working directory.
     pub working_directory: Option<String>,
     /// The environment.
     pub env: Option<serde_json::Map<String, serde_json::Value>>,
-    /// The user.
     pub user: Option<String>,
 }
 
@@ -133,9 +130,7 @@ pub struct FunctionCall {
 /// The output of a function or the local shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionCallOutput {
-    /// The id of the call.
     pub call_id: String,
-    /// The output.
     pub output: FunctionOutput,
 }
 
@@ -153,22 +148,18 @@ pub enum FunctionOutput {
 pub struct CustomToolCall {
     /// The server's id.
     pub id: Option<String>,
-    /// The status.
     pub status: Option<String>,
     /// The id that the output refers to.
     pub call_id: String,
     /// The tool.
     pub name: String,
-    /// The input.
     pub input: String,
 }
 
 /// The output of a free-text tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomToolCallOutput {
-    /// The id of the call.
     pub call_id: String,
-    /// The output.
     pub output: String,
 }
 
@@ -177,7 +168,6 @@ pub struct CustomToolCallOutput {
 pub struct WebSearchCall {
     /// The server's id.
     pub id: Option<String>,
-    /// The status.
     pub status: Option<String>,
     /// The search.
     pub action: Option<serde_json::Value>,

@@ -17,7 +17,6 @@ use crate::model::ModelInfo;
 /// The content of a request, for either wire.
 #[derive(Debug)]
 pub struct Prompt<'a> {
-    /// The model.
     pub model: &'a ModelInfo,
     /// The instructions of the thread.
     pub instructions: &'a BaseInstructions,
@@ -35,7 +34,6 @@ pub struct Prompt<'a> {
     pub output_schema: Option<&'a Value>,
     /// The thread's id, which servers use as the cache key.
     pub cache_key: &'a str,
-    /// The purpose.
     pub purpose: RequestPurpose,
     /// The prefix of summaries, used to recognise them in Codex session files.
     pub summary_prefix: &'a str,
@@ -64,13 +62,11 @@ pub enum RequestPurpose {
 pub struct Request {
     /// The path below the provider's address.
     pub path: &'static str,
-    /// The purpose.
     pub purpose: RequestPurpose,
     /// The exact body.
     pub body: String,
     /// The ledger of the body.
     pub ledger: Ledger<'static>,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 

@@ -25,13 +25,10 @@ pub use mention::mentioned;
 /// A skill that can be mentioned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
-    /// Its name.
     pub name: String,
-    /// The description.
     pub description: String,
     /// The path of `SKILL.md`, with links resolved.
     pub path: PathBuf,
-    /// The scope.
     pub scope: Scope,
     /// The text, if the skill comes with the pack, whether or not it is installed.
     pub built_in: Option<Arc<str>>,
@@ -40,7 +37,6 @@ pub struct Skill {
 /// A skill as the model reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillInstructions {
-    /// Its name.
     pub name: String,
     /// The path of `SKILL.md`.
     pub path: PathBuf,

@@ -60,7 +60,6 @@ pub enum ThreadError {
     /// The pack has no settings for a model.
     #[error("the pack {pack} has no settings for the model `{model}`: add an entry to models.json")]
     UnknownModel {
-        /// The model.
         model: String,
         /// The pack's name.
         pack: String,

@@ -36,7 +36,6 @@ impl CollaborationMode {
 pub struct Settings {
     /// The working directory.
     pub cwd: PathBuf,
-    /// The approval policy.
     pub approval_policy: ApprovalPolicy,
     /// The sandbox policy for commands.
     pub sandbox_policy: SandboxPolicy,
@@ -53,15 +52,11 @@ pub struct Settings {
 pub struct TurnOverrides {
     /// The working directory.
     pub cwd: Option<PathBuf>,
-    /// The approval policy.
     pub approval_policy: Option<ApprovalPolicy>,
     /// The sandbox policy for commands.
     pub sandbox_policy: Option<SandboxPolicy>,
-    /// The model.
     pub model: Option<String>,
-    /// The effort.
     pub effort: Option<String>,
-    /// The summary.
     pub summary: Option<String>,
     /// The personality of the model.
     pub personality: Option<Personality>,
