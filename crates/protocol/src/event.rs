@@ -470,3 +470,6 @@ mod result_fields {
         Ok(Box::new(result))
     }
 }
+
+#[cfg(test)]
+mod tests;
