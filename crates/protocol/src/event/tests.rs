@@ -160,7 +160,12 @@ fn kinds() -> Vec<EventKind> {
             answer: PermissionAnswer::Never,
             by: AnsweredBy::Person,
         },
-        EventKind::FilesChanged { turn: turn_id, member: member.clone(), by: ChangedBy::Agent, counts },
+        EventKind::FilesChanged {
+            turn: turn_id,
+            member: member.clone(),
+            by: ChangedBy::Agent,
+            counts,
+        },
         EventKind::TurnInterrupted {
             turn: turn_id,
             member: member.clone(),
@@ -317,7 +322,8 @@ fn an_event_that_was_read_is_written_to_the_same_bytes() {
     for event in events() {
         let line = serde_json::to_string(&event).unwrap();
         assert!(!line.contains('\n'), "{line}");
-        let read: Event = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let read: Event =
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert_eq!(read, event, "{line}");
         assert_eq!(serde_json::to_string(&read).unwrap(), line);
     }
@@ -342,7 +348,8 @@ fn fields_of_later_versions_are_ignored_and_missing_ones_of_earlier_versions_hav
 
 #[test]
 fn the_input_of_a_question_is_written_to_the_same_bytes_whatever_it_is() {
-    for input in ["", "ls", "7", "\"7\"", "\"{}\"", "\"ls\"", "null", "{\"b\":1,\"a\":[2.5]}", "{"] {
+    for input in ["", "ls", "7", "\"7\"", "\"{}\"", "\"ls\"", "null", "{\"b\":1,\"a\":[2.5]}", "{"]
+    {
         let question = PermissionQuestion { input: input.to_owned(), ..question() };
         let line = serde_json::to_string(&question).unwrap();
         let read: PermissionQuestion = serde_json::from_str(&line).unwrap();
