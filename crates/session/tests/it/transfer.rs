@@ -293,7 +293,7 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
         (state("lastTurn", 9), "the state does not follow from the events".to_owned()),
         (state("nextMessageId", 1), "the state does not follow from the events".to_owned()),
         (format!("{text}nonsense"), "expected ident".to_owned()),
-        (format!("{text}{{}}"), "missing field `type`".to_owned()),
+        (format!("{text}{{}}"), "missing field `session`".to_owned()),
     ];
     for (text, why) in cases {
         let refused = import(&test.store, text.as_bytes(), new_session(), unchecked())
