@@ -7,12 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use convoke_agent::adapter::{Script, StandIn};
-use convoke_conformance_store::{attempt, message, new_session, turn};
+use convoke_conformance_store::{Log, message, new_session, queued, replied, said, started};
 use convoke_explain::DirectoryReport;
 use convoke_protocol::content::Content;
-use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
-use convoke_protocol::session::{NewSession, State};
-use convoke_protocol::turn::TurnState;
+use convoke_protocol::id::SessionId;
+use convoke_protocol::session::NewSession;
 use convoke_server::{
     CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges, Token,
     UndoReply,
@@ -80,36 +79,28 @@ async fn fill(store: &AnyStore, number: u64, count: u64) -> SessionId {
     let text =
         |number: u64| format!("{} word{}", "some words of a message, ".repeat(12), number % 100);
     let contents = ["prompt", "{}", LEDGER].map(Content::new);
+    let mut log = Log::of(&new);
     let mut import = store.import(new).await.unwrap();
     let numbers: Vec<u64> = (1..=count).collect();
     for numbers in numbers.chunks(1000) {
-        let mut page = Page { contents: contents.to_vec(), ..Page::default() };
+        let mut events = Vec::new();
         for &number in numbers {
             let is_reply = number % 2 == 0;
             let (from, to) = if is_reply { ("max", "kim") } else { ("kim", "max") };
             let answers = is_reply.then_some(number - 1);
-            page.messages.push(message(number, answers, from, &[to], &text(number)));
+            let message = message(number, answers, from, &[to], &text(number));
             if is_reply {
-                let done = turn(number / 2, number - 1, TurnState::Done);
-                let reply = Some(MessageNumber(number));
-                page.turns.push(convoke_protocol::turn::Turn {
-                    reply,
-                    attempts: 1,
-                    problem: None,
-                    ..done
-                });
-                page.attempts.push(attempt(number / 2, 1, &contents, true));
+                let turn = number / 2;
+                events.extend([queued(turn, number - 1), started(turn, 1, &contents)]);
+                events.extend(replied(turn, 1, message));
+            } else {
+                events.push(said(message));
             }
         }
-        import.write(page).await.unwrap();
+        let (contents, events) = (contents.to_vec(), log.events(events));
+        import.write(Page { contents, events, ..Page::default() }).await.unwrap();
     }
-    let state = State {
-        last_message: MessageNumber(count),
-        last_turn: TurnId(count / 2),
-        next_message_id: count + 1,
-        ..State::default()
-    };
-    import.finish(state).await.unwrap();
+    import.finish().await.unwrap();
     session
 }
 

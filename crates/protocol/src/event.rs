@@ -465,3 +465,6 @@ mod result_fields {
         Ok(Box::new(result))
     }
 }
+
+#[cfg(test)]
+mod tests;

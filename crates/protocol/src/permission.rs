@@ -52,7 +52,8 @@ fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> 
 /// Reads JSON text that was serialized as a JSON value.
 fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
-        Value::String(text) => text,
+        // A text that is JSON itself was a JSON string.
+        Value::String(text) if serde_json::from_str::<Value>(&text).is_err() => text,
         value => value.to_string(),
     })
 }

@@ -10,13 +10,10 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
-use convoke_conformance_store::{message, new_session};
-use convoke_protocol::id::{EventNumber, MessageNumber, Millis, SessionId};
-use convoke_protocol::session::State;
+use convoke_conformance_store::{Log, message, new_session, said};
+use convoke_protocol::id::{MessageNumber, SessionId};
 use convoke_session::prompt::PromptRecord;
-use convoke_session::{
-    Commit, Coordinator, MemberAgent, NewMessage, SqliteStore, Store, TeamAgents,
-};
+use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, TeamAgents};
 use convoke_team::Team;
 
 const RUNS: usize = 100;
@@ -112,27 +109,15 @@ fn team_agents(visibility: &str) -> TeamAgents {
 async fn fill(store: &SqliteStore, messages: u64) -> SessionId {
     let new = new_session();
     let id = new.id;
-    store.create(new).await.unwrap();
+    let mut log = Log::create(store, &new).await.unwrap();
     let text = "All work and no play makes a long conversation. ".repeat(21);
-    let mut head = EventNumber(0);
     for first in (1..=messages).step_by(10_000) {
         let last = (first + 9_999).min(messages);
         let message = |n: u64| {
             let to = if n.is_multiple_of(100) { "max" } else { "sarah" };
-            message(n, (n > 1).then(|| n - 1), "kailai", &[to], &text)
+            said(message(n, (n > 1).then(|| n - 1), "kailai", &[to], &text))
         };
-        let commit = Commit {
-            on: head,
-            at: Millis(0),
-            messages: (first..=last).map(message).collect(),
-            state: State {
-                last_message: MessageNumber(last),
-                next_message_id: last + 1,
-                ..State::default()
-            },
-            ..Commit::default()
-        };
-        head = store.commit(id, commit).await.unwrap();
+        log.add(store, (first..=last).map(message)).await.unwrap();
     }
     id
 }

@@ -259,10 +259,14 @@ impl<S: Store> Coordinator<S> {
         let messages = coordinator.conversation.last_message().0;
         let waiting = coordinator.waiting().len() as u64;
         let opened = EventKind::Opened { messages, waiting, interrupted };
-        if is_held {
-            coordinator.log(opened).await?;
-        } else {
+        if !is_held {
             coordinator.report(opened);
+        } else if coordinator.sharing.is_some() {
+            // Nobody looks at a session that was claimed for its next turn, so this is stored with the first step.
+            let at = coordinator.team_agents.now();
+            coordinator.pending.push(unnumbered(id, at, opened));
+        } else {
+            coordinator.log(opened).await?;
         }
         Ok(coordinator)
     }

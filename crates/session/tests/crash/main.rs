@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use convoke_protocol::id::{MessageNumber, TurnId};
 use convoke_protocol::turn::TurnState;
 use convoke_session::replay::{ReplayResult, verify};
+use convoke_session::verify::rebuild;
 use convoke_session::{SqliteStore, Store, StoreError};
 use tempfile::TempDir;
 
@@ -85,6 +86,7 @@ async fn conversation(directory: &Path) -> Vec<String> {
     for replayed in verify(&store, id).await.unwrap() {
         assert_eq!(replayed.result, ReplayResult::Same, "what was sent can be shown");
     }
+    assert_eq!(rebuild(&store, id).await.unwrap(), [], "the tables are what the log tells");
     store.close().await;
     messages.iter().map(child::line).collect()
 }

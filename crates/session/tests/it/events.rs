@@ -54,6 +54,7 @@ async fn a_turn_is_reported_step_by_step() {
     let mut events = events(test, "go [NEXT: max, bob]").await;
     let ended = events.iter_mut().find(|event| event["type"] == "turn-ended").unwrap();
     assert_eq!(ended["resume"].take()["session"], "stand-in-0");
+    assert!(ended.as_object_mut().unwrap().remove("usage").is_some());
     let person = json!({"roleId": "kailai", "roleName": "kailai", "type": "human"});
     let agent = json!({"roleId": "max", "roleName": "max", "type": "ai"});
     let expected = [

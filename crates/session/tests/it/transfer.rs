@@ -275,7 +275,7 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
         (lines.renumbered(queued, 2), "turn 1 is out of order".to_owned()),
         (lines.renumbered(ended, 2), "is recorded already".to_owned()),
         (lines.renumbered(second, 2), "message 2 is out of order".to_owned()),
-        (lines.renumbered(second, 0), "turn 1 is running and cannot become done".to_owned()),
+        (lines.renumbered(second, 0), "turn 2 answers a message that is missing".to_owned()),
         (without(second), line(second) + "the number of the event is 10, and 9 was expected"),
         (
             lines.changed(second, &test.session.to_string(), &SessionId::generate().to_string()),
@@ -298,7 +298,7 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
         (state("lastTurn", 9), "the state does not follow from the events".to_owned()),
         (state("nextMessageId", 1), "the state does not follow from the events".to_owned()),
         (format!("{text}nonsense"), "expected ident".to_owned()),
-        (format!("{text}{{}}"), "missing field `type`".to_owned()),
+        (format!("{text}{{}}"), "missing field `session`".to_owned()),
     ];
     for (text, why) in cases {
         let refused = import(&test.store, text.as_bytes(), new_session(), unchecked())

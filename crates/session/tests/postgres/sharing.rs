@@ -264,10 +264,10 @@ async fn a_process_listens_before_it_looks() {
         let observer = Box::new(Seen::default());
         let reader = Coordinator::open(there.clone(), new.id, team(&[]), observer).await.unwrap();
         let mut blocking = pool.begin().await.unwrap();
-        let lock = "LOCK TABLE session IN ACCESS EXCLUSIVE MODE";
+        let lock = "LOCK TABLE event IN ACCESS EXCLUSIVE MODE";
         sqlx::raw_sql(lock).execute(&mut *blocking).await.unwrap();
         let looking = look(reader);
-        while count("wait_event_type = 'Lock' AND query LIKE '%FROM session%'").await == 0 {
+        while count("wait_event_type = 'Lock' AND query LIKE '%FROM event%'").await == 0 {
             assert!(!looking.is_finished());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

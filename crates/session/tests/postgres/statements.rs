@@ -11,7 +11,7 @@ use super::sharing::{holder, offers, says, session};
 const TURNS: i64 = 8;
 /// The maximum number of statements of a turn that answers a new message, from the claim to the release.
 /// docs/scale.md names it.
-const MAX_STATEMENTS: i64 = 48;
+const MAX_STATEMENTS: i64 = 55;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_takes_few_statements() {

@@ -14,6 +14,7 @@ use convoke_protocol::session::NewSession;
 use convoke_protocol::turn::TurnState;
 use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_session::replay::{ReplayResult, verify};
+use convoke_session::verify::rebuild;
 use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, Store, TeamAgents};
 use convoke_team::Team;
 
@@ -171,6 +172,7 @@ impl World {
         for turn in &turns {
             attempts += u64::from(turn.attempts);
         }
+        assert_eq!(rebuild(store, id).await.unwrap(), [], "seed {}", self.seed);
         // Every prompt can be assembled again; only some are checked, because this takes the longest.
         let replayed =
             if self.seed.is_multiple_of(8) { verify(store, id).await.unwrap() } else { vec![] };

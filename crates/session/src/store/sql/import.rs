@@ -39,7 +39,7 @@ impl OpenImport {
         let mut transaction = pool.begin_with(BEGIN_IMPORT).await?;
         let mut state = State::default();
         state.apply(&EventKind::created(&new));
-        create(&mut transaction, new).await?;
+        create(&mut transaction, &failpoint, new).await?;
         let head = EventNumber(1);
         Ok(Self { transaction, failpoint, session, head, state, thread: None })
     }

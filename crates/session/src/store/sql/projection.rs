@@ -2,6 +2,8 @@
 //!
 //! Each is changed by the events of the same transaction, and by nothing else.
 
+use std::collections::HashSet;
+
 use convoke_core::ConversationMessage;
 use convoke_core::name::NameKey;
 use convoke_protocol::agent_event::TextPart;
@@ -23,8 +25,13 @@ pub(super) async fn apply(
     session: SessionId,
     events: &[Event],
 ) -> Result<(), StoreError> {
+    let ended = events.iter().filter_map(|event| match &event.kind {
+        EventKind::TurnEnded { turn, .. } | EventKind::TurnInterrupted { turn, .. } => Some(*turn),
+        _ => None,
+    });
+    let ended: HashSet<TurnId> = ended.collect();
     for event in events {
-        if changes_tables(&event.kind) {
+        if changes_tables(&event.kind, &ended) {
             failpoint.reach();
             apply_one(connection, session, event).await?;
         }
@@ -32,7 +39,9 @@ pub(super) async fn apply(
     Ok(())
 }
 
-fn changes_tables(event: &EventKind) -> bool {
+/// Returns whether an event changes a table. The pieces of a text are removed by the whole one, unless its attempt ends in the
+/// same step.
+fn changes_tables(event: &EventKind, ended: &HashSet<TurnId>) -> bool {
     matches!(
         event,
         EventKind::Message(_)
@@ -42,7 +51,8 @@ fn changes_tables(event: &EventKind) -> bool {
             | EventKind::TurnStarted { .. }
             | EventKind::TurnInterrupted { .. }
             | EventKind::TurnEnded { .. }
-    ) || matches!(event.own_text(), Some((_, TextPart::Whole)))
+    ) || (matches!(event.own_text(), Some((_, TextPart::Whole)))
+        && event.turn().is_some_and(|turn| !ended.contains(&turn)))
 }
 
 async fn apply_one(

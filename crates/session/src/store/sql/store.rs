@@ -13,8 +13,11 @@ use convoke_protocol::session::{
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_protocol::turn::{Attempt, Turn};
 
+use super::database::BEGIN;
 use super::import::OpenImport;
-use super::{Hold, SqlStore, costs, inbox, log, pieces, read, requests, search, threads, write};
+use super::{
+    Hold, SqlStore, Writer, costs, inbox, log, pieces, read, requests, search, threads, write,
+};
 use crate::request::RequestDelta;
 use crate::shared::InboxNumber;
 use crate::store::postgres::PostgresStore;
@@ -39,9 +42,12 @@ impl Store for SqlStore {
     }
 
     async fn create(&self, session: NewSession) -> Result<(), StoreError> {
-        self.writer.failpoint.reach();
-        write::create(&mut *self.writer.pool.acquire().await?, session).await?;
-        self.writer.failpoint.reach();
+        let Writer { pool, failpoint, .. } = &self.writer;
+        failpoint.reach();
+        let mut transaction = pool.begin_with(BEGIN).await?;
+        write::create(&mut transaction, failpoint, session).await?;
+        transaction.commit().await?;
+        failpoint.reach();
         Ok(())
     }
 

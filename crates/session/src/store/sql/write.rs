@@ -23,6 +23,7 @@ pub(super) const ROWS: usize = 512;
 /// Creates a session with the first event of its log.
 pub(super) async fn create(
     connection: &mut Connection,
+    failpoint: &Failpoint,
     session: NewSession,
 ) -> Result<(), StoreError> {
     let id = session.id;
@@ -47,6 +48,7 @@ pub(super) async fn create(
     if created.rows_affected() == 0 {
         return Err(StoreError::SessionExists(id));
     }
+    failpoint.reach();
     log::append(connection, &id.to_string(), &[event]).await
 }
 
