@@ -19,8 +19,8 @@ use convoke_session::store::{Holder, Store, StoreError};
 
 pub use self::requests::request;
 pub use self::rows::{
-    AT, Log, attempt, ended, message, new_session, noted, queued, replied, said, started, timed_out, turn,
-    wrote,
+    AT, Log, attempt, ended, message, new_session, noted, queued, replied, said, started,
+    timed_out, turn, wrote,
 };
 
 /// Checks a store.
@@ -107,7 +107,9 @@ async fn a_commit_is_whole_or_nothing(store: &impl Store) -> Result<(), StoreErr
     assert_eq!((stored.head, &stored.state), (log.head, &log.state), "a commit sets the state");
     assert_eq!(store.open_turns(new.id).await?, [turn(1, 1)], "a queued turn is found");
 
-    for (stale, why) in [(begun, "an old"), (Log { head: log.head.next(), ..log.clone() }, "a later")] {
+    for (stale, why) in
+        [(begun, "an old"), (Log { head: log.head.next(), ..log.clone() }, "a later")]
+    {
         let late = said(message(2, None, "kailai", &[], "too late"));
         let refused = store.commit(new.id, stale.commit([late])).await;
         assert!(matches!(refused, Err(StoreError::Conflict { .. })), "{why} head is refused");

@@ -172,11 +172,17 @@ async fn what_has_ended_is_not_changed(store: &impl Store) -> Result<(), StoreEr
         ("a turn is queued once", vec![queued(1, 1)]),
         ("a turn that is done is not retried", vec![retried(1)]),
         ("a turn that is done is not started", vec![started(1, 2, &all)]),
-        ("a turn that is done does not fail", vec![ended(1, 1, TurnState::Failed, timed_out(&all[0]))]),
+        (
+            "a turn that is done does not fail",
+            vec![ended(1, 1, TurnState::Failed, timed_out(&all[0]))],
+        ),
         ("a turn has one reply", replied(1, 1, reply(3)).to_vec()),
         ("an attempt ends once", vec![ended(2, 1, TurnState::Failed, timed_out(&all[0]))]),
         ("an attempt starts once", vec![retried(2), started(2, 1, &all)]),
-        ("an attempt that never began does not end", vec![ended(3, 1, TurnState::Failed, timed_out(&all[0]))]),
+        (
+            "an attempt that never began does not end",
+            vec![ended(3, 1, TurnState::Failed, timed_out(&all[0]))],
+        ),
         ("an unknown turn does not start", vec![started(9, 1, &all)]),
         ("an unknown turn has no reply", replied(9, 1, reply(3)).to_vec()),
     ];

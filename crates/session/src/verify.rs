@@ -35,7 +35,10 @@ pub enum Row {
     Event(EventNumber),
     Message(MessageNumber),
     Turn(TurnId),
-    Attempt { turn: TurnId, number: u32 },
+    Attempt {
+        turn: TurnId,
+        number: u32,
+    },
 }
 
 /// How a row differs from the log.

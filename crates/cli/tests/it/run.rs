@@ -135,15 +135,18 @@ fn json_has_one_event_per_line() {
 #[test]
 fn the_log_has_what_the_runs_printed() {
     let project = project();
-    let mut printed = events(&project, &["run", "--rehearse", "--json", "Hello [NEXT: max, sarah]"]);
+    let mut printed =
+        events(&project, &["run", "--rehearse", "--json", "Hello [NEXT: max, sarah]"]);
     printed.extend(events(&project, &["run", "--session", "last", "--json", "Again"]));
     printed.retain(|event| !event["number"].is_null());
     for event in printed.iter_mut().filter(|event| event["type"] == "opened") {
         event.as_object_mut().unwrap().remove("rehearsal");
     }
     let log = project.output(&["sessions", "export", "last", "--log"], b"").stdout;
-    let log: Vec<Value> =
-        log.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let log: Vec<Value> = log
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect();
     assert_eq!(log[0]["type"], "created");
     let numbers: Vec<u64> = log.iter().map(|event| event["number"].as_u64().unwrap()).collect();
     assert!(numbers.iter().copied().eq(1..=log.len() as u64), "{numbers:?}");

@@ -14,8 +14,8 @@ use convoke_protocol::event::EventKind;
 use convoke_protocol::id::{EventNumber, MessageNumber, SessionId, TurnId};
 use convoke_protocol::turn::TurnState;
 use convoke_session::follow::Follower;
-use convoke_session::store::{Holder, Piece};
 use convoke_session::store::postgres::PostgresStore;
+use convoke_session::store::{Holder, Piece};
 use convoke_session::{Commit, NewMessage, Store as _, StoreError};
 use nix::sys::signal::Signal;
 

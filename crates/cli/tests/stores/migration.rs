@@ -107,8 +107,7 @@ async fn rows(file: &Path, query: &'static str) -> Vec<Value> {
 async fn a_migrated_log_adds_up_to_the_rows_that_it_was_made_from() {
     let data = sqlite_5();
     migrated(data.path()).await;
-    let (old, new) =
-        (data.path().join("sessions.format-5.db"), data.path().join("sessions.db"));
+    let (old, new) = (data.path().join("sessions.format-5.db"), data.path().join("sessions.db"));
     for query in [
         "SELECT json_array(session, number, answers, content, \
          json(coalesce(json_extract(rest, '$.message'), rest))) FROM message ORDER BY session, number",
@@ -157,9 +156,11 @@ async fn a_file_of_any_format_becomes_the_same_log() {
         if let EventKind::Created { rehearsal, .. } = &mut events[0].kind {
             *rehearsal = None;
         }
-        let is_running = |event: &Event| matches!(&event.kind, EventKind::TurnStarted { turn, .. }
+        let is_running = |event: &Event| {
+            matches!(&event.kind, EventKind::TurnStarted { turn, .. }
             if !events.iter().any(|other| other.kind.turn() == Some(*turn)
-                && matches!(other.kind, EventKind::TurnEnded { .. } | EventKind::TurnInterrupted { .. })));
+                && matches!(other.kind, EventKind::TurnEnded { .. } | EventKind::TurnInterrupted { .. })))
+        };
         let is_known = !events.iter().any(is_running);
         is_known.then(|| (session.clone(), events))
     };

@@ -130,8 +130,11 @@ impl OtherProcess<'_> {
             Event { kind, session, at: Millis(1), number, migrated: false }
         };
         let events = kinds.into_iter().map(number).collect();
-        let pieces = piece.into_iter().map(|(position, text)| {
-            Piece { turn: TurnId(1), attempt: 1, position, text: text.to_owned() }
+        let pieces = piece.into_iter().map(|(position, text)| Piece {
+            turn: TurnId(1),
+            attempt: 1,
+            position,
+            text: text.to_owned(),
         });
         let pieces = pieces.collect();
         let contents = vec![Content::new("{}")];

@@ -57,40 +57,47 @@ async fn a_turn_is_reported_step_by_step() {
     let person = json!({"roleId": "kailai", "roleName": "kailai", "type": "human"});
     let agent = json!({"roleId": "max", "roleName": "max", "type": "ai"});
     let expected = [
-        numbered(1,
+        numbered(
+            1,
             json!({"type": "created", "name": "test", "directory": "/work", "team": team, "task": null,
             "rehearsal": null}),
         ),
         numbered(2, json!({"type": "opened", "messages": 0, "waiting": 0, "interrupted": []})),
-        numbered(3,
+        numbered(
+            3,
             json!({"type": "message", "id": "msg-1", "messageNumber": 1, "from": "kailai", "to": ["max"],
             "inReplyTo": null, "answers": null, "turn": null, "asker": "kailai", "text": "go",
             "message": {"id": "msg-1", "content": "go [NEXT: max, bob]", "speaker": person,
             "timestamp": null, "routing": {"resolvedAddressees": ["max"]}}}),
         ),
-        numbered(4,
+        numbered(
+            4,
             json!({"type": "diagnostic", "turn": null, "diagnostic": {
             "code": "marker.unresolved", "severity": "loss", "section": "NEXT",
             "message": "[NEXT: bob]: no member has that name; members: kailai, lee, max"}}),
         ),
-        numbered(5,
+        numbered(
+            5,
             json!({"type": "turn-queued", "turn": 1, "member": "max", "answers": 1, "intent": "P2",
             "asker": "kailai"}),
         ),
-        numbered(6,
+        numbered(
+            6,
             json!({"type": "turn-started", "turn": 1, "member": "max", "answers": 1, "attempt": 1,
             "prompt": {"hash": "…", "bytes": 12}, "system": null, "tokensEstimate": 3,
             "context": 0, "engine": env!("CARGO_PKG_VERSION"), "input": {"hash": "…", "bytes": 360},
             "ledger": {"hash": "…", "bytes": 406}, "diagnostics": [], "inARow": 1}),
         ),
-        numbered(10,
+        numbered(
+            10,
             json!({"type": "message", "id": "msg-2", "messageNumber": 2, "from": "max", "to": [],
             "inReplyTo": "msg-1", "answers": 1, "turn": 1, "asker": "kailai", "text": "fine",
             "message": {"id": "msg-2", "content": "fine [TEAM_TASK: go on]", "speaker": agent,
             "timestamp": null, "inReplyTo": "msg-1"}}),
         ),
         numbered(11, json!({"type": "task", "task": "go on", "by": "max"})),
-        numbered(12,
+        numbered(
+            12,
             json!({"type": "turn-ended", "turn": 1, "member": "max", "attempt": 1, "state": "done",
             "outcome": {"verdict": "done"}, "reply": "msg-2", "partialBytes": 0,
             "usage": {"input": 3, "cached": 0, "cacheWrite": 0, "output": 6, "reasoning": 0},

@@ -9,8 +9,8 @@ use convoke_protocol::event::{Event, EventKind, StopReason};
 use convoke_protocol::id::{MessageNumber, TurnId};
 use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_redact::Redactor;
-use convoke_session::running_text::AttemptProgress;
 use convoke_session::replay::{ReplayResult, verify};
+use convoke_session::running_text::AttemptProgress;
 use convoke_session::{Coordinator, MemberAgent, NewMessage, Store, TeamAgents};
 use convoke_team::Team;
 

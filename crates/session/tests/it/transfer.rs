@@ -250,8 +250,7 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
         state[field] = value.into();
         let number = known.head.next();
         let session = test.session;
-        let event =
-            json!({"type": "restored", "state": state, "session": session, "at": 9, "number": number});
+        let event = json!({"type": "restored", "state": state, "session": session, "at": 9, "number": number});
         format!("{text}{event}")
     };
     let restored = state("inARow", 3);
@@ -272,10 +271,7 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
         (lines.renumbered(ended, 2), "is recorded already".to_owned()),
         (lines.renumbered(second, 2), "message 2 is out of order".to_owned()),
         (lines.renumbered(second, 0), "turn 1 is running and cannot become done".to_owned()),
-        (
-            without(second),
-            line(second) + "the number of the event is 10, and 9 was expected",
-        ),
+        (without(second), line(second) + "the number of the event is 10, and 9 was expected"),
         (
             lines.changed(second, &test.session.to_string(), &SessionId::generate().to_string()),
             "belongs to another session".to_owned(),

@@ -98,7 +98,11 @@ async fn a_row_that_was_changed_is_named() {
     let attempt = |turn, number| Row::Attempt { turn: TurnId(turn), number };
     let cases: [(&str, Row, Problem); 15] = [
         ("UPDATE message SET content = 'x' WHERE number = 2", message(2), Different),
-        ("UPDATE message SET rest = replace(rest, 'kailai', 'lee') WHERE number = 1", message(1), Different),
+        (
+            "UPDATE message SET rest = replace(rest, 'kailai', 'lee') WHERE number = 1",
+            message(1),
+            Different,
+        ),
         ("DELETE FROM message WHERE number = 2", message(2), Missing),
         (
             "INSERT INTO message SELECT session, 99, answers, content, replace(rest, '\"messageNumber\":1,', \
@@ -117,7 +121,11 @@ async fn a_row_that_was_changed_is_named() {
             turn(99),
             Unexpected,
         ),
-        ("UPDATE attempt SET record = replace(record, 'overloaded', 'x')", attempt(2, 1), Different),
+        (
+            "UPDATE attempt SET record = replace(record, 'overloaded', 'x')",
+            attempt(2, 1),
+            Different,
+        ),
         ("DELETE FROM attempt WHERE turn = 2 AND number = 2", attempt(2, 2), Missing),
         (
             "INSERT INTO attempt SELECT session, turn, 2, has_ended, replace(record, '\"number\":1', \

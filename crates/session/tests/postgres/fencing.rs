@@ -14,9 +14,9 @@ use convoke_protocol::session::NewSession;
 use convoke_protocol::thread::ThreadAppend;
 use convoke_protocol::turn::TurnState;
 use convoke_session::shared::{TurnOffer, TurnRequirements};
-use convoke_session::store::{Piece, SessionHold as _};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::{PostgresStore, SessionLease};
+use convoke_session::store::{Piece, SessionHold as _};
 use convoke_session::{Commit, Coordinator, Store, StoreError};
 
 use super::agents::{Seen, team};
@@ -274,9 +274,7 @@ async fn commits_are_refused(lost: &Lost) {
     let number = stale.inbox(new.id).await.unwrap()[0].0;
     let kinds: [(&str, Change); 6] = [
         ("an event", |lost| lost.log.commit([noted()])),
-        ("a message", |lost| {
-            lost.log.commit([said(message(2, None, "max", &[], "too late"))])
-        }),
+        ("a message", |lost| lost.log.commit([said(message(2, None, "max", &[], "too late"))])),
         ("a turn", |lost| {
             let result = timed_out(&Content::new("prompt"));
             lost.log.commit([ended(1, 1, TurnState::Failed, result)])

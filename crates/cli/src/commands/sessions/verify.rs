@@ -53,7 +53,10 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     } else {
         let (same, all) = (number(same as u64), number(verified.len() as u64));
         let events = count(events, "event");
-        writeln!(stdout(), "{same} of {all} sessions were rebuilt as they are stored, from {events}")?;
+        writeln!(
+            stdout(),
+            "{same} of {all} sessions were rebuilt as they are stored, from {events}"
+        )?;
     }
     Ok(if same == verified.len() { Outcome::Done } else { Outcome::Failed })
 }

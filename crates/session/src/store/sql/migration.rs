@@ -11,9 +11,7 @@ use sqlx::Row as _;
 use super::database::{Connection, remove_from_index, sql, text};
 use super::packed::unpack;
 use super::{log, pieces, projection, read, write};
-use crate::legacy::{
-    self, LegacyAttempt, LegacyMessage, LegacySession, LegacyTurn, StoredAttempt,
-};
+use crate::legacy::{self, LegacyAttempt, LegacyMessage, LegacySession, LegacyTurn, StoredAttempt};
 use crate::running_text::RunningText;
 use crate::store::failpoint::Failpoint;
 use crate::store::{Piece, StoreError};
