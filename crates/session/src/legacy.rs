@@ -299,7 +299,7 @@ impl Log {
         match (turn.turn.state, turn.attempts.last()) {
             (TurnState::Running, Some(attempt)) if attempt.is_open() => {}
             (TurnState::Queued | TurnState::Running, Some(attempt)) => {
-                self.interrupt(turn, attempt)
+                self.interrupt(turn, attempt);
             }
             (TurnState::Queued | TurnState::Running, None) => {}
             (_, Some(attempt)) => {

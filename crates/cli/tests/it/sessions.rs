@@ -415,7 +415,10 @@ fn the_tables_of_a_session_are_rebuilt_from_its_log() {
     let project = talked();
     let verified = project.run(&["sessions", "verify"]);
     assert!(verified.starts_with("exit code: 0"), "{verified}");
-    assert!(verified.contains("1 of 1 session were rebuilt from"), "{verified}");
+    assert!(
+        verified.contains("1 of 1 sessions were rebuilt as they are stored, from "),
+        "{verified}"
+    );
     let file = project.home().join("data/sessions.db");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -128,6 +128,9 @@ impl Reader<'_> {
         for folder in sessions(expected) {
             self.check_session(&folder);
         }
+        let verified = self.says(&["sessions", "verify"]);
+        let all = "17 of 17 sessions were rebuilt as they are stored";
+        assert!(verified.starts_with(all), "{verified}");
     }
 
     fn check_session(&self, expected: &Path) {

@@ -3,7 +3,14 @@
 use std::time::Duration;
 
 use convoke_agent::adapter::Step;
-use convoke_session::NewMessage;
+use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
+use convoke_protocol::content::Content;
+use convoke_protocol::event::{Event, EventKind};
+use convoke_protocol::id::{EventNumber, Millis, SessionId, TurnId};
+use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use convoke_protocol::turn::Attempt;
+use convoke_session::store::Piece;
+use convoke_session::{Commit, NewMessage, Store as _};
 use serde_json::json;
 
 use crate::client::EventStream;
@@ -103,6 +110,101 @@ async fn a_session_of_another_process_is_followed() {
     assert!(refused.body.contains("held by process"), "{refused:?}");
     controls.leave();
     drop(running.await.unwrap());
+}
+
+/// The log of a session that another process writes.
+struct OtherProcess<'s> {
+    server: &'s TestServer,
+    session: SessionId,
+}
+
+impl OtherProcess<'_> {
+    /// Stores events, and a piece of the text of turn 1.
+    async fn store(&self, kinds: Vec<EventKind>, piece: Option<(u64, &str)>) {
+        let stored = self.server.store.session(self.session).await.unwrap();
+        let (mut head, mut state) = (stored.head, stored.state);
+        let number = |kind: EventKind| {
+            state.apply(&kind);
+            head = head.next();
+            let (session, number) = (self.session, Some(head));
+            Event { kind, session, at: Millis(1), number, migrated: false }
+        };
+        let events = kinds.into_iter().map(number).collect();
+        let pieces = piece.into_iter().map(|(position, text)| Piece {
+            turn: TurnId(1),
+            attempt: 1,
+            position,
+            text: text.to_owned(),
+        });
+        let pieces = pieces.collect();
+        let contents = vec![Content::new("{}")];
+        let on = stored.head;
+        let commit = Commit { on, events, state, contents, pieces, ..Commit::default() };
+        self.server.store.commit(self.session, commit).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_text_tools_and_questions_of_another_process_appear() {
+    let server = TestServer::with(Vec::new()).await;
+    let mut held = server.hold(None).await;
+    let session = held.coordinator.session();
+    held.coordinator.accept(NewMessage::from_person("kim", "Go").to(["max"])).await.unwrap();
+    let other = OtherProcess { server: &server, session };
+    let mut viewer = server.stream(session, None).await;
+    let turn = server.store.open_turns(session).await.unwrap().remove(0);
+    let content = Content::new("{}").reference();
+    let attempt = Attempt {
+        turn: turn.id,
+        number: 1,
+        event: EventNumber(0),
+        began_at: Millis(1),
+        engine: "1.2.3".to_owned(),
+        prompt: content,
+        system: None,
+        input: content,
+        ledger: content,
+        diagnostics: Vec::new(),
+        ended: None,
+    };
+    let does = |kind| EventKind::of_agent(&turn, 1, AgentEvent::own(kind));
+    let (id, name, input) = ("t1".into(), "read".into(), "{}".into());
+    let tool = does(AgentEventKind::ToolStarted { id, name, input });
+    other.store(vec![EventKind::started(&turn, &attempt, 0, 1), tool], Some((0, "one "))).await;
+    let (mut text, mut steps) = (String::new(), 0);
+    let mut see = async |until: &str, steps_until: usize| {
+        while text != until || steps < steps_until {
+            let event = viewer.next_named("live").await;
+            assert_eq!(event.data["offset"].as_u64().unwrap(), text.len() as u64, "{event:?}");
+            text += event.data["text"].as_str().unwrap_or_default();
+            steps += event.data["steps"].as_array().map_or(0, Vec::len);
+        }
+    };
+    see("one ", 1).await;
+    other.store(Vec::new(), Some((4, "two"))).await;
+    see("one two", 1).await;
+    let whole = AgentEventKind::Text { text: "one two".into(), part: TextPart::Whole };
+    let question = PermissionQuestion {
+        id: "q1".to_owned(),
+        tool: "bash".to_owned(),
+        summary: "rm -r build".to_owned(),
+        ..PermissionQuestion::default()
+    };
+    let expires_at = i64::MAX;
+    let asked = does(AgentEventKind::PermissionAsked { question, expires_at });
+    other.store(vec![does(whole), asked], None).await;
+    let mut viewer = server.stream(session, None).await;
+    let questions = async |viewer: &mut EventStream, count: usize| loop {
+        let standing = viewer.next_named("standing").await.data;
+        if standing["questions"].as_array().unwrap().len() == count {
+            break standing["questions"].clone();
+        }
+    };
+    let open = questions(&mut viewer, 1).await;
+    assert_eq!(open[0]["question"]["summary"], "rm -r build", "{open}");
+    let (id, answer, by) = ("q1".to_owned(), PermissionAnswer::Once, AnsweredBy::Person);
+    other.store(vec![does(AgentEventKind::PermissionAnswered { id, answer, by })], None).await;
+    questions(&mut viewer, 0).await;
 }
 
 #[tokio::test]

@@ -528,10 +528,10 @@ impl RunningAgent {
             }
             AgentEventKind::Received(received) => self.received = Some(received.clone()),
             AgentEventKind::Usage(usage) => {
-                self.tokens = Some(usage.input.saturating_add(usage.output))
+                self.tokens = Some(usage.input.saturating_add(usage.output));
             }
             AgentEventKind::ToolStarted { name, .. } => {
-                self.doing = Some(format!("running {name}"))
+                self.doing = Some(format!("running {name}"));
             }
             AgentEventKind::ToolFinished { .. } => self.doing = None,
             AgentEventKind::Thinking { .. } => self.doing = Some("thinking".to_owned()),

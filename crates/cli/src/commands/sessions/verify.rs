@@ -12,7 +12,7 @@ use serde_json::json;
 use super::write_json;
 use crate::commands::completions;
 use crate::conversation::sessions::find;
-use crate::figures::count;
+use crate::figures::{count, number};
 use crate::outcome::Outcome;
 use crate::terminal::{Paint, stdout};
 
@@ -51,8 +51,12 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     if arguments.json {
         write_json(&json!({"sessions": verified}))?;
     } else {
-        let (all, events) = (count(verified.len() as u64, "session"), count(events, "event"));
-        writeln!(stdout(), "{same} of {all} were rebuilt from {events} as they are stored")?;
+        let (same, all) = (number(same as u64), number(verified.len() as u64));
+        let events = count(events, "event");
+        writeln!(
+            stdout(),
+            "{same} of {all} sessions were rebuilt as they are stored, from {events}"
+        )?;
     }
     Ok(if same == verified.len() { Outcome::Done } else { Outcome::Failed })
 }

@@ -74,7 +74,9 @@ async fn make_log(
     failpoint.reach();
     let mut state = State::default();
     state.apply(&created.kind);
-    events.iter().for_each(|event| state.apply(&event.kind));
+    for event in &events {
+        state.apply(&event.kind);
+    }
     log::append(connection, &id, std::slice::from_ref(&created)).await?;
     log::append(connection, &id, &events).await?;
     projection::apply(connection, failpoint, session, &events).await?;
@@ -146,16 +148,13 @@ async fn read_attempts(
         let mut attempt: LegacyAttempt = serde_json::from_str(&record).map_err(|error| {
             StoreError::Damaged(format!("session {session}: an attempt of turn {turn}: {error}"))
         })?;
-        match &attempt.attempt.ended {
-            Some(ended) => {
-                if let Some(events) = ended.events {
-                    attempt.lines = read_content(connection, events.hash).await?;
-                }
+        if let Some(ended) = &attempt.attempt.ended {
+            if let Some(events) = ended.events {
+                attempt.lines = read_content(connection, events.hash).await?;
             }
-            None => {
-                let number = attempt.attempt.number;
-                attempt.lines = read_progress(connection, session, turn, number).await?;
-            }
+        } else {
+            let number = attempt.attempt.number;
+            attempt.lines = read_progress(connection, session, turn, number).await?;
         }
         attempts.push(attempt);
     }
