@@ -32,7 +32,7 @@ async fn shells_that_run_on_are_ended_when_their_time_is_over() {
         turn_input.limits.silence = longer;
         let mut turn = claude(&test, script).start(turn_input);
         // Output that was written after the answer is read after it.
-        while !matches!(turn.next().await.unwrap().kind, EventKind::Retry { .. }) {}
+        while !matches!(turn.next().await.unwrap().kind, AgentEventKind::Retry { .. }) {}
         tokio::time::pause();
         tokio::time::advance(hour).await;
         tokio::time::resume();

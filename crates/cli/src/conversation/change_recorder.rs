@@ -404,7 +404,7 @@ fn command(plan: &UndoPlan, consent: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use convoke_session::{MemberName, SessionId};
+    use convoke_protocol::id::{MemberName, SessionId};
 
     use super::*;
 

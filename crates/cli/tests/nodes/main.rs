@@ -20,6 +20,7 @@ use convoke_protocol::turn::TurnState;
 use convoke_protocol::verdict::Verdict;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{NewMessage, Store as _};
+use serde_json::Value;
 
 use self::cluster::Cluster;
 use self::machine::{Machine, wait_until};
@@ -87,8 +88,11 @@ async fn a_turn_runs_on_its_node_and_is_shown_where_it_was_requested() {
     assert!(node.output().contains("turn 2 of cody: done"), "{}", node.output());
     assert!(!node.output().contains("of max"), "{}", node.output());
     // Spoken on the other machine, seen there with the whole past; its directory is another one.
+    let listed: Value =
+        serde_json::from_str(&server.run(&["sessions", "list", "--all", "--json"])).unwrap();
+    let id = listed["sessions"][0]["id"].as_str().unwrap_or_else(|| panic!("{listed}"));
     let there =
-        server.run(&["run", "--session", "last", "--team", "convoke.toml", "--to", "max", "And?"]);
+        server.run(&["run", "--session", id, "--team", "convoke.toml", "--to", "max", "And?"]);
     assert!(there.contains("max  turn 3"), "{there}");
 
     let refused = laptop.run_with(&["run", "Hello!"], &[("CONVOKE_STORE", None)]);

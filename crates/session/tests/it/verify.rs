@@ -57,7 +57,7 @@ async fn every_kind_of_session_is_what_its_log_tells() {
     let copies = [None, Some(MessageNumber(2)), Some(MessageNumber(3))];
     for after in copies {
         let copy = SessionId::generate();
-        fork(&test.store, test.session, after, copy, Millis(7)).await.unwrap();
+        fork(&test.store, test.session, after, copy, Millis(7), None).await.unwrap();
         assert_eq!(rebuild(&test.store, copy).await.unwrap(), [], "after {after:?}");
     }
     let mut text = Vec::new();
