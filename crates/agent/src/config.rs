@@ -9,21 +9,17 @@ use convoke_team::TeamFileErrors;
 pub use convoke_team::{ApiDeveloperRole, ApiTools, ApiWire};
 
 pub use self::unused::Unused;
-use crate::adapter::{PRESETS, Preset};
+use crate::adapter::Preset;
+use crate::cli::{Cli, Programs};
 use crate::sandbox::SandboxAdditions;
 use crate::turn_input::Permissions;
-use crate::vendor::Vendor;
 
 /// A kind of agent: the program or protocol that it uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum AgentKind {
-    /// Claude Code.
-    Claude,
-    /// Codex.
-    Codex,
-    /// Gemini CLI.
-    Gemini,
+    /// A known CLI.
+    Cli(&'static dyn Cli),
     /// Any program that speaks the Agent Client Protocol.
     Acp,
     /// Any command that reads a prompt from standard input and writes its reply to standard output.
@@ -35,16 +31,18 @@ pub enum AgentKind {
 }
 
 impl AgentKind {
-    /// Every kind of agent.
-    pub const ALL: [Self; 7] =
-        [Self::Claude, Self::Codex, Self::Gemini, Self::Acp, Self::Plain, Self::Api, Self::StandIn];
+    /// The kinds beside the known CLIs.
+    const GENERAL: [Self; 4] = [Self::Acp, Self::Plain, Self::Api, Self::StandIn];
+
+    /// Returns every kind of agent.
+    pub fn all(programs: Programs) -> impl Iterator<Item = Self> {
+        programs.clis.iter().map(|cli| Self::Cli(*cli)).chain(Self::GENERAL)
+    }
 
     /// Returns the name that users type.
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
+            Self::Cli(cli) => cli.facts().command,
             Self::Acp => "acp",
             Self::Plain => "plain",
             Self::Api => "api",
@@ -70,7 +68,7 @@ pub struct Definition {
     pub model: Option<String>,
     /// The widest allowed permissions; `None` for those of the turn.
     pub permissions: Option<Permissions>,
-    /// The protocol, for Codex.
+    /// The protocol, for a CLI that has several.
     pub protocol: Protocol,
     /// The session mode of an ACP agent, by name.
     pub mode: Option<String>,
@@ -103,9 +101,8 @@ pub struct Api {
     pub tools: ApiTools,
 }
 
-/// Codex's protocols.
+/// The protocols of a CLI that has several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
 pub enum Protocol {
     /// `app-server`: streams text, takes system text of any size, and stops cleanly when asked.
     #[default]
@@ -166,7 +163,7 @@ impl Definition {
     }
 
     /// Returns the vendor whose CLI the agent runs.
-    pub fn vendor(&self) -> Option<Vendor> {
+    pub fn vendor(&self) -> Option<&'static dyn Cli> {
         self.kind.vendor().or_else(|| self.preset?.vendor)
     }
 }
@@ -175,15 +172,18 @@ impl Definition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalog {
     agents: BTreeMap<String, Definition>,
+    kinds: Vec<AgentKind>,
 }
 
 impl Catalog {
     /// Creates the catalog of the built-in agents.
-    pub fn built_in() -> Self {
-        let kinds = AgentKind::ALL.iter().map(|kind| (kind.name(), Definition::built_in(*kind)));
-        let presets = PRESETS.iter().map(|preset| (preset.name, Definition::of_preset(preset)));
-        let agents = kinds.chain(presets).map(|(name, agent)| (name.to_owned(), agent));
-        Self { agents: agents.collect() }
+    pub fn built_in(programs: Programs) -> Self {
+        let kinds: Vec<AgentKind> = AgentKind::all(programs).collect();
+        let of_kinds = kinds.iter().map(|kind| (kind.name(), Definition::built_in(*kind)));
+        let presets = programs.presets.iter();
+        let presets = presets.map(|preset| (preset.name, Definition::of_preset(preset)));
+        let agents = of_kinds.chain(presets).map(|(name, agent)| (name.to_owned(), agent));
+        Self { agents: agents.collect(), kinds }
     }
 
     /// Returns an agent.
@@ -198,7 +198,7 @@ impl Catalog {
 
     /// Adds and changes agents from the text of the user's `agents.toml`. A text with errors changes nothing.
     pub fn add_user_file(&mut self, text: &str) -> Result<(), TeamFileErrors> {
-        self.agents = user_file::read(text, &self.agents)?;
+        self.agents = user_file::read(text, &self.agents, &self.kinds)?;
         Ok(())
     }
 }
@@ -206,56 +206,4 @@ impl Catalog {
 /// Returns whether a program would parse a value as an option.
 pub(crate) fn is_option(value: &str) -> bool {
     value.starts_with('-')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FILE: &str = r#"
-        [agent.claude]
-        model = "opus"
-
-        [agent.reviewer]
-        kind = "plain"
-        command = "/opt/review"
-        args = ["-x"]
-    "#;
-
-    #[test]
-    fn built_in_agents_need_no_file() {
-        let catalog = Catalog::built_in();
-        let names: Vec<&str> = catalog.iter().map(|(name, _)| name).collect();
-        assert_eq!(
-            names,
-            [
-                "acp",
-                "api",
-                "claude",
-                "claude-acp",
-                "codex",
-                "codex-acp",
-                "copilot",
-                "gemini",
-                "gemini-acp",
-                "kilo",
-                "kimi",
-                "opencode",
-                "plain",
-                "qwen",
-                "stand-in"
-            ]
-        );
-        assert_eq!(catalog.get("claude-acp").unwrap().program(), "claude-agent-acp");
-        assert_eq!(catalog.get("codex").unwrap().program(), "codex");
-    }
-
-    #[test]
-    fn a_users_file_adds_and_changes_agents() {
-        let mut catalog = Catalog::built_in();
-        catalog.add_user_file(FILE).unwrap();
-        assert_eq!(catalog.get("claude").unwrap().model.as_deref(), Some("opus"));
-        assert_eq!(catalog.get("claude").unwrap().kind, AgentKind::Claude);
-        assert_eq!(catalog.get("reviewer").unwrap().program(), "/opt/review");
-    }
 }

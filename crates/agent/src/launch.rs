@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use convoke_core::Diagnostic;
 
 pub use self::question::{Answer, AskError, Question, ask};
-use crate::adapter::{gemini, is_nested, names_address, withhold_from_gemini};
+use crate::adapter::names_address;
+use crate::cli::{Cli, Programs};
 use crate::diagnostics;
 use crate::process::Launch;
 use crate::sandbox::stopped::StoppedTools;
@@ -26,7 +27,6 @@ use crate::sandbox::{
 };
 use crate::search_path::SearchPath;
 use crate::turn_input::{Permissions, Trust};
-use crate::vendor::Vendor;
 use crate::working_directory::WorkingDirectory;
 
 /// The project that a program is started in.
@@ -38,6 +38,15 @@ pub struct Project<'a> {
     pub home: Option<&'a Path>,
     /// Whether the user trusts the project.
     pub trust: Trust,
+}
+
+/// The variables that are withheld from a program.
+#[derive(Debug, Default)]
+pub struct WithheldVariables {
+    /// Variables to set, so that the program does not load them from the project.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Diagnostics about them.
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// The whole environment of a confined program.
@@ -53,13 +62,14 @@ impl ConfinedEnvironment {
     pub fn new(
         mut variables: BTreeMap<OsString, OsString>,
         project: Project<'_>,
-        vendor: Option<Vendor>,
+        vendor: Option<&'static dyn Cli>,
+        programs: Programs,
     ) -> Result<Self, WouldApply> {
-        variables.retain(|name, _| !name.to_str().is_some_and(is_nested));
+        variables.retain(|name, _| !name.to_str().is_some_and(|it| programs.is_nested(it)));
         let mut diagnostics = Vec::new();
         if project.trust == Trust::Untrusted {
-            if vendor == Some(Vendor::Gemini) {
-                let withheld = withhold_from_gemini(project, &variables)?;
+            if let Some(vendor) = vendor {
+                let withheld = vendor.withhold(project, &variables)?;
                 variables.extend(withheld.variables);
                 diagnostics.extend(withheld.diagnostics);
             }
@@ -153,7 +163,9 @@ pub(crate) fn confined(program: Program, sandbox: &Sandbox<'_>) -> Result<Confin
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedPlace<'a> {
     /// The CLI, if the program is one.
-    pub vendor: Option<Vendor>,
+    pub vendor: Option<&'static dyn Cli>,
+    /// The programs that are known, whose secrets are hidden.
+    pub programs: Programs,
     /// The working directory.
     pub cwd: &'a Path,
     /// The user's home, whose secrets are hidden.
@@ -253,6 +265,7 @@ pub fn observed(program: Program, place: ObservedPlace<'_>) -> Result<Confined, 
         enforcer,
         permissions: Permissions::ReadOnly,
         vendor,
+        programs: place.programs,
         directory,
         session: None,
         state: ProgramState::default(),
@@ -266,7 +279,7 @@ pub fn observed(program: Program, place: ObservedPlace<'_>) -> Result<Confined, 
         settings: &settings,
         additions,
         added,
-        secrets: secrets::secret_paths_from_env(variable, vendor, places),
+        secrets: secrets::secret_paths_from_env(variable, vendor, place.programs, places),
         addresses,
     };
     let gaps = enforcer.gaps(sandbox.permissions, settings.route, &sandbox.additions);
@@ -276,24 +289,6 @@ pub fn observed(program: Program, place: ObservedPlace<'_>) -> Result<Confined, 
         confined.diagnostics.retain(|it| it.code != diagnostics::SANDBOX_PARTIAL);
     }
     Ok(confined)
-}
-
-/// Prepares the home of an observed program that uses the user's sign-in, in a private directory. Returns the program's own
-/// directory, and the variables that name the home: the user's own is used as it is, unless the program replaces files
-/// in it, which the sandbox could only allow for all of them.
-pub fn users_own_home(
-    vendor: Vendor,
-    users_home: &Path,
-    users_directory: &Path,
-    private: &Path,
-) -> io::Result<(PathBuf, Vec<(OsString, OsString)>)> {
-    match vendor {
-        Vendor::Gemini => {
-            let directory = gemini::home::prepare_observed(users_home, private)?;
-            Ok((directory, vec![("GEMINI_CLI_HOME".into(), private.into())]))
-        }
-        Vendor::Claude | Vendor::Codex => Ok((users_directory.to_owned(), Vec::new())),
-    }
 }
 
 /// Returns the values of the variables that hold the address of a model or a proxy.
@@ -309,7 +304,7 @@ fn linked_configuration(
     users_directory: &Path,
     place: ObservedPlace<'_>,
 ) -> Vec<PathBuf> {
-    let Some(facts) = place.vendor.map(Vendor::facts) else { return Vec::new() };
+    let Some(facts) = place.vendor.map(|vendor| vendor.facts()) else { return Vec::new() };
     // Settings may hold keys; the private home has a copy without them.
     let is_settings = |name: &str| [".json", ".toml"].iter().any(|end| name.ends_with(end));
     let own = facts.configuration.iter().filter(|name| !is_settings(name));
@@ -332,6 +327,7 @@ pub fn stopped_tools<'o>(outputs: impl Iterator<Item = &'o str>) -> Option<Diagn
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::PROGRAMS;
 
     #[test]
     fn only_a_trusted_project_is_on_the_path_and_configures_git() {
@@ -341,11 +337,11 @@ mod tests {
         let path = std::env::join_paths([cwd.join(".venv/bin"), "/usr/bin".into()]).unwrap();
         let given = BTreeMap::from([
             ("PATH".into(), path.clone()),
-            ("CLAUDECODE".into(), OsString::from("1")),
+            ("ONE_NESTED".into(), OsString::from("1")),
         ]);
         let environment = |trust| {
             let project = Project { cwd: &cwd, home: Some(home.path()), trust };
-            ConfinedEnvironment::new(given.clone(), project, None).unwrap().variables
+            ConfinedEnvironment::new(given.clone(), project, None, PROGRAMS).unwrap().variables
         };
         let of = |variables: &BTreeMap<OsString, OsString>, name: &str| {
             variables.get(OsStr::new(name)).cloned()
@@ -357,7 +353,7 @@ mod tests {
         assert_eq!(of(&trusted, "PATH"), Some(path.clone()));
         assert_eq!(of(&trusted, "GIT_CONFIG_COUNT"), None);
         for variables in [untrusted, trusted] {
-            assert_eq!(of(&variables, "CLAUDECODE"), None, "it runs inside no other");
+            assert_eq!(of(&variables, "ONE_NESTED"), None, "it runs inside no other");
         }
     }
 }

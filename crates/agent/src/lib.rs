@@ -1,6 +1,6 @@
 //! Runs one turn of one coding agent.
 //!
-//! Only this crate knows the vendors' flags and event formats.
+//! What is particular to a CLI is behind the trait [`Cli`].
 //!
 //! ```no_run
 //! use convoke_agent::adapter::{Host, agent};
@@ -9,15 +9,16 @@
 //! use convoke_agent::sandbox::SandboxSettings;
 //! use convoke_agent::{TurnInput, Verdict};
 //!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn example(programs: convoke_agent::Programs) -> Result<(), Box<dyn std::error::Error>> {
 //! let host = Host {
 //!     guardian: Guardian::this_program()?,
 //!     env: std::env::vars_os().collect(),
 //!     temp_root: convoke_agent::process::temp_root(),
 //!     state_dir: "/home/me/.local/state/convoke".into(),
 //!     sandbox: SandboxSettings::default(),
+//!     programs,
 //! };
-//! let definition = Catalog::built_in().get("claude").cloned().ok_or("no such agent")?;
+//! let definition = Catalog::built_in(programs).get("claude").cloned().ok_or("no such agent")?;
 //! let mut turn = agent(definition, host).start(TurnInput::new("What is this?", "/home/me/project"));
 //! while let Some(event) = turn.next().await {
 //!     println!("{event:?}");
@@ -34,7 +35,7 @@
 
 pub mod adapter;
 pub mod approvals;
-pub mod claude_settings;
+pub mod cli;
 pub mod clock;
 pub mod command_files;
 pub mod config;
@@ -51,12 +52,13 @@ pub mod sandbox;
 pub mod search_path;
 pub mod stream;
 pub mod team_tools;
+#[cfg(test)]
+mod testing;
 pub mod thread;
 pub mod turn;
 pub mod turn_input;
-pub mod vendor;
 pub mod working_directory;
 
+pub use cli::{Cli, Programs};
 pub use turn::{Agent, AgentTurn, TurnResult};
 pub use turn_input::TurnInput;
-pub use vendor::Vendor;

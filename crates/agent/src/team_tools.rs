@@ -95,9 +95,12 @@ impl Eq for TeamTools {}
 
 /// The command that starts the MCP server of a turn.
 #[derive(Debug, Clone)]
-pub(crate) struct McpServer {
+pub struct McpServer {
+    /// The program.
     pub command: PathBuf,
+    /// The arguments.
     pub args: [&'static str; 1],
+    /// The variables.
     pub env: [(&'static str, OsString); 2],
     /// The port that the server connects to.
     pub port: u16,

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use convoke_agent::Vendor;
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_files::Disk;
 use convoke_rehearsal::{Script, start};
@@ -80,7 +79,8 @@ fn measured(codex: &Path, base: &Path) {
         let home = tempfile::tempdir().expect("a home");
         let server = runtime.block_on(start(Script::default())).expect("a server");
         let base_url = server.base_url();
-        endpoint::configure(Vendor::Codex, &base_url, home.path()).expect("a home");
+        let cli = convoke_vendors::programs().cli("codex").expect("a CLI");
+        endpoint::configure(cli, &base_url, home.path()).expect("a home");
         let model_server = ModelServer { base_url: &base_url, proxy_url: &server.proxy_url() };
         let started = Instant::now();
         let mut child = Command::new(codex)
@@ -88,7 +88,7 @@ fn measured(codex: &Path, base: &Path) {
             .current_dir(&cwd)
             .env_clear()
             .env("PATH", &path)
-            .envs(endpoint::environment(Vendor::Codex, model_server, home.path()))
+            .envs(endpoint::environment(cli, model_server, home.path()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -14,7 +14,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::Trust;
 use convoke_core::ledger::{Source, Target};
@@ -27,6 +26,7 @@ use convoke_inspect::doctor::try_turn;
 use convoke_inspect::verify::{Difference, verify};
 use convoke_inspect::{HostEnvironment, explained};
 use convoke_rehearsal::{Answer, Script};
+use convoke_vendor::MeasuredCli;
 use convoke_wire::{Part, PartKind, RequestParts};
 use serde_json::json;
 use tempfile::TempDir;
@@ -108,7 +108,7 @@ async fn measured(place: &Place, program: &Path, prompt: &str) -> Measured {
     let path = host_environment.environment.entry("PATH".into()).or_default();
     *path = [bin, ":".into(), path.clone()].into_iter().collect();
     let options = MeasureOptions {
-        vendor: Vendor::from_program(program).unwrap(),
+        vendor: cli_of(program),
         directory: None,
         arguments: Vec::new(),
         prompt: prompt.into(),
@@ -182,10 +182,10 @@ async fn a_plain_turn_completes_and_its_account_adds_up() {
             .iter()
             .map(|share| format!("{} {}", name(&share.source), share.bytes))
             .collect();
-        let file = match captured.program.agent.vendor().unwrap() {
-            Vendor::Claude => "CLAUDE.md",
-            Vendor::Codex => "AGENTS.md",
-            Vendor::Gemini => "GEMINI.md",
+        let file = match captured.program.agent.vendor().unwrap().facts().command {
+            "claude" => "CLAUDE.md",
+            "codex" => "AGENTS.md",
+            _ => "GEMINI.md",
         };
         assert_eq!(yours.len(), 2, "{cli}: {yours:?}");
         assert!(yours.iter().any(|share| share == "your argument 21"), "{cli}: {yours:?}");
@@ -274,7 +274,7 @@ async fn what_is_explained_is_what_arrives() {
         let bin = program.parent().unwrap().as_os_str().to_owned();
         let path = host_environment.environment.entry("PATH".into()).or_default();
         *path = [bin, ":".into(), path.clone()].into_iter().collect();
-        let vendor = Vendor::from_program(&program).unwrap();
+        let vendor = cli_of(&program);
         let version = cli.split_once('-').unwrap().1;
         let right = explained::edition(vendor, Some(version));
         for trust in [None, Some("true")] {
@@ -289,7 +289,7 @@ async fn what_is_explained_is_what_arrives() {
             let verified = verified.unwrap();
             assert!(verified.is_right(), "{cli}: {:?}", verified.differences);
             assert_eq!(verified.version.as_deref(), Some(version));
-            if vendor != Vendor::Gemini {
+            if vendor.facts().command != "gemini" {
                 break;
             }
         }
@@ -337,11 +337,21 @@ async fn instructions_of_the_user_arrive_once_in_a_project_below_the_home() {
             let path = host_environment.environment.entry("PATH".into()).or_default();
             *path = [bin, ":".into(), path.clone()].into_iter().collect();
             let session = explained::session(&host_environment);
-            let edition = explained::edition(Vendor::Claude, Some(&cli["claude-".len()..]));
+            let edition = explained::edition(
+                convoke_vendors::cli("claude").unwrap(),
+                Some(&cli["claude-".len()..]),
+            );
             let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
             let limit = Duration::from_mins(5);
-            let verified =
-                verify(Vendor::Claude, edition, &session, &host_environment, guardian, limit).await;
+            let verified = verify(
+                convoke_vendors::cli("claude").unwrap(),
+                edition,
+                &session,
+                &host_environment,
+                guardian,
+                limit,
+            )
+            .await;
             let verified = verified.unwrap();
             assert!(verified.is_right(), "{cli}: {:?}", verified.differences);
 
@@ -401,11 +411,21 @@ async fn a_skill_whose_name_begins_that_of_an_agent_is_found_in_the_list_of_skil
         let path = host_environment.environment.entry("PATH".into()).or_default();
         *path = [bin, ":".into(), path.clone()].into_iter().collect();
         let session = explained::session(&host_environment);
-        let edition = explained::edition(Vendor::Claude, Some(&cli["claude-".len()..]));
+        let edition = explained::edition(
+            convoke_vendors::cli("claude").unwrap(),
+            Some(&cli["claude-".len()..]),
+        );
         let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
         let limit = Duration::from_mins(5);
-        let verified =
-            verify(Vendor::Claude, edition, &session, &host_environment, guardian, limit).await;
+        let verified = verify(
+            convoke_vendors::cli("claude").unwrap(),
+            edition,
+            &session,
+            &host_environment,
+            guardian,
+            limit,
+        )
+        .await;
         let verified = verified.unwrap();
         assert!(verified.is_right(), "{cli}: {:?}", verified.differences);
     }
@@ -440,7 +460,7 @@ async fn the_rules_of_another_version_are_found_to_be_wrong() {
     *path = [bin, ":".into(), path.clone()].into_iter().collect();
     let session = explained::session(&host_environment);
     let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
-    let (vendor, wrong) = (Vendor::Claude, Edition::Claude197);
+    let (vendor, wrong) = (convoke_vendors::cli("claude").unwrap(), Edition::Claude197);
     let time_limit = Duration::from_mins(5);
     let verified = verify(vendor, wrong, &session, &host_environment, guardian, time_limit).await;
     let differences = verified.unwrap().differences;
@@ -461,7 +481,7 @@ async fn a_trial_turn_finds_nothing_changed_in_the_measured_versions() {
         };
         let place = Place::new();
         let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
-        let vendor = Vendor::from_program(&program).unwrap();
+        let vendor = cli_of(&program);
         let found = try_turn(vendor, &program, &place.host_environment(), &guardian).await;
         assert_eq!(found, [], "{cli}");
     }
@@ -868,4 +888,10 @@ async fn what_the_users_instructions_import_arrives() {
         let all: String = request.parts.iter().map(|part| part.text.as_str()).collect();
         assert_eq!(all.matches("A deep note.").count(), 1, "{cli}: {all}");
     }
+}
+
+/// Returns the CLI of a program.
+fn cli_of(program: &Path) -> &'static dyn MeasuredCli {
+    let cli = convoke_vendors::programs().cli_of(program).unwrap();
+    convoke_vendors::measured(cli).unwrap()
 }

@@ -14,7 +14,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-use convoke_agent::Vendor;
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_rehearsal::{Answer, Script, start};
 use serde_json::{Value, json};
@@ -23,7 +22,7 @@ use tempfile::TempDir;
 /// A CLI, its model, and a call of its shell.
 struct Cli {
     label: &'static str,
-    vendor: Vendor,
+    vendor: &'static str,
     model: &'static str,
     tool: &'static str,
     command_name: &'static str,
@@ -35,17 +34,17 @@ const COMMAND: &str =
 impl Cli {
     const fn claude(label: &'static str) -> Self {
         let (tool, command_name) = ("Bash", "command");
-        Self { label, vendor: Vendor::Claude, model: "claude-sonnet-4-5", tool, command_name }
+        Self { label, vendor: "claude", model: "claude-sonnet-4-5", tool, command_name }
     }
 
     const fn codex(label: &'static str, model: &'static str) -> Self {
-        Self { label, vendor: Vendor::Codex, model, tool: "exec_command", command_name: "cmd" }
+        Self { label, vendor: "codex", model, tool: "exec_command", command_name: "cmd" }
     }
 
     fn script(&self) -> Script {
         let mut input = json!({ self.command_name: COMMAND });
         match self.vendor {
-            Vendor::Codex => input["yield_time_ms"] = 60_000.into(),
+            "codex" => input["yield_time_ms"] = 60_000.into(),
             _ => input["description"] = "edit".into(),
         }
         Script::new([Answer::call(self.tool, input), Answer::say("Done.")])
@@ -88,9 +87,10 @@ async fn edits(cli: &Cli, workspace: &str) {
     let (home, project) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let user_home = home.path().join("user");
     let (base_url, proxy_url) = (server.base_url(), server.proxy_url());
-    endpoint::configure(cli.vendor, &base_url, &user_home).unwrap();
+    let program = convoke_vendors::programs().cli(cli.vendor).unwrap();
+    endpoint::configure(program, &base_url, &user_home).unwrap();
     let model_server = ModelServer { base_url: &base_url, proxy_url: &proxy_url };
-    let env = endpoint::environment(cli.vendor, model_server, &user_home).into_iter();
+    let env = endpoint::environment(program, model_server, &user_home).into_iter();
     let mut env: Vec<(OsString, OsString)> =
         env.map(|(name, value)| (name.into(), value)).collect();
     let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
@@ -168,7 +168,7 @@ async fn codex_0_166_edits() {
 async fn gemini_edits() {
     let cli = Cli {
         label: "gemini-0.61.0",
-        vendor: Vendor::Gemini,
+        vendor: "gemini",
         model: "gemini-2.5-flash",
         tool: "run_shell_command",
         command_name: "command",

@@ -113,7 +113,7 @@ impl User {
         let server = start(script).await.unwrap();
         let home = self.home.path().join(member);
         let (base_url, proxy_url) = (server.base_url(), server.proxy_url());
-        let catalog = Catalog::built_in();
+        let catalog = Catalog::built_in(convoke_vendors::programs());
         let definition = catalog.get(cli.agent).unwrap();
         endpoint::configure_agent(definition, &base_url, &home).unwrap();
         let model_server = ModelServer { base_url: &base_url, proxy_url: &proxy_url };

@@ -2,24 +2,18 @@
 
 use std::path::Path;
 
-use convoke_agent::Vendor;
 use convoke_agent::diagnostics::AGENT_INSTRUCTIONS_UNREAD;
-use convoke_agent::loading::LoadingArguments;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_explain::{AgentReport, Edition, Loaded, Session, VARIABLES, explain};
 use convoke_files::Disk;
+use convoke_vendor::{MeasuredCli, UserHome};
 
-use crate::capture::UserHome;
 use crate::host_environment::HostEnvironment;
 
 /// Returns the edition whose rules apply to a version of a CLI; without a version, the newest.
-pub fn edition(vendor: Vendor, version: Option<&str>) -> Edition {
-    let newest = match vendor {
-        Vendor::Claude => Edition::Claude325,
-        Vendor::Codex => Edition::Codex0166,
-        Vendor::Gemini => Edition::Gemini,
-    };
+pub fn edition(vendor: &'static dyn MeasuredCli, version: Option<&str>) -> Edition {
+    let newest = vendor.newest_edition();
     version.map_or(newest, |version| newest.nearest(version))
 }
 
@@ -36,7 +30,7 @@ pub fn session(host_environment: &HostEnvironment) -> Session {
 
 /// Explains what a CLI loads in a directory with a configuration, started with arguments, if it is trusted.
 pub(crate) fn explained_with(
-    vendor: Vendor,
+    vendor: &'static dyn MeasuredCli,
     version: Option<&str>,
     cwd: &Path,
     configuration: &UserHome,
@@ -46,14 +40,15 @@ pub(crate) fn explained_with(
     let directory = configuration.directory.display().to_string();
     let moved = vendor.facts().directory_variable.map(|name| (name.to_owned(), directory));
     session.variables.extend(moved);
-    session.variables.insert("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned());
+    let trusted = vendor.loading(Trust::Trusted).variables.into_iter();
+    session.variables.extend(trusted.map(|(name, value)| (name.to_owned(), value.to_owned())));
     arguments.clone_into(&mut session.arguments);
     explain(&Disk, &session, &[edition(vendor, version)]).agents.pop()
 }
 
 /// Explains what a CLI loads here.
 pub(crate) fn explained(
-    vendor: Vendor,
+    vendor: &'static dyn MeasuredCli,
     version: Option<&str>,
     host_environment: &HostEnvironment,
 ) -> Option<AgentReport> {
@@ -68,19 +63,19 @@ pub struct TurnInstructions {
     pub report: AgentReport,
     /// The files that it would load if the directory were trusted.
     pub withheld: Vec<Loaded>,
-    vendor: Vendor,
+    vendor: &'static dyn MeasuredCli,
 }
 
 impl TurnInstructions {
     /// Explains a turn in the working directory of a host.
     pub fn new(
-        vendor: Vendor,
+        vendor: &'static dyn MeasuredCli,
         version: Option<&str>,
         trust: Trust,
         host_environment: &HostEnvironment,
     ) -> Option<Self> {
         let explained = |trust| {
-            let start = LoadingArguments::new(vendor, trust);
+            let start = vendor.loading(trust);
             let mut session = session(host_environment);
             session.arguments.extend(start.args.into_iter().map(str::to_owned));
             let variables = start.variables.into_iter();

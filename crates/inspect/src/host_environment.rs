@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use convoke_agent::Vendor;
+use convoke_agent::Cli;
 use convoke_agent::launch::{ConfinedEnvironment, Project, WouldApply};
 use convoke_agent::search_path::{SearchPath, is_executable};
 use convoke_agent::turn_input::Trust;
+use convoke_vendor::UserHome;
 
 /// The environment of a program.
 #[derive(Debug, Clone)]
@@ -36,11 +37,16 @@ impl HostEnvironment {
     pub(crate) fn confined(
         &self,
         variables: BTreeMap<OsString, OsString>,
-        vendor: Option<Vendor>,
+        vendor: Option<&'static dyn Cli>,
     ) -> Result<ConfinedEnvironment, WouldApply> {
         let trust = Trust::Untrusted;
         let project = Project { cwd: &self.cwd, home: Some(&self.home), trust };
-        ConfinedEnvironment::new(variables, project, vendor)
+        ConfinedEnvironment::new(variables, project, vendor, convoke_vendors::programs())
+    }
+
+    /// Returns the configuration that a CLI would use, with the variables that move it.
+    pub fn user_home(&self, cli: &dyn Cli) -> UserHome {
+        UserHome::new(cli, &self.home, |name| Some(self.cwd.join(self.variable(name)?)))
     }
 
     /// Returns the directories in which Convoke keeps its own configuration and data.

@@ -8,13 +8,13 @@ use serde::Serialize;
 use crate::capture::CapturedAgent;
 use crate::host_environment::HostEnvironment;
 use crate::question;
-use convoke_agent::Vendor;
+use convoke_agent::Cli;
 use convoke_agent::process::guardian::Guardian;
 
 /// An installed CLI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Installed<A = Vendor> {
+pub struct Installed<A = &'static dyn Cli> {
     /// The agent.
     pub agent: A,
     /// The path where it was found.
@@ -29,7 +29,7 @@ impl Installed {
     /// Inspects a program; runs it only if its package does not name its version.
     pub fn at(
         path: &Path,
-        agent: Vendor,
+        agent: &'static dyn Cli,
         host_environment: &HostEnvironment,
         guardian: &Guardian,
     ) -> Self {
@@ -41,7 +41,7 @@ impl Installed {
     }
 
     /// Inspects a program without running it. The version is absent if its package does not name it.
-    pub fn on_disk(path: &Path, agent: Vendor) -> Self {
+    pub fn on_disk(path: &Path, agent: &'static dyn Cli) -> Self {
         let real_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let version = version_on_disk(&real_path, agent);
         Self { agent, path: path.to_owned(), real_path, version }
@@ -83,7 +83,7 @@ fn read_beginning(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Finds a program's version without running it: in its package, or in its path.
-pub fn version_on_disk(program: &Path, agent: Vendor) -> Option<String> {
+pub fn version_on_disk(program: &Path, agent: &'static dyn Cli) -> Option<String> {
     version_of(program, agent.facts().package)
 }
 
@@ -107,7 +107,7 @@ fn version_of_package(program: &Path, package: &str) -> Option<String> {
 /// Asks a program for its version.
 pub(crate) fn version_by_asking(
     program: &Path,
-    agent: Vendor,
+    agent: &'static dyn Cli,
     host_environment: &HostEnvironment,
     guardian: &Guardian,
 ) -> Option<String> {
@@ -136,12 +136,13 @@ mod tests {
         std::fs::create_dir_all(package.join("bin")).unwrap();
         let manifest = r#"{"name": "@openai/codex", "version": "0.98.0"}"#;
         std::fs::write(package.join("package.json"), manifest).unwrap();
-        let version = version_on_disk(&package.join("bin/codex.js"), Vendor::Codex);
+        let [claude, codex, ..] = convoke_vendors::programs().clis else { panic!("no CLIs") };
+        let version = version_on_disk(&package.join("bin/codex.js"), *codex);
         assert_eq!(version.as_deref(), Some("0.98.0"));
 
         let native = directory.path().join("share/claude/versions/2.1.197");
-        assert_eq!(version_on_disk(&native, Vendor::Claude).as_deref(), Some("2.1.197"));
-        assert_eq!(version_on_disk(Path::new("/usr/bin/claude"), Vendor::Claude), None);
+        assert_eq!(version_on_disk(&native, *claude).as_deref(), Some("2.1.197"));
+        assert_eq!(version_on_disk(Path::new("/usr/bin/claude"), *claude), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use convoke_agent::Vendor;
+use convoke_agent::Cli;
 use convoke_agent::launch::{
     self, Answer, AskError, ConfinedEnvironment, ObservedPlace, ObservedState, Program,
 };
@@ -21,7 +21,7 @@ pub(crate) struct Question<'a> {
     pub arguments: &'a [&'a str],
     pub environment: ConfinedEnvironment,
     pub cwd: &'a Path,
-    pub vendor: Option<Vendor>,
+    pub vendor: Option<&'static dyn Cli>,
     pub state: ObservedState<'a>,
     pub time_limit: Duration,
 }
@@ -48,6 +48,7 @@ impl Question<'_> {
         let cwd = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.to_owned());
         let place = ObservedPlace {
             vendor: self.vendor,
+            programs: convoke_vendors::programs(),
             cwd: &cwd,
             users_home: &host.home,
             users_variables: &host.environment,
@@ -65,7 +66,7 @@ impl Question<'_> {
 /// Runs `--version` with a private home, because some CLIs write to it even then, and without a network.
 pub(crate) fn version(
     path: &Path,
-    vendor: Vendor,
+    vendor: &'static dyn Cli,
     host: &HostEnvironment,
     guardian: &Guardian,
 ) -> Option<Answer> {
@@ -74,7 +75,7 @@ pub(crate) fn version(
     let environment = [("PATH", search_path), ("HOME", home.path().as_os_str())];
     let environment = environment.map(|(name, value)| (name.into(), value.to_owned()));
     let environment = host.confined(environment.into(), None).ok()?;
-    let users_directory = &crate::capture::UserHome::new(vendor, host).directory;
+    let users_directory = &host.user_home(vendor).directory;
     let question = Question {
         path,
         arguments: &["--version"],

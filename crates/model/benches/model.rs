@@ -160,6 +160,7 @@ async fn time_to_the_wire(name: &str, store: Arc<dyn ThreadStore>) {
             openai_base_url: None,
         },
         private: Vec::new(),
+        programs: convoke_agent::Programs::default(),
         pack: Arc::new(convoke_packs::convoke().unwrap()),
         store,
     };

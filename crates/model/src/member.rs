@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use convoke_agent::Programs;
 use convoke_agent::config::{ApiDeveloperRole, ApiTools, ApiWire};
 use convoke_agent::sandbox::Secrets;
 use convoke_agent::thread::ThreadStore;
@@ -62,6 +63,8 @@ pub struct Host {
     pub store: Arc<dyn ThreadStore>,
     /// Convoke's own directories, which no member reads.
     pub private: Vec<PathBuf>,
+    /// The programs that are known, whose secrets no member reads.
+    pub programs: Programs,
 }
 
 /// A model that takes turns.
@@ -153,6 +156,7 @@ impl ModelAgent {
             &turn_input.cwd,
             variable,
             &self.host.private,
+            self.host.programs,
         );
         let toolbox = match api.tools {
             ApiTools::None => None,

@@ -268,7 +268,13 @@ mod tests {
         let kube = home.join("kube");
         for trust in [Trust::Trusted, Trust::Untrusted] {
             let variable = |name: &str| (name == "KUBECONFIG").then_some(kube.as_os_str());
-            let secrets = Secrets::of_user(Some(&home), &project, variable, &[]);
+            let secrets = Secrets::of_user(
+                Some(&home),
+                &project,
+                variable,
+                &[],
+                convoke_agent::Programs::default(),
+            );
             let files = ProjectFiles::open(
                 &project,
                 Some(&home),

@@ -92,7 +92,7 @@ mod tests {
 
     /// Returns the key that a member sends, and whether one was withheld.
     fn key(agent: &str, base_url: Option<&str>, key_env: Option<&str>) -> (Option<String>, bool) {
-        let mut catalog = Catalog::built_in();
+        let mut catalog = Catalog::built_in(convoke_agent::Programs::default());
         catalog.add_user_file(OWN).unwrap();
         let member = AgentSettings {
             agent: agent.to_owned(),
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_team_file_adds_to_the_configuration() {
-        let mut catalog = Catalog::built_in();
+        let mut catalog = Catalog::built_in(convoke_agent::Programs::default());
         catalog.add_user_file(OWN).unwrap();
         let member = AgentSettings {
             wire: Some(ApiWire::Chat),

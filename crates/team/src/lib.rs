@@ -34,7 +34,7 @@ pub use trust::{
     gate,
 };
 pub use values::{
-    ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions, Record, Word,
+    ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions, Record, Word, Words,
     WorkspaceChoice,
 };
 

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use crate::diagnostics;
 use crate::error::Problem;
 use crate::suggestion::{SuggestedSetting, absent, is_plain, meant};
-use crate::values::Word;
+use crate::values::{Word, Words};
 
 /// A table that is being read.
 pub struct Section<'t> {
@@ -144,12 +144,17 @@ impl<'t> Section<'t> {
 
     /// Reads one of several fixed words.
     pub fn word<W: Word>(&mut self, key: &'static str) -> Option<W> {
-        let first = W::WORDS.first().map_or("", |(word, _)| word);
+        self.choice(key, W::WORDS)
+    }
+
+    /// Reads one of the given words.
+    pub fn choice<T: Copy>(&mut self, key: &'static str, words: Words<'_, T>) -> Option<T> {
+        let first = words.words.first().map_or("", |(word, _)| word);
         let example = format!("{key} = \"{first}\"");
-        let form = ExpectedValue { types: &["string"], must_be: &W::list(), example: &example };
+        let form = ExpectedValue { types: &["string"], must_be: &words.list(), example: &example };
         let mut written = None;
         let word = self.read(key, &form, |value| {
-            let word = W::parse(value.as_str()?);
+            let word = words.parse(value.as_str()?);
             written = into_string(value);
             word
         });
@@ -157,10 +162,10 @@ impl<'t> Section<'t> {
             && self.has(key)
             && let Some(problem) = self.problems.last_mut()
         {
-            let near = written.and_then(|written| W::nearest(&written));
+            let near = written.and_then(|written| words.nearest(&written));
             problem.fix = match near {
                 Some(near) => format!("write `{key} = \"{near}\"`"),
-                None if W::WORDS.len() > 1 => format!("choose one, such as `{example}`"),
+                None if words.words.len() > 1 => format!("choose one, such as `{example}`"),
                 None => format!("write `{example}`"),
             };
         }

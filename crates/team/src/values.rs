@@ -5,38 +5,45 @@ use convoke_core::marker::TextPolicy;
 use convoke_core::name::nearest;
 use serde::{Deserialize, Serialize};
 
-/// A setting whose value is one of several fixed words.
-pub trait Word: Copy + 'static {
+/// The words of a setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Words<'w, T> {
     /// Every word with its meaning.
-    const WORDS: &'static [(&'static str, Self)];
-
+    pub words: &'w [(&'static str, T)],
     /// Words of other programs, each with its equivalent here.
-    const FOREIGN: &'static [(&'static str, &'static str)] = &[];
+    pub foreign: &'w [(&'static str, &'static str)],
+}
 
+impl<T: Copy> Words<'_, T> {
     /// Returns the word that an invalid one probably means.
-    fn nearest(written: &str) -> Option<&'static str> {
+    pub fn nearest(&self, written: &str) -> Option<&'static str> {
         let written = written.to_ascii_lowercase().replace('_', "-");
-        let foreign = Self::FOREIGN.iter().find(|(word, _)| *word == written);
+        let foreign = self.foreign.iter().find(|(word, _)| *word == written);
         foreign
             .map(|(_, word)| *word)
-            .or_else(|| nearest(&written, Self::WORDS.iter().map(|(word, _)| *word)))
+            .or_else(|| nearest(&written, self.words.iter().map(|(word, _)| *word)))
     }
 
     /// Parses a word.
-    fn parse(written: &str) -> Option<Self> {
-        let mut words = Self::WORDS.iter();
-        words.find(|(word, _)| *word == written).map(|(_, value)| *value)
+    pub fn parse(&self, written: &str) -> Option<T> {
+        self.words.iter().find(|(word, _)| *word == written).map(|(_, value)| *value)
     }
 
     /// Returns the words in quotes, for error messages.
-    fn list() -> String {
+    pub fn list(&self) -> String {
         let quoted: Vec<String> =
-            Self::WORDS.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+            self.words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
         match &quoted[..] {
             [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
             _ => quoted.concat(),
         }
     }
+}
+
+/// A setting whose value is one of several fixed words.
+pub trait Word: Copy + 'static {
+    /// The words.
+    const WORDS: Words<'static, Self>;
 }
 
 /// Defines the words of settings.
@@ -55,14 +62,15 @@ macro_rules! words {
 
             /// Parses its word.
             pub fn parse(word: &str) -> Option<Self> {
-                Word::parse(word)
+                Self::WORDS.parse(word)
             }
         }
 
         impl Word for $type {
-            const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$value)),+];
-            const FOREIGN: &'static [(&'static str, &'static str)] =
-                &[$($(($foreign, $meant)),+)?];
+            const WORDS: Words<'static, Self> = Words {
+                words: &[$(($word, Self::$value)),+],
+                foreign: &[$($(($foreign, $meant)),+)?],
+            };
         }
     )+};
 }
@@ -113,13 +121,13 @@ words! {
 }
 
 impl Word for Visibility {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("all", Self::All), ("addressed", Self::Addressed)];
+    const WORDS: Words<'static, Self> =
+        Words { words: &[("all", Self::All), ("addressed", Self::Addressed)], foreign: &[] };
 }
 
 impl Word for TextPolicy {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("preserve", Self::Preserve), ("compat", Self::Compat)];
+    const WORDS: Words<'static, Self> =
+        Words { words: &[("preserve", Self::Preserve), ("compat", Self::Compat)], foreign: &[] };
 }
 
 /// The part of a prompt about files that other members changed: `context.changes` in a team file.

@@ -19,35 +19,36 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
 use convoke_protocol::verdict::Failure;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub use self::client::ClientSettings;
 pub(super) use self::inert::ESCAPING;
 pub use self::permit::Permit;
-pub use self::preset::{PRESETS, Preset};
+pub use self::preset::{Preset, PresetEndpoint};
 pub use self::session::{Session, SessionSettings};
-use super::{Context, ProgramCall, start_failure};
+use super::{Context, ProgramCall, start_failure, untrusted};
+use crate::cli::Cli;
+use crate::diagnostics;
+use crate::launch::WouldApply;
 use crate::stream::acp::Acp;
 use crate::team_tools::{McpServer, SERVER};
 use crate::turn_input::{Limits, Permissions, Trust};
-use crate::vendor::Vendor;
-use crate::{claude_settings, diagnostics};
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let preset = context.definition.preset;
-    if context.vendor == Some(Vendor::Gemini) && preset.is_some() {
-        return super::gemini::call(context);
+    if let Some(call) =
+        context.vendor.filter(|_| preset.is_some()).and_then(|it| it.acp_call(context))
+    {
+        return call;
     }
     refuse_what_is_followed(context)?;
     let own = preset.map_or(&[][..], |preset| preset.args);
-    let (users, claude_settings) = split_settings(context.vendor, &context.definition.args);
+    let (users, meta) =
+        adapter_arguments(context.vendor, &context.definition.args, context.turn_input.trust);
     let args = own.iter().map(OsString::from).chain(users.into_iter().map(OsString::from));
-    let settings = SessionSettings {
-        model: context.model().map(str::to_owned),
-        meta: meta(context.vendor, context.turn_input.trust, claude_settings),
-        ..settings(context)
-    };
+    let settings =
+        SessionSettings { model: context.model().map(str::to_owned), meta, ..settings(context) };
     let turn_input = context.turn_input;
     let prompt = match &turn_input.system {
         Some(system) => format!("{system}\n\n{}", turn_input.prompt),
@@ -89,7 +90,7 @@ fn refuse_what_is_followed(context: &Context<'_>) -> Result<(), Failure> {
     let turn_input = context.turn_input;
     match preset.followed_file(&turn_input.cwd) {
         Some(file) if turn_input.trust == Trust::Untrusted => {
-            Err(super::would_apply(preset.name, &file))
+            Err(untrusted(&WouldApply { program: preset.name.to_owned(), path: file }))
         }
         _ => Ok(()),
     }
@@ -118,12 +119,12 @@ pub struct TypedStart {
 impl TypedStart {
     /// Prepares the start of an agent with the user's own arguments.
     pub fn new(preset: &'static Preset, users: &[String], prompt: &str, cwd: &Path) -> Self {
-        let (users, claude_settings) = split_settings(preset.vendor, users);
-        let (blocks, _) = inert::blocks(prompt, preset.scans_last_block);
+        let (users, meta) = adapter_arguments(preset.vendor, users, Trust::Trusted);
+        let (blocks, _) = inert::blocks(prompt, preset.tail);
         let settings = SessionSettings {
             prompt: blocks.into_iter().map(Cow::into_owned).collect(),
             cwd: cwd.to_owned(),
-            meta: meta(preset.vendor, Trust::Trusted, claude_settings),
+            meta,
             ..SessionSettings::default()
         };
         let reader = Acp::new(Limits::default().reply_bytes)
@@ -133,11 +134,15 @@ impl TypedStart {
     }
 }
 
-/// Splits Claude Code's settings from the arguments of its adapter, which receives them with the session.
-fn split_settings(vendor: Option<Vendor>, args: &[String]) -> (Vec<String>, Option<String>) {
+/// Splits the user's arguments for the adapter of a CLI.
+fn adapter_arguments(
+    vendor: Option<&'static dyn Cli>,
+    args: &[String],
+    trust: Trust,
+) -> (Vec<String>, Option<Value>) {
     match vendor {
-        Some(Vendor::Claude) => claude_settings::split(args),
-        _ => (args.to_vec(), None),
+        Some(vendor) => vendor.adapter_arguments(args, trust),
+        None => (args.to_vec(), None),
     }
 }
 
@@ -148,7 +153,7 @@ fn free_port() -> io::Result<u16> {
 }
 
 /// Returns the settings of a turn that all agents share.
-pub(super) fn settings(context: &Context<'_>) -> SessionSettings {
+pub fn settings(context: &Context<'_>) -> SessionSettings {
     let preset = context.definition.preset;
     let permissions = context.permissions();
     let is_confined = context.enforcer.is_kernel();
@@ -156,7 +161,7 @@ pub(super) fn settings(context: &Context<'_>) -> SessionSettings {
         cwd: PathBuf::from(&*context.turn_input.cwd.to_string_lossy()),
         resume: context.resume().map(str::to_owned),
         mode: context.definition.mode.clone(),
-        fitting_mode: preset.and_then(|preset| preset.mode(permissions, is_confined)),
+        fitting_mode: preset.and_then(|preset| (preset.mode)(permissions, is_confined)),
         permit: (permissions != Permissions::Ask).then_some(Permit { permissions, is_confined }),
         // A known CLI has its own sign-in command, whatever the protocol.
         sign_in: preset.filter(|preset| preset.vendor.is_none()).map(|preset| preset.sign_in),
@@ -174,7 +179,7 @@ fn client_settings(context: &Context<'_>) -> ClientSettings {
         files: definition.client_files,
         terminal: definition.client_terminal && !lacks_confinement(context),
         output_bytes: context.turn_input.limits.output_bytes,
-        missing_is_empty: context.vendor == Some(Vendor::Gemini),
+        missing_is_empty: context.vendor.is_some_and(|it| it.facts().missing_is_empty),
     }
 }
 
@@ -183,15 +188,14 @@ fn lacks_confinement(context: &Context<'_>) -> bool {
 }
 
 /// Returns the call of a program, with its prompt as text blocks.
-pub(super) fn program_call(
+pub fn program_call(
     context: &Context<'_>,
     args: Vec<OsString>,
     prompt: &str,
     mut settings: SessionSettings,
 ) -> ProgramCall {
     let preset = context.definition.preset;
-    let (blocks, note) =
-        inert::blocks(prompt, preset.is_some_and(|preset| preset.scans_last_block));
+    let (blocks, note) = inert::blocks(prompt, preset.and_then(|preset| preset.tail));
     settings.prompt = blocks.into_iter().map(Cow::into_owned).collect();
     let reports_errors_as_text = preset.is_some_and(|preset| preset.reports_errors_as_text);
     let reader = Acp::new(context.turn_input.limits.reply_bytes)
@@ -211,36 +215,8 @@ fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
     let own = context.definition.preset.map_or(&[][..], |preset| preset.env);
     let mut env: Vec<(OsString, OsString)> =
         own.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    if context.vendor == Some(Vendor::Claude) {
-        let retries = context.turn_input.limits.retries.to_string();
-        env.push(("CLAUDE_CODE_MAX_RETRIES".into(), retries.into()));
-        if context.enforcer.is_kernel() && context.permissions() < Permissions::Full {
-            env.push(("IS_SANDBOX".into(), "1".into()));
-        }
-    }
-    if context.vendor == Some(Vendor::Codex) {
-        env.extend(super::codex::environment(context));
-    }
+    env.extend(context.vendor.iter().flat_map(|vendor| vendor.adapter_environment(context)));
     env
-}
-
-/// Returns the extension fields for Claude's adapter: the settings that Claude Code would get in its arguments,
-/// and a limit on the settings that it loads, because an untrusted project's settings can contain hooks, which
-/// are commands.
-fn meta(vendor: Option<Vendor>, trust: Trust, settings: Option<String>) -> Option<Value> {
-    if vendor != Some(Vendor::Claude) {
-        return None;
-    }
-    let mut options = Map::new();
-    if trust == Trust::Untrusted {
-        options.insert("settingSources".to_owned(), json!(["user"]));
-        options.insert("strictMcpConfig".to_owned(), true.into());
-    }
-    if let Some(settings) = settings {
-        let object = serde_json::from_str(&settings).ok().filter(Value::is_object);
-        options.insert("settings".to_owned(), object.unwrap_or_else(|| settings.into()));
-    }
-    (!options.is_empty()).then(|| json!({ "claudeCode": { "options": options } }))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const COMPARED: usize = 1 << 20;
 const DIFF_TIME: Duration = Duration::from_millis(50);
 
 /// Returns a unified diff of two texts of a file. Texts too long to compare are shown one after the other.
-pub(crate) fn unified(path: &Path, before: &str, after: &str) -> String {
+pub fn unified(path: &Path, before: &str, after: &str) -> String {
     let name = path.display().to_string();
     if before.len() + after.len() > COMPARED {
         return replaced(&name, before, after);

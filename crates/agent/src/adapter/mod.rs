@@ -4,10 +4,7 @@
 //! [`crate::process`] starts processes.
 
 pub mod acp;
-mod claude;
-mod codex;
 mod diff;
-pub(crate) mod gemini;
 mod one_shot;
 mod plain;
 mod program;
@@ -26,23 +23,17 @@ use convoke_protocol::resume::ResumeHandle;
 use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use convoke_redact::{Redactor, is_secret_name};
 
-pub use self::acp::{PRESETS, Preset};
-pub use self::claude::TAIL as CLAUDE_TAIL;
-pub(crate) use self::codex::SQLITE_DIRECTORY as CODEX_SQLITE_DIRECTORY;
-pub use self::codex::key_variable as codex_key_variable;
-pub(crate) use self::codex::provider as codex_provider;
-pub(crate) use self::diff::unified;
-pub use self::gemini::untrusted::FOLLOWED as FOLLOWED_BY_GEMINI;
-pub(crate) use self::gemini::untrusted::withhold as withhold_from_gemini;
+pub use self::acp::{Preset, PresetEndpoint};
+pub use self::diff::unified;
 pub use self::one_shot::OneShot;
 pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};
-use crate::config::{AgentKind, Definition, Protocol, is_option};
+use crate::cli::{Cli, Programs, RenewedSignIn};
+use crate::config::{AgentKind, Definition, is_option};
 use crate::diagnostics;
 use crate::launch::{self, Confined, ConfinedEnvironment, Program, Project, WouldApply};
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, HostAccess, Launch, PrivateDir};
-use crate::sandbox::sign_in::SignIn;
 use crate::sandbox::variables::OwnVariables;
 use crate::sandbox::{
     AddedPaths, Enforcer, ProgramState, Reach, Sandbox, SandboxSettings, secrets,
@@ -52,26 +43,10 @@ use crate::team_tools::McpServer;
 use crate::team_tools::socket::TeamSocket;
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{Permissions, TurnInput};
-use crate::vendor::Vendor;
 use crate::working_directory::WorkingDirectory;
-
-/// Variables that a CLI sets for the programs it starts. They are not inherited.
-const NESTED: &[&str] = &[
-    "CLAUDECODE",
-    "CLAUDE_CODE_ENTRYPOINT",
-    "CLAUDE_CODE_SSE_PORT",
-    "CODEX_SANDBOX",
-    "CODEX_SANDBOX_NETWORK_DISABLED",
-    "GEMINI_CLI",
-];
 
 /// The variables of cloud providers, for a program that signs in with one.
 const CLOUD_VARIABLES: &[&str] = &["AWS_*", "AZURE_*", "GOOGLE_*"];
-
-/// Returns whether a variable tells a CLI that it runs inside another.
-pub(crate) fn is_nested(name: &str) -> bool {
-    NESTED.contains(&name)
-}
 
 /// The facts about the machine that adapters need.
 #[derive(Debug, Clone)]
@@ -86,12 +61,14 @@ pub struct Host {
     pub state_dir: PathBuf,
     /// The sandbox settings of all agents.
     pub sandbox: SandboxSettings,
+    /// The programs that are known.
+    pub programs: Programs,
 }
 
 /// Returns the escaping that keeps the program of an agent type from interpreting its prompts.
 pub fn escaping(agent_type: &str) -> Escaping {
     match AgentType::normalize(agent_type) {
-        AgentType::GoogleGemini => gemini::ESCAPING,
+        AgentType::GoogleGemini => Escaping::AtSigns,
         _ if agent_type == AgentKind::Acp.name() => acp::ESCAPING,
         _ => Escaping::AsWritten,
     }
@@ -128,27 +105,32 @@ impl CliAgent {
 }
 
 /// The call of a program, prepared by an adapter.
-struct ProgramCall {
-    args: Vec<OsString>,
-    env: Vec<(OsString, OsString)>,
-    dialogue: Box<dyn Dialogue>,
-    diagnostics: Vec<Diagnostic>,
+pub struct ProgramCall {
+    /// The arguments.
+    pub args: Vec<OsString>,
+    /// The variables, beside those that the program inherits.
+    pub env: Vec<(OsString, OsString)>,
+    /// The dialogue with the program.
+    pub dialogue: Box<dyn Dialogue>,
+    /// Diagnostics of the preparation.
+    pub diagnostics: Vec<Diagnostic>,
     /// The program's session, if it is known before the turn.
-    session: Option<String>,
+    pub session: Option<String>,
     /// Whether the program counts tokens over the whole session.
-    counts_sessions: bool,
+    pub counts_sessions: bool,
     /// The program's own directory, if it is not the default.
-    directory: Option<PathBuf>,
+    pub directory: Option<PathBuf>,
     /// The program's private home, which is removed with the call.
-    home: Option<PrivateDir>,
+    pub home: Option<PrivateDir>,
     /// Texts of the program's configuration that may hold addresses of its model.
-    addresses: Vec<String>,
+    pub addresses: Vec<String>,
     /// The ports on which the program's own processes communicate.
-    ports: Vec<u16>,
+    pub ports: Vec<u16>,
 }
 
 impl ProgramCall {
-    fn new(args: Vec<OsString>, dialogue: impl Dialogue + 'static) -> Self {
+    /// Creates a call with arguments and a dialogue.
+    pub fn new(args: Vec<OsString>, dialogue: impl Dialogue + 'static) -> Self {
         Self {
             args,
             env: Vec::new(),
@@ -165,22 +147,26 @@ impl ProgramCall {
 }
 
 /// The input of an adapter.
-struct Context<'a> {
-    turn_input: &'a TurnInput,
-    definition: &'a Definition,
-    host: &'a Host,
+pub struct Context<'a> {
+    /// The turn.
+    pub turn_input: &'a TurnInput,
+    /// The agent.
+    pub definition: &'a Definition,
+    /// The machine.
+    pub host: &'a Host,
     /// The turn's private directory.
-    private_dir: &'a Path,
-    /// The vendor of the program, if it is a known CLI.
-    vendor: Option<Vendor>,
+    pub private_dir: &'a Path,
+    /// The CLI, if the program is a known one.
+    pub vendor: Option<&'static dyn Cli>,
     /// The enforcer of the permissions.
-    enforcer: Enforcer,
+    pub enforcer: Enforcer,
     /// The MCP server of the team tools, if the turn has them.
-    team_server: Option<McpServer>,
+    pub team_server: Option<McpServer>,
 }
 
 impl<'a> Context<'a> {
-    fn new(
+    /// Creates the input of a turn without team tools.
+    pub fn new(
         turn_input: &'a TurnInput,
         definition: &'a Definition,
         host: &'a Host,
@@ -196,13 +182,13 @@ impl<'a> Context<'a> {
 impl Context<'_> {
     /// Returns the model. By default, a resumed session keeps its model, because some agents lose the history
     /// when it changes.
-    fn model(&self) -> Option<&str> {
+    pub fn model(&self) -> Option<&str> {
         let own = self.turn_input.model.as_deref().or(self.definition.model.as_deref());
         own.or_else(|| self.turn_input.resume.as_ref()?.model.as_deref())
     }
 
     /// Returns the permissions of the turn. A program that cannot ask may only read.
-    fn permissions(&self) -> Permissions {
+    pub fn permissions(&self) -> Permissions {
         let asked = self.turn_input.permissions;
         let permissions = self.definition.permissions.map_or(asked, |widest| asked.min(widest));
         match permissions {
@@ -213,24 +199,25 @@ impl Context<'_> {
 
     fn can_ask(&self) -> bool {
         match self.definition.kind {
-            AgentKind::Claude | AgentKind::Gemini | AgentKind::Acp => true,
-            AgentKind::Codex => self.definition.protocol == Protocol::AppServer,
+            AgentKind::Cli(cli) => cli.can_ask(self.definition),
+            AgentKind::Acp => true,
             AgentKind::Plain | AgentKind::Api | AgentKind::StandIn => false,
         }
     }
 
     /// Returns the configured arguments.
-    fn users_args(&self) -> Vec<OsString> {
+    pub fn users_args(&self) -> Vec<OsString> {
         self.definition.args.iter().map(OsString::from).collect()
     }
 
-    fn resume(&self) -> Option<&str> {
+    /// Returns the session to resume.
+    pub fn resume(&self) -> Option<&str> {
         let handle = self.turn_input.resume.as_ref();
         handle.map(|handle| handle.session.as_str())
     }
 
     /// Returns a variable of the agent's environment, before the adapter's additions.
-    fn variable(&self, name: &str) -> Option<&OsStr> {
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
         let own = self.definition.env.get(name).map(OsStr::new);
         own.or_else(|| {
             let mut inherited = self.host.env.iter().rev();
@@ -279,12 +266,17 @@ impl Context<'_> {
         additions.ports.extend(&call.ports);
         additions.ports.extend(self.team_server.iter().map(|server| server.port));
         let places = (home.as_deref(), self.turn_input.cwd.as_path());
-        let secrets =
-            secrets::secret_paths_from_env(|name| self.variable(name), self.vendor, places);
+        let secrets = secrets::secret_paths_from_env(
+            |name| self.variable(name),
+            self.vendor,
+            self.host.programs,
+            places,
+        );
         Sandbox {
             enforcer: self.enforcer,
             permissions: self.permissions(),
             vendor: self.vendor,
+            programs: self.host.programs,
             directory,
             session: call.session.clone(),
             state,
@@ -320,18 +312,17 @@ impl Context<'_> {
             add(preset.variables);
         }
         let args = call.args.iter().filter_map(|argument| argument.to_str()).map(str::to_owned);
-        // Also for an ACP agent that runs Codex, whose call has no such fields.
-        let is_codex = self.vendor == Some(Vendor::Codex);
-        let config = is_codex.then(|| codex_provider::config_text(self));
+        // Also for an ACP agent that runs a CLI, whose call has no such fields.
+        let config = self.vendor.iter().flat_map(|vendor| vendor.configuration_texts(self));
         let texts: Vec<String> = args.chain(call.addresses.iter().cloned()).chain(config).collect();
-        if is_codex && texts.iter().any(|it| it.contains(codex::BEDROCK)) {
+        if self.vendor.is_some_and(|vendor| vendor.selects_cloud(&texts)) {
             add(CLOUD_VARIABLES);
         }
         OwnVariables { names, texts }
     }
 
     /// Writes a file that only this user can read.
-    fn write_private(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+    pub fn write_private(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
         let path = self.private_dir.join(name);
         write_private(&path, text.as_bytes()).map_err(|error| {
             start_failure(format!("cannot write `{}`: {error}", path.display()))
@@ -340,22 +331,20 @@ impl Context<'_> {
     }
 }
 
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file that only this user can read.
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)
 }
 
 /// Returns the failure of a program that would apply a file of an untrusted project.
-fn would_apply(program: &str, path: &Path) -> Failure {
-    untrusted(&WouldApply { program: program.to_owned(), path: path.to_owned() })
-}
-
-fn untrusted(would_apply: &WouldApply) -> Failure {
+pub fn untrusted(would_apply: &WouldApply) -> Failure {
     Failure::new(FailureReason::Untrusted, would_apply.to_string())
 }
 
-fn start_failure(message: impl Into<String>) -> Failure {
+/// Returns the failure of a program that cannot be started.
+pub fn start_failure(message: impl Into<String>) -> Failure {
     Failure::new(FailureReason::Start, message)
 }
 
@@ -367,7 +356,7 @@ pub(crate) fn names_address(name: &OsStr) -> bool {
 }
 
 /// Returns a diagnostic about the program's own rules, by which it acts without a question.
-fn program_rules(program: &str, files: &[PathBuf]) -> Option<Diagnostic> {
+pub fn program_rules(program: &str, files: &[PathBuf]) -> Option<Diagnostic> {
     let named: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let message =
         format!("{program} acts without asking where its own rules allow it: {}", named.join(", "));
@@ -375,7 +364,7 @@ fn program_rules(program: &str, files: &[PathBuf]) -> Option<Diagnostic> {
 }
 
 /// Prepares the call of a program.
-fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
+pub fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let given = [("model", context.model()), ("session", context.resume())];
     for (name, value) in given.into_iter().filter_map(|(name, value)| Some((name, value?))) {
         if is_option(value) {
@@ -386,9 +375,7 @@ fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         }
     }
     match context.definition.kind {
-        AgentKind::Claude => claude::call(context),
-        AgentKind::Codex => codex::call(context),
-        AgentKind::Gemini => gemini::call(context),
+        AgentKind::Cli(cli) => cli.call(context),
         AgentKind::Acp => acp::call(context),
         AgentKind::Plain | AgentKind::StandIn => Ok(plain::call(context)),
         AgentKind::Api => {
@@ -426,9 +413,9 @@ struct PreparedTurn {
     /// About variables that the program did not get, in case that it fails.
     withheld: Option<Diagnostic>,
     /// The sign-in that the program may renew.
-    sign_in: Option<SignIn>,
+    sign_in: Option<Box<dyn RenewedSignIn>>,
     /// The CLI that the program is, if it is one.
-    vendor: Option<Vendor>,
+    vendor: Option<&'static dyn Cli>,
     /// Removed when the turn is over.
     private: PrivateDir,
     /// Open until the turn is over.
@@ -452,7 +439,7 @@ impl CliAgent {
         off_the_runtime(move || {
             let mut secrets = self.host.env.clone();
             secrets.extend(os_pairs(&self.definition.env));
-            secrets.extend(Vendor::stored_secrets(&secrets));
+            secrets.extend(self.host.programs.stored_secrets(&secrets));
             (Redactor::for_env(&secrets), self.prepared(&turn_input))
         })
         .await
@@ -468,7 +455,7 @@ impl CliAgent {
         let mut context = Context::new(turn_input, &self.definition, &self.host, private.path());
         let program = program::find(&context)?;
         // A CLI that is configured as a plain program has its state too.
-        context.vendor = context.vendor.or_else(|| Vendor::from_program(&program));
+        context.vendor = context.vendor.or_else(|| self.host.programs.cli_of(&program));
         let team_socket = team_socket(&context)?;
         context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());
         let mut call = prepare(&context)?;
@@ -582,7 +569,7 @@ impl CliAgent {
         call: &ProgramCall,
     ) -> Result<ConfinedEnvironment, Failure> {
         let mut env: BTreeMap<OsString, OsString> = self.host.env.iter().cloned().collect();
-        env.retain(|name, _| !name.to_str().is_some_and(is_nested));
+        env.retain(|name, _| !name.to_str().is_some_and(|it| self.host.programs.is_nested(it)));
         if context.permissions() < Permissions::Full {
             let own = context.own_variables(call);
             env.retain(|name, value| own.is_passed_on(name, value));
@@ -594,8 +581,9 @@ impl CliAgent {
             home: context.variable("HOME").map(Path::new),
             trust: context.turn_input.trust,
         };
-        let mut environment = ConfinedEnvironment::new(env, project, context.vendor)
-            .map_err(|would_apply| untrusted(&would_apply))?;
+        let mut environment =
+            ConfinedEnvironment::new(env, project, context.vendor, self.host.programs)
+                .map_err(|would_apply| untrusted(&would_apply))?;
         environment.set("TMPDIR", context.private_dir);
         Ok(environment)
     }
@@ -622,7 +610,7 @@ fn os_pairs(env: &BTreeMap<String, String>) -> impl Iterator<Item = (OsString, O
 }
 
 /// Completes a result with the adapter's diagnostics, the tokens of this turn only, and the resume handle.
-async fn complete(
+pub async fn complete(
     context: &Context<'_>,
     call: ProgramCall,
     private_home: Option<&Path>,
@@ -704,6 +692,35 @@ fn in_the_users_home(message: &str, home: &Path) -> String {
 }
 
 #[cfg(test)]
-mod recorded_questions;
-#[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_whether_anything_was_sent() {
+        use FailureReason::{Auth, Network, SignedOut, Unreachable};
+        let cases = [
+            (Auth, "Not logged in · Please run /login", false, SignedOut),
+            (Auth, "Please set an Auth method in your settings.json", false, SignedOut),
+            (Auth, "unexpected status 401 Unauthorized: Not logged in", false, Auth),
+            (Auth, "Invalid API key", false, Auth),
+            (Auth, "Not logged in", true, Auth),
+            (Network, "Unable to connect to API (ConnectionRefused)", false, Unreachable),
+            (
+                Network,
+                "failed to lookup address information: Name does not resolve",
+                false,
+                Unreachable,
+            ),
+            (Network, "stream disconnected before completion", false, Network),
+            (Network, "connect ECONNREFUSED 127.0.0.1:1", true, Network),
+            (Unreachable, "the agent exceeded the turn's retry limit", true, Network),
+        ];
+        for (reason, words, has_answered, expected) in cases {
+            let failure = Failure::new(reason, words);
+            assert_eq!(reason_by_what_was_sent(&failure, has_answered), expected, "{words}");
+        }
+        let message = "see /tmp/convoke-x/.gemini/settings.json";
+        let shown = in_the_users_home(message, Path::new("/tmp/convoke-x"));
+        assert_eq!(shown, "see ~/.gemini/settings.json");
+    }
+}

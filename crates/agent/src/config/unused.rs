@@ -1,7 +1,7 @@
 //! The settings that each kind of agent uses. An unused setting is rejected with a suggestion.
 
 use super::AgentKind;
-use crate::vendor::Vendor;
+use crate::cli::Cli;
 
 /// The reason why a kind of agent does not use a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,11 +14,9 @@ pub struct Unused {
 
 impl AgentKind {
     /// Returns the vendor whose CLI an agent of this kind runs.
-    pub const fn vendor(self) -> Option<Vendor> {
+    pub fn vendor(self) -> Option<&'static dyn Cli> {
         match self {
-            Self::Claude => Some(Vendor::Claude),
-            Self::Codex => Some(Vendor::Codex),
-            Self::Gemini => Some(Vendor::Gemini),
+            Self::Cli(cli) => Some(cli),
             Self::Acp | Self::Plain | Self::Api | Self::StandIn => None,
         }
     }
@@ -26,7 +24,7 @@ impl AgentKind {
     /// Returns whether agents of this kind can have team tools, through an MCP server or as functions of the
     /// model.
     pub const fn takes_tools(self) -> bool {
-        matches!(self, Self::Claude | Self::Codex | Self::Gemini | Self::Acp | Self::Api)
+        matches!(self, Self::Cli(_) | Self::Acp | Self::Api)
     }
 
     /// Returns the reason why agents of this kind do not use a setting of a team file or of `agents.toml`;
@@ -39,7 +37,7 @@ impl AgentKind {
             }
             (_, "team-tools") if self.takes_tools() => return None,
             (_, "team-tools") => ("which supports no MCP server", "remove it".to_owned()),
-            (Self::Claude | Self::Codex | Self::Gemini, _) => self.vendor()?.unused(setting)?,
+            (Self::Cli(cli), _) => unused_by_cli(cli, setting)?,
             (Self::Plain, "model") => {
                 ("which runs a program of yours", "pass the model in `args`".to_owned())
             }
@@ -88,38 +86,36 @@ impl AgentKind {
     }
 }
 
-impl Vendor {
-    fn unused(self, setting: &str) -> Option<(&'static str, String)> {
-        let facts = self.facts();
-        Some(match setting {
-            "base-url" => (
-                "which takes its model's address from a variable",
-                format!(
-                    "write `env = {{ {} = \"…\" }}`, or `agent = \"api\"` for a model without a CLI",
-                    facts.address_variable
-                ),
+fn unused_by_cli(cli: &dyn Cli, setting: &str) -> Option<(&'static str, String)> {
+    let facts = cli.facts();
+    Some(match setting {
+        "base-url" => (
+            "which takes its model's address from a variable",
+            format!(
+                "write `env = {{ {} = \"…\" }}`, or `agent = \"api\"` for a model without a CLI",
+                facts.address_variable
             ),
-            "key-env" => ("which signs in by itself", format!("remove it. {}", facts.sign_in.how)),
-            "tools" => (
-                "which has tools of its own",
-                "write `sandbox = \"read-only\"`, or a wider one".to_owned(),
-            ),
-            "context-window" => (
-                "which knows its model's window",
-                "remove it; `max-bytes` limits the size of a prompt".to_owned(),
-            ),
-            "wire" | "developer-role" => (
-                "which has a wire format of its own",
-                "remove it, or write `agent = \"api\"`".to_owned(),
-            ),
-            "replies" => ("which answers itself", "remove it, or use `stand-in`".to_owned()),
-            "mode" => {
-                ("which has no session modes", format!("remove it, or use `{}-acp`", facts.command))
-            }
-            "protocol" if self != Self::Codex => ("which has one protocol", "remove it".to_owned()),
-            _ => return None,
-        })
-    }
+        ),
+        "key-env" => ("which signs in by itself", format!("remove it. {}", facts.sign_in.how)),
+        "tools" => (
+            "which has tools of its own",
+            "write `sandbox = \"read-only\"`, or a wider one".to_owned(),
+        ),
+        "context-window" => (
+            "which knows its model's window",
+            "remove it; `max-bytes` limits the size of a prompt".to_owned(),
+        ),
+        "wire" | "developer-role" => (
+            "which has a wire format of its own",
+            "remove it, or write `agent = \"api\"`".to_owned(),
+        ),
+        "replies" => ("which answers itself", "remove it, or use `stand-in`".to_owned()),
+        "mode" => {
+            ("which has no session modes", format!("remove it, or use `{}-acp`", facts.command))
+        }
+        "protocol" if !facts.has_protocols => ("which has one protocol", "remove it".to_owned()),
+        _ => return None,
+    })
 }
 
 /// Returns whether a setting describes a model behind an endpoint.
@@ -128,53 +124,4 @@ fn is_of_models(setting: &str) -> bool {
         setting,
         "base-url" | "key-env" | "wire" | "developer-role" | "context-window" | "tools"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_uses_its_own_settings() {
-        let all = [
-            "model",
-            "command",
-            "args",
-            "env",
-            "cwd",
-            "sandbox",
-            "base-url",
-            "wire",
-            "developer-role",
-            "key-env",
-            "context-window",
-            "tools",
-            "workspace",
-            "role-summary",
-            "instructions",
-            "instructions-file",
-            "window",
-            "max-bytes",
-        ];
-        let used = |kind: AgentKind| {
-            let used: Vec<&str> = all.into_iter().filter(|it| kind.unused(it).is_none()).collect();
-            used.strip_suffix(&all[13..]).unwrap().join(" ")
-        };
-        for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Gemini] {
-            assert_eq!(used(kind), "model command args env cwd sandbox workspace");
-        }
-        assert_eq!(used(AgentKind::Acp), "model command args env cwd sandbox workspace");
-        assert_eq!(used(AgentKind::Plain), "command args env cwd sandbox workspace");
-        let of_models = "base-url wire developer-role key-env context-window tools";
-        assert_eq!(used(AgentKind::Api), format!("model cwd {of_models}"));
-        assert_eq!(used(AgentKind::StandIn), "");
-    }
-
-    #[test]
-    fn the_fix_names_what_was_probably_meant() {
-        let fix = AgentKind::Claude.unused("base-url").unwrap().fix;
-        assert!(fix.contains("ANTHROPIC_BASE_URL"), "{fix}");
-        let fix = AgentKind::Gemini.unused("key-env").unwrap().fix;
-        assert!(fix.contains("GEMINI_API_KEY"), "{fix}");
-    }
 }

@@ -5,39 +5,53 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use convoke_core::name::nearest;
-use convoke_team::{MisplacedSetting, Section, TeamFileErrors, Word, diagnostics, read_document};
+use convoke_team::{
+    MisplacedSetting, Section, TeamFileErrors, Word, Words, diagnostics, read_document,
+};
 
 use super::{AgentKind, Api, Definition, Protocol, Unused};
 use crate::sandbox::SandboxAdditions;
 
 type Agents = BTreeMap<String, Definition>;
 
-impl Word for AgentKind {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        (Self::Claude.name(), Self::Claude),
-        (Self::Codex.name(), Self::Codex),
-        (Self::Gemini.name(), Self::Gemini),
-        (Self::Acp.name(), Self::Acp),
-        (Self::Plain.name(), Self::Plain),
-        (Self::Api.name(), Self::Api),
-        (Self::StandIn.name(), Self::StandIn),
-    ];
-    const FOREIGN: &'static [(&'static str, &'static str)] = &[
-        ("claude-code", "claude"),
-        ("anthropic", "claude"),
-        ("openai", "api"),
-        ("ollama", "api"),
-        ("model", "api"),
-        ("http", "api"),
-        ("command", "plain"),
-        ("program", "plain"),
-        ("script", "plain"),
-    ];
-}
+/// What people write for a kind of agent in other programs.
+const FOREIGN: [(&str, AgentKind); 7] = [
+    ("openai", AgentKind::Api),
+    ("ollama", AgentKind::Api),
+    ("model", AgentKind::Api),
+    ("http", AgentKind::Api),
+    ("command", AgentKind::Plain),
+    ("program", AgentKind::Plain),
+    ("script", AgentKind::Plain),
+];
 
 impl Word for Protocol {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("app-server", Self::AppServer), ("exec", Self::Exec)];
+    const WORDS: Words<'static, Self> =
+        Words { words: &[("app-server", Self::AppServer), ("exec", Self::Exec)], foreign: &[] };
+}
+
+/// The kinds of agents, by the words that name them.
+struct Kinds {
+    words: Vec<(&'static str, AgentKind)>,
+    foreign: Vec<(&'static str, &'static str)>,
+}
+
+impl Kinds {
+    fn new(kinds: &[AgentKind]) -> Self {
+        let of_clis = kinds.iter().filter_map(|kind| kind.vendor()).flat_map(|cli| {
+            let facts = cli.facts();
+            facts.other_names.iter().map(|other| (*other, facts.command))
+        });
+        let general = FOREIGN.iter().map(|(word, kind)| (*word, kind.name()));
+        Self {
+            words: kinds.iter().map(|kind| (kind.name(), *kind)).collect(),
+            foreign: of_clis.chain(general).collect(),
+        }
+    }
+
+    fn words(&self) -> Words<'_, AgentKind> {
+        Words { words: &self.words, foreign: &self.foreign }
+    }
 }
 
 /// The settings of an agent, in the order of `docs/agents.md`.
@@ -68,11 +82,16 @@ const AGENT: &[&str] = &[
 ];
 
 /// Returns the known agents with the file's additions and changes.
-pub(super) fn read(text: &str, known: &Agents) -> Result<Agents, TeamFileErrors> {
+pub(super) fn read(
+    text: &str,
+    known: &Agents,
+    kinds: &[AgentKind],
+) -> Result<Agents, TeamFileErrors> {
+    let kinds = Kinds::new(kinds);
     read_document(text, |mut top, problems| {
         let mut agents = known.clone();
         for (name, header, mut section) in top.tables("agent") {
-            let agent = read_agent(&name, header, &mut section, known);
+            let agent = read_agent(&name, header, &mut section, known, &kinds);
             section.finish(AGENT, |key, _| of_members(key), problems);
             agents.extend(agent.map(|agent| (name, agent)));
         }
@@ -118,15 +137,16 @@ fn read_agent(
     header: Range<usize>,
     section: &mut Section<'_>,
     known: &Agents,
+    kinds: &Kinds,
 ) -> Option<Definition> {
-    let kind = section.word::<AgentKind>("kind");
+    let kind = section.choice("kind", kinds.words());
     let base = match (known.get(name).cloned(), kind) {
         (Some(known), Some(kind)) if known.kind != kind => Definition::built_in(kind),
         (Some(known), _) => known,
         (None, Some(kind)) => Definition::built_in(kind),
         (None, None) => {
             if !section.has("kind") {
-                refuse_without_kind(name, header, section, known);
+                refuse_without_kind(name, header, section, known, kinds);
             }
             // The other settings are still read, to report their errors.
             Definition::built_in(AgentKind::StandIn)
@@ -195,6 +215,7 @@ fn refuse_without_kind(
     header: Range<usize>,
     section: &mut Section<'_>,
     known: &Agents,
+    kinds: &Kinds,
 ) {
     let near = nearest(name, known.keys().map(String::as_str));
     let (hint, fix) = match near {
@@ -204,7 +225,7 @@ fn refuse_without_kind(
         ),
         None => (
             String::new(),
-            format!("add a line such as `kind = \"plain\"`; kinds are {}", AgentKind::list()),
+            format!("add a line such as `kind = \"plain\"`; kinds are {}", kinds.words().list()),
         ),
     };
     let message = format!("`agent.{name}` is new and needs `kind`{hint}");
@@ -239,83 +260,6 @@ fn refuse_unused(section: &mut Section<'_>, kind: AgentKind) {
         if let Some(Unused { problem, fix }) = kind.unused(setting) {
             let message = format!("`{}` {problem}", section.field(setting));
             section.problem(place.key, diagnostics::TEAM_UNUSED_SETTING, message, fix);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::Catalog;
-
-    fn report(text: &str) -> String {
-        Catalog::built_in().add_user_file(text).unwrap_err().report("agents.toml")
-    }
-
-    #[test]
-    fn every_error_has_its_line_and_its_fix() {
-        for (text, words) in [
-            (
-                "[agent.claude]\nmodel = \"--debug\"\n",
-                "agents.toml:2: `agent.claude.model` must be a name that does not begin with `-`",
-            ),
-            ("[agent.claude]\nbase-url = \"http://h\"\n", "ANTHROPIC_BASE_URL"),
-            ("[agent.stand-in]\npermissions = \"read-only\"\n", "runs no program"),
-            ("[agent.claude]\nreadable = [\"keys\"]\n", "begin with `/` or `~/`, not `keys`"),
-            ("[agent.api]\ncommand = \"x\"\n", "runs no program"),
-            ("[agent.gemini]\nprotocol = \"exec\"\n", "one protocol"),
-            (
-                "[agent.api]\ncontext-window = 0\n",
-                "agents.toml:2: `agent.api.context-window` must be a number of tokens, 1 or more",
-            ),
-            (
-                "[agent.max]\nkind = \"plain\"\ncomand = \"x\"\n",
-                "agents.toml:3: `agent.max.comand` is not a setting; did you mean `command`?",
-            ),
-            ("[agent.max]\n", "agents.toml:1: `agent.max` is new and needs `kind`"),
-            ("[agent.cluade]\nmodel = \"x\"\n", "did you mean `claude`?"),
-            ("[agent.max]\nkind = \"openai\"\n", "write `kind = \"api\"`"),
-            ("[claude]\nmodel = \"x\"\n", "write `[agent.claude]`"),
-            ("[agents.claude]\nmodel = \"x\"\n", "write `[agent.…]`"),
-            ("[[agent]]\nname = \"x\"\n", "write `[agent.NAME]`"),
-            ("[agent.claude]\nsandbox = \"edit\"\n", "write `permissions`"),
-            (
-                "[agent.claude]\npermissions = \"workspace-write\"\n",
-                "write `permissions = \"edit\"`",
-            ),
-            ("[agent.claude]\nports = [99999]\n", "a list of port numbers"),
-            ("[agent.claude]\nenv = { A = 1 }\n", "put the value in double quotes"),
-            ("[agent.claude]\ncommand = \"npx claude\"\n", "a program alone"),
-            ("[agent.claude\nmodel = \"x\"\n", "close the header with `]`"),
-        ] {
-            let report = report(text);
-            assert!(report.starts_with("agents.toml:") && report.contains(words), "{text}{report}");
-            assert_eq!(report.matches("= fix: ").count(), 1, "{report}");
-        }
-    }
-
-    #[test]
-    fn all_errors_are_reported_and_nothing_is_changed() {
-        let text = "[agent.claude]\nmodl = \"x\"\n\n[agent.max]\nwire = \"smoke\"\n";
-        let mut catalog = Catalog::built_in();
-        let report = catalog.add_user_file(text).unwrap_err().report("a");
-        for line in [2, 4, 5] {
-            assert!(report.contains(&format!("a:{line}: ")), "{report}");
-        }
-        assert_eq!(catalog, Catalog::built_in());
-    }
-
-    #[test]
-    fn a_key_that_is_in_the_file_is_not_repeated() {
-        let key = "sk-0123456789abcdefghijklmnop";
-        for setting in [
-            format!("key = \"{key}\""),
-            format!("key-env = {key}"),
-            format!("key-env = \"{key}\""),
-            format!("context-window = \"{key}\""),
-        ] {
-            let report = report(&format!("[agent.api]\n{setting}\n"));
-            let shown = convoke_redact::Redactor::default().redact(&report).into_owned();
-            assert!(report.starts_with("agents.toml:2: ") && !shown.contains("0123"), "{report}");
         }
     }
 }

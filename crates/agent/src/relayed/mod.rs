@@ -1,23 +1,70 @@
 //! Determines the endpoint that a CLI would use, and points the CLI to a relay without changing its requests. For real runs,
 //! in the user's own home; [`crate::endpoint`] is for rehearsals and captures.
 
-pub(crate) mod claude;
-pub(crate) mod codex;
-mod gemini;
-
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::adapter::write_private;
-use crate::claude_settings::SettingsError;
+use crate::cli::Cli;
+use crate::process::Input;
 use crate::turn_input::Trust;
-use crate::vendor::Vendor;
+
+/// How a CLI is pointed to a relay.
+pub trait Relayable {
+    /// Returns the endpoint that the CLI would use. `status` returns the output of
+    /// [`SignIn::status`](crate::cli::SignIn::status), and is called only if the endpoint depends on it.
+    fn relayed_endpoint(
+        &self,
+        started: &CliStart<'_>,
+        status: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<ModelEndpoint, CannotRelay>;
+
+    /// Points the CLI to a base URL by its settings, which also name the proxies if they are given. Files are written
+    /// into a directory that only this user can read.
+    fn pointed(
+        &self,
+        started: &CliStart<'_>,
+        settings: &[String],
+        base_url: &str,
+        proxies: &[(&'static str, OsString)],
+        private_dir: &Path,
+    ) -> Result<RedirectedStart, CannotRelay>;
+
+    /// Checks that no file of the machine, which counts more than any argument, leads the CLI to an address of its own.
+    fn check_managed(&self, _etc: &Path) -> Result<(), CannotRelay> {
+        Ok(())
+    }
+
+    /// Returns the question whether its account is bound to a region, for an endpoint that
+    /// [may be](ModelEndpoint::may_be_bound).
+    fn region_question(&self) -> Option<Box<dyn RegionQuestion>> {
+        None
+    }
+}
+
+/// The question to a CLI whether its account is bound to a region.
+pub trait RegionQuestion: Send {
+    /// Returns the arguments with which the CLI is asked.
+    fn arguments(&self) -> &'static [&'static str];
+
+    /// Returns the first input.
+    fn opening(&self) -> Input;
+
+    /// Reads a line and returns the next input; `None` after the last answer.
+    fn next(&mut self, line: &str) -> Option<Input>;
+
+    /// Returns whether the requests can be relayed; the error is why not.
+    fn result(&self) -> Result<(), String>;
+
+    /// Returns the error if the CLI could not be asked.
+    fn unknown(&self, why: &str) -> String;
+}
 
 /// A CLI as it would be started.
 #[derive(Debug, Clone, Copy)]
 pub struct CliStart<'a> {
     /// The CLI.
-    pub vendor: Vendor,
+    pub vendor: &'static dyn Cli,
     /// Whether it is an adapter that runs the CLI and speaks the Agent Client Protocol.
     pub is_adapter: bool,
     /// The arguments that the user configured.
@@ -39,16 +86,17 @@ pub struct CliStart<'a> {
 pub struct ModelEndpoint {
     /// The base URL.
     pub base_url: String,
-    /// Whether a `ChatGPT` workspace may be bound to a region, which a relay would ignore. This must be checked
-    /// first.
+    /// Whether the account may be bound to a region, which a relay would ignore. This must be checked first.
     pub may_be_bound: bool,
-    /// Whether Gemini CLI has a key that its settings do not select. It rejects such a key together with a base
-    /// URL.
+    /// Whether the CLI has a key that its settings do not select, and that it rejects together with a base URL.
     pub key_is_unselected: bool,
     /// The hosts that the CLI contacts itself, to sign in, to renew its sign-in, and to read an organisation's
     /// policy.
     pub sign_in_hosts: &'static [&'static str],
-    pointer: EndpointSetting,
+    /// Whether the CLI treats the endpoint as its vendor's own, to which it sends other requests than to a gateway.
+    pub is_first_party: bool,
+    /// The names of the settings or variables that point the CLI elsewhere.
+    pub settings: Vec<String>,
 }
 
 /// The addresses of a relay.
@@ -60,22 +108,15 @@ pub struct RelayAddress<'a> {
     pub proxy: Option<&'a str>,
 }
 
+/// The hosts that renew a Google sign-in, for the account of a person, a service or a workload.
+pub const GOOGLE_SIGN_IN: &[&str] =
+    &["oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com"];
+
 /// The variables that name a proxy.
-const PROXIES: [&str; 6] =
+pub const PROXIES: [&str; 6] =
     ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 /// The variables that list hosts without a proxy.
-const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
-
-/// The settings that point a CLI to another endpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum EndpointSetting {
-    /// Variables in a settings file of Claude Code, which override its environment.
-    ClaudeSettings { variable: &'static str, is_first_party: bool },
-    /// Settings of Codex, and the variable that its early versions read.
-    CodexSettings { names: Vec<String>, without_sockets: Option<String> },
-    /// A variable.
-    Variable(&'static str),
-}
+pub const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// A CLI that is pointed to another base URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,58 +158,6 @@ pub enum CannotRelay {
     },
 }
 
-impl From<SettingsError> for CannotRelay {
-    fn from(error: SettingsError) -> Self {
-        match error {
-            SettingsError::File { path, source } => Self::File { path, source },
-            SettingsError::NoObject => Self::Unsupported(error.to_string()),
-        }
-    }
-}
-
-/// The sign-in of Codex.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CodexSignIn {
-    /// With an API key.
-    Key,
-    /// With a `ChatGPT` account.
-    ChatGpt,
-}
-
-impl CodexSignIn {
-    /// Parses the output of `codex login status`.
-    pub fn parse(answer: &str) -> Option<Self> {
-        if answer.contains("ChatGPT") {
-            Some(Self::ChatGpt)
-        } else {
-            answer.contains("API key").then_some(Self::Key)
-        }
-    }
-}
-
-/// Returns the endpoint that a CLI would use. `sign_in` is called only if the endpoint depends on it.
-pub fn endpoint(
-    started: &CliStart<'_>,
-    sign_in: impl FnOnce() -> Option<CodexSignIn>,
-) -> Result<ModelEndpoint, CannotRelay> {
-    match started.vendor {
-        Vendor::Claude => claude::endpoint(started),
-        Vendor::Codex => codex::endpoint(started, sign_in),
-        Vendor::Gemini => gemini::endpoint(started),
-    }
-}
-
-/// Checks that no file of the machine, which counts more than any argument, leads a CLI to an address of its own.
-pub fn check_managed(vendor: Vendor, etc: &Path) -> Result<(), CannotRelay> {
-    match vendor {
-        Vendor::Claude => claude::check_managed(etc),
-        Vendor::Codex => codex::check_managed(etc),
-        // Its variables count more than its files.
-        Vendor::Gemini => Ok(()),
-    }
-}
-
 impl ModelEndpoint {
     /// Points a CLI to a relay. Files are written into a directory that only this user can read.
     pub fn point(
@@ -177,46 +166,12 @@ impl ModelEndpoint {
         relay: RelayAddress<'_>,
         private_dir: &Path,
     ) -> Result<RedirectedStart, CannotRelay> {
-        let base_url = relay.base_url;
         let proxies = proxies(started, relay);
-        let mut pointed = match &self.pointer {
-            EndpointSetting::ClaudeSettings { variable, is_first_party } => {
-                let mut variables = vec![(*variable, base_url)];
-                if *is_first_party {
-                    variables.push((claude::ASSUME, "1"));
-                }
-                if relay.proxy.is_some() {
-                    let texts = proxies.iter().filter_map(|(name, it)| Some((*name, it.to_str()?)));
-                    variables.extend(texts);
-                }
-                claude::point(started, &variables, private_dir)?
-            }
-            EndpointSetting::CodexSettings { names, without_sockets } => {
-                codex::point(started, names, without_sockets.as_deref(), base_url)
-            }
-            EndpointSetting::Variable(name) => RedirectedStart {
-                arguments: started.arguments.to_vec(),
-                env: vec![((*name).into(), base_url.into())],
-            },
-        };
+        let named = if relay.proxy.is_some() { &proxies[..] } else { &[] };
+        let mut pointed =
+            started.vendor.pointed(started, &self.settings, relay.base_url, named, private_dir)?;
         pointed.env.extend(proxies.into_iter().map(|(name, value)| (name.into(), value)));
         Ok(pointed)
-    }
-
-    /// Returns whether the CLI treats the endpoint as its vendor's own, to which it sends other requests than
-    /// to a gateway.
-    pub fn is_first_party(&self) -> bool {
-        !matches!(self.pointer, EndpointSetting::ClaudeSettings { is_first_party: false, .. })
-    }
-
-    /// Returns the prefixes of the user agents of the CLI's own requests; empty if all requests are its own.
-    ///
-    /// Claude Code passes the address on to the shells of its tools.
-    pub fn own_user_agents(&self) -> Vec<String> {
-        match self.pointer {
-            EndpointSetting::ClaudeSettings { .. } => vec!["claude-cli/".to_owned()],
-            EndpointSetting::CodexSettings { .. } | EndpointSetting::Variable(_) => Vec::new(),
-        }
     }
 }
 
@@ -243,36 +198,38 @@ fn proxies(started: &CliStart<'_>, relay: RelayAddress<'_>) -> Vec<(&'static str
 }
 
 impl CliStart<'_> {
-    fn variable(&self, name: &str) -> Option<&OsStr> {
+    /// Returns a variable that is set and not empty.
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
         let found = self.env.iter().rev().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
     }
 
-    fn text(&self, name: &str) -> Option<String> {
+    /// Returns such a variable as text.
+    pub fn text(&self, name: &str) -> Option<String> {
         self.variable(name)?.to_str().map(str::to_owned)
     }
 
     /// Returns the numbers of the version.
-    fn version(&self) -> Option<(u64, u64, u64)> {
+    pub fn version(&self) -> Option<(u64, u64, u64)> {
         let mut numbers = self.version?.split(['.', '-', '+']).map(|it| it.parse::<u64>().ok());
         Some((numbers.next()??, numbers.next()??, numbers.next().flatten().unwrap_or(0)))
     }
 
-    fn home(&self) -> PathBuf {
+    /// Returns the home.
+    pub fn home(&self) -> PathBuf {
         self.variable("HOME").map(PathBuf::from).unwrap_or_default()
     }
 }
 
-fn is_on(value: &str) -> bool {
+/// Returns whether the value of a variable switches something on.
+pub fn is_on(value: &str) -> bool {
     matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
 }
 
-fn write(path: PathBuf, text: &str) -> Result<PathBuf, CannotRelay> {
+/// Writes a file that only this user can read.
+pub fn write(path: PathBuf, text: &str) -> Result<PathBuf, CannotRelay> {
     match write_private(&path, text.as_bytes()) {
         Ok(()) => Ok(path),
         Err(source) => Err(CannotRelay::File { path, source }),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,7 +13,6 @@ mod platform;
 mod policy;
 mod ports;
 pub(crate) mod secrets;
-pub(crate) mod sign_in;
 mod state;
 pub(crate) mod stopped;
 pub(crate) mod variables;
@@ -33,10 +32,9 @@ pub(crate) use self::platform::restrict;
 pub(crate) use self::policy::{FilePath, Policy};
 use self::policy::{Network, Writes};
 pub use self::secrets::Secrets;
-use self::sign_in::SignIn;
+use crate::cli::{Cli, Programs, RenewedSignIn};
 use crate::diagnostics;
 use crate::turn_input::Permissions;
-use crate::vendor::Vendor;
 use crate::working_directory::WorkingDirectory;
 
 /// The oldest Landlock version that protects read-only files completely.
@@ -146,7 +144,7 @@ pub enum Enforcer {
 
 impl Enforcer {
     /// Returns the enforcer for a CLI, or for any other program if `None`.
-    pub fn on_this_machine(vendor: Option<Vendor>, newest_abi: Option<u8>) -> Self {
+    pub fn on_this_machine(vendor: Option<&'static dyn Cli>, newest_abi: Option<u8>) -> Self {
         let abi = platform::abi().min(newest_abi.unwrap_or(u8::MAX));
         match (abi, vendor) {
             (COMPLETE_FILES.., _) => Self::Landlock { abi },
@@ -270,7 +268,9 @@ pub(crate) struct Sandbox<'a> {
     pub enforcer: Enforcer,
     pub permissions: Permissions,
     /// The CLI, if the program is one.
-    pub vendor: Option<Vendor>,
+    pub vendor: Option<&'static dyn Cli>,
+    /// The programs that are known, whose state is hidden from each other.
+    pub programs: Programs,
     /// The CLI's own directory.
     pub directory: Option<PathBuf>,
     /// The CLI's session, if it is known before the turn.
@@ -492,15 +492,17 @@ impl Sandbox<'_> {
         // Private files are removed with the turn.
         let is_kept = |directory: &PathBuf| self.vendor.is_some() && !self.is_private(directory);
         let directory = own.directory.iter().filter(|_| self.directory.iter().all(is_kept));
-        let settings = self.home.iter().filter(|_| self.vendor == Some(Vendor::Claude));
-        let settings = settings.map(|home| real.resolve(&home.join(secrets::CLAUDE_SETTINGS)));
-        directory.cloned().chain(settings).chain(own.readable.iter().cloned()).collect()
+        let beside = self.beside().map(|(path, _)| real.resolve(&path));
+        directory.cloned().chain(beside).chain(own.readable.iter().cloned()).collect()
     }
 
     /// Returns the secrets in the user's homes and in the program's.
     fn own_secrets(&self) -> Vec<PathBuf> {
         let homes: BTreeSet<&PathBuf> = self.users_homes.iter().chain(&self.home).collect();
-        homes.into_iter().flat_map(|home| secrets::secret_paths(home, self.vendor)).collect()
+        homes
+            .into_iter()
+            .flat_map(|home| secrets::secret_paths(home, self.vendor, self.programs))
+            .collect()
     }
 
     fn hidden(&self) -> Vec<PathBuf> {
@@ -519,8 +521,14 @@ impl Sandbox<'_> {
     }
 
     /// Returns the sign-in that the program may renew.
-    pub fn sign_in(&self) -> Option<SignIn> {
-        SignIn::find(self.vendor?, self.directory.as_deref()?)
+    pub fn sign_in(&self) -> Option<Box<dyn RenewedSignIn>> {
+        self.vendor?.renewed_sign_in(self.directory.as_deref()?)
+    }
+
+    /// Returns the files beside the CLI's directory, with their initial content.
+    fn beside(&self) -> impl Iterator<Item = (PathBuf, &'static str)> {
+        let files = self.vendor.iter().flat_map(|vendor| vendor.facts().beside);
+        files.filter_map(|(name, content)| Some((self.home.as_ref()?.join(name), *content)))
     }
 
     /// Creates the state that the program writes to, and looks it up.
@@ -529,12 +537,10 @@ impl Sandbox<'_> {
         if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
             let session = self.session.as_deref();
             state.extend(state::prepare(vendor, directory, self.cwd.path(), session)?);
-            state.extend(self.sign_in().map(SignIn::prepare).transpose()?);
+            state.extend(self.sign_in().map(|it| it.prepare()).transpose()?);
         }
-        if let (Some(Vendor::Claude), Some(home)) = (self.vendor, &self.home) {
-            let settings = home.join(secrets::CLAUDE_SETTINGS);
-            // If this file is missing, the program waits for seconds at every start.
-            state::make_file(&settings, "{}")?;
+        for (path, content) in self.beside() {
+            state::make_file(&path, content)?;
         }
         state::make_directories(&own.directories)?;
         for (path, content) in &self.state.files {

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Reach;
 use super::carve::RealPaths;
-use crate::adapter::acp::PRESETS;
-use crate::vendor::Vendor;
+use crate::cli::{Cli, Programs};
 
 /// Keys and tokens of the user, in the home directory.
 const USER_SECRETS: &[&str] = &[
@@ -135,9 +134,6 @@ const AGENT_DIRECTORIES: &[&str] = &[
 /// Files with secrets that are given to containers.
 const MACHINE_SECRETS: &[&str] = &["/run/secrets"];
 
-/// Claude Code's settings and servers, which are next to its directory.
-pub(super) const CLAUDE_SETTINGS: &str = ".claude.json";
-
 /// The paths that no agent may read, even when Convoke reads on its behalf.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Secrets(Vec<PathBuf>);
@@ -149,11 +145,12 @@ impl Secrets {
         cwd: &Path,
         variable: impl Fn(&str) -> Option<&'v OsStr>,
         private: &[PathBuf],
+        programs: Programs,
     ) -> Self {
         let homes = users_homes(home);
         let mut paths: Vec<PathBuf> =
-            homes.iter().flat_map(|home| secret_paths(home, None)).collect();
-        paths.extend(secret_paths_from_env(variable, None, (home, cwd)));
+            homes.iter().flat_map(|home| secret_paths(home, None, programs)).collect();
+        paths.extend(secret_paths_from_env(variable, None, programs, (home, cwd)));
         paths.extend(private.iter().cloned());
         Self(paths)
     }
@@ -190,11 +187,11 @@ pub(crate) fn users_homes(given: Option<&Path>) -> BTreeSet<PathBuf> {
 /// directory, its parents and the parents of the home are never secret.
 pub(crate) fn secret_paths_from_env<'v>(
     variable: impl Fn(&str) -> Option<&'v OsStr>,
-    own: Option<Vendor>,
+    own: Option<&'static dyn Cli>,
+    programs: Programs,
     (home, cwd): (Option<&Path>, &Path),
 ) -> Vec<PathBuf> {
-    let others = Vendor::ALL.into_iter().filter(|vendor| Some(*vendor) != own);
-    let of_vendors = others.filter_map(|vendor| vendor.facts().directory_variable);
+    let of_vendors = others(programs, own).filter_map(|vendor| vendor.facts().directory_variable);
     let names = SECRET_PATH_VARIABLES.iter().copied().chain(of_vendors);
     let paths = names.filter_map(variable).flat_map(std::env::split_paths);
     let is_secret = |path: &PathBuf| {
@@ -208,17 +205,29 @@ pub(crate) fn secret_paths_from_env<'v>(
 
 /// Returns the paths that an agent cannot read; `own` is the CLI that it runs. Paths of its own preset are
 /// included.
-pub(super) fn secret_paths(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {
-    let of_presets = PRESETS.iter().flat_map(|preset| preset.directory.iter().chain(preset.state));
+pub(super) fn secret_paths(
+    home: &Path,
+    own: Option<&'static dyn Cli>,
+    programs: Programs,
+) -> Vec<PathBuf> {
+    let of_presets =
+        programs.presets.iter().flat_map(|preset| preset.directory.iter().chain(preset.state));
     // A new file in a directory with a hidden entry could not be read, and programs create caches.
     let of_presets =
         of_presets.filter(|name| !IN_CACHES.iter().any(|cache| name.starts_with(cache)));
     let in_home = USER_SECRETS.iter().chain(AGENT_DIRECTORIES).chain(of_presets);
-    let others = Vendor::ALL.into_iter().filter(|vendor| Some(*vendor) != own);
-    let of_vendors = others.flat_map(|vendor| {
-        let beside = (vendor == Vendor::Claude).then_some(CLAUDE_SETTINGS);
-        beside.into_iter().chain([vendor.facts().directory])
+    let of_vendors = others(programs, own).flat_map(|vendor| {
+        let facts = vendor.facts();
+        facts.beside.iter().map(|(name, _)| *name).chain([facts.directory])
     });
     let in_home = in_home.copied().chain(of_vendors).map(|name| home.join(name));
     in_home.chain(MACHINE_SECRETS.iter().map(PathBuf::from)).collect()
+}
+
+/// Returns the CLIs beside the agent's own.
+fn others(
+    programs: Programs,
+    own: Option<&'static dyn Cli>,
+) -> impl Iterator<Item = &'static dyn Cli> {
+    programs.clis.iter().copied().filter(move |cli| Some(*cli) != own)
 }

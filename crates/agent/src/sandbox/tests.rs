@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::{ONE, OTHER, PROGRAMS};
 
 #[test]
 fn an_old_landlock_leaves_gaps_that_a_newer_one_closes() {
@@ -27,8 +28,8 @@ fn an_old_landlock_leaves_gaps_that_a_newer_one_closes() {
 #[test]
 fn every_program_has_one_enforcer() {
     let of = Enforcer::on_this_machine;
-    assert_eq!(of(Some(Vendor::Codex), Some(0)), Enforcer::Program);
-    assert_eq!(of(Some(Vendor::Codex), Some(2)), Enforcer::Program);
+    assert_eq!(of(Some(&ONE), Some(0)), Enforcer::Program);
+    assert_eq!(of(Some(&ONE), Some(2)), Enforcer::Program);
     assert_eq!(of(None, Some(0)), Enforcer::Nothing);
 }
 
@@ -45,8 +46,9 @@ fn sandbox<'a>(
     Sandbox {
         enforcer: Enforcer::Landlock { abi: 7 },
         permissions: Permissions::ReadOnly,
-        vendor: Some(Vendor::Codex),
-        directory: Some(dir.join(".codex")),
+        vendor: Some(&ONE),
+        programs: PROGRAMS,
+        directory: Some(dir.join(".one")),
         session: None,
         state: ProgramState::default(),
         home: Some(dir.to_owned()),
@@ -98,7 +100,7 @@ fn what_the_user_opens_is_not_hidden() {
         SandboxAdditions { readable: vec![home.join(".aws")], ..SandboxAdditions::default() };
     let hidden = sandbox(&settings, &additions, &place(home)).hidden();
     assert!(!hidden.contains(&home.join(".aws")) && hidden.contains(&home.join(".ssh")));
-    assert!(hidden.contains(&home.join(".claude")) && !hidden.contains(&home.join(".codex")));
+    assert!(hidden.contains(&home.join(".other")) && !hidden.contains(&home.join(".one")));
 }
 
 #[test]
@@ -107,7 +109,7 @@ fn what_a_preset_reads_and_writes_is_hidden_from_every_other_agent() {
     let home = dir.path();
     let (settings, additions) = (SandboxSettings::default(), SandboxAdditions::default());
     let hidden = sandbox(&settings, &additions, &place(home)).hidden();
-    for preset in &crate::adapter::acp::PRESETS {
+    for preset in PROGRAMS.presets {
         let names = preset.directory.iter().chain(preset.state);
         for name in names.filter(|name| !name.starts_with(".cache") && !name.contains("/state/")) {
             assert!(hidden.contains(&home.join(name)), "{}: {name}", preset.name);
@@ -118,8 +120,8 @@ fn what_a_preset_reads_and_writes_is_hidden_from_every_other_agent() {
 #[test]
 fn secrets_that_the_environment_names_are_hidden() {
     let variables = [
-        ("CODEX_HOME", "/home/kim/alt/codex"),
-        ("CLAUDE_CONFIG_DIR", "/home/kim/alt/claude"),
+        ("ONE_HOME", "/home/kim/alt/one"),
+        ("OTHER_HOME", "/home/kim/alt/other"),
         ("KUBECONFIG", "/home/kim/kube:/srv/kube"),
         ("GNUPGHOME", "/home/kim"),
         ("DOCKER_CONFIG", "/home/kim/shop/docker"),
@@ -130,17 +132,17 @@ fn secrets_that_the_environment_names_are_hidden() {
         let found = variables.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| std::ffi::OsStr::new(*value))
     };
-    let of = |own| {
+    let of = |own: Option<&'static dyn Cli>| {
         let places = (Some(Path::new("/home/kim")), Path::new("/home/kim/shop"));
-        let paths = secrets::secret_paths_from_env(variable, own, places);
+        let paths = secrets::secret_paths_from_env(variable, own, PROGRAMS, places);
         let mut paths: Vec<String> = paths.iter().map(|it| it.display().to_string()).collect();
         paths.sort();
         paths
     };
-    assert_eq!(of(Some(Vendor::Claude)), ["/home/kim/alt/codex", "/home/kim/kube", "/srv/kube"]);
+    assert_eq!(of(Some(&OTHER)), ["/home/kim/alt/one", "/home/kim/kube", "/srv/kube"]);
     assert_eq!(
         of(None),
-        ["/home/kim/alt/claude", "/home/kim/alt/codex", "/home/kim/kube", "/srv/kube"]
+        ["/home/kim/alt/one", "/home/kim/alt/other", "/home/kim/kube", "/srv/kube"]
     );
 }
 
@@ -150,7 +152,7 @@ fn the_policy_gets_the_working_directory_that_was_checked() {
     for permissions in [Permissions::ReadOnly, Permissions::Edit] {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        for name in ["home/.ssh", "home/.codex", "work/sub", "tmp/private"] {
+        for name in ["home/.ssh", "home/.one", "work/sub", "tmp/private"] {
             std::fs::create_dir_all(root.join(name)).unwrap();
         }
         let (home, sub, temp_root) = (root.join("home"), root.join("work/sub"), root.join("tmp"));
@@ -160,7 +162,7 @@ fn the_policy_gets_the_working_directory_that_was_checked() {
         let cwd = place(&sub);
         let sandbox = Sandbox {
             permissions,
-            directory: Some(home.join(".codex")),
+            directory: Some(home.join(".one")),
             home: Some(home.clone()),
             private_dir: &private_dir,
             temp_root: &temp_root,
@@ -185,14 +187,14 @@ fn the_policy_gets_the_working_directory_that_was_checked() {
 fn state_that_leads_into_a_secret_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
-    for name in ["home/.ssh", "home/.codex", "work", "tmp/private"] {
+    for name in ["home/.ssh", "home/.one", "work", "tmp/private"] {
         std::fs::create_dir_all(root.join(name)).unwrap();
     }
-    std::os::unix::fs::symlink("../.ssh", root.join("home/.codex/sessions")).unwrap();
+    std::os::unix::fs::symlink("../.ssh", root.join("home/.one/sessions")).unwrap();
     let (settings, cwd) = (SandboxSettings::default(), place(&root.join("work")));
     let (temp_root, private_dir) = (root.join("tmp"), root.join("tmp/private"));
     let sandbox = Sandbox {
-        directory: Some(root.join("home/.codex")),
+        directory: Some(root.join("home/.one")),
         home: Some(root.join("home")),
         private_dir: &private_dir,
         temp_root: &temp_root,

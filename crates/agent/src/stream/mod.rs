@@ -1,21 +1,15 @@
-//! Parses the output of each vendor's CLI into [`AgentEvent`]s.
+//! Parses the output of agents into [`AgentEvent`]s.
 //!
 //! A reader parses line by line, keeps only the `TurnProgress` and does no I/O, so every output can be tested
 //! without a CLI.
 
 pub mod acp;
-pub mod claude;
-pub mod codex_app;
-mod codex_error;
-pub mod codex_exec;
-mod codex_item;
-pub mod gemini;
-mod lenient;
+pub mod lenient;
 pub mod lines;
 pub mod plain;
 mod shorten;
 mod surrogate;
-mod words;
+pub mod words;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -28,7 +22,8 @@ use convoke_protocol::verdict::{Failure, Verdict};
 use serde::Deserialize;
 
 use self::lenient::Text;
-pub(crate) use self::words::{explain_ending, is_signed_out, is_unconnected, reason_in_words};
+pub use self::words::{explain_ending, reason_in_words};
+pub(crate) use self::words::{is_signed_out, is_unconnected};
 use crate::diagnostics;
 use crate::ending::{Ending, Exit, decide};
 use crate::turn::TurnResult;
@@ -92,11 +87,16 @@ pub trait EventReader: Send {
 /// The result of a turn while its output is read; shared by all readers.
 #[derive(Debug, Default)]
 pub struct TurnProgress {
-    pub(crate) session: Option<String>,
-    pub(crate) model: Option<String>,
-    pub(crate) usage: Option<Usage>,
-    pub(crate) cost_usd: Option<f64>,
-    pub(crate) closing: Option<Verdict>,
+    /// The id of the session.
+    pub session: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The tokens.
+    pub usage: Option<Usage>,
+    /// The cost.
+    pub cost_usd: Option<f64>,
+    /// The verdict of the closing event.
+    pub closing: Option<Verdict>,
     reply: String,
     reply_limit: usize,
     reply_cut: u64,
@@ -109,7 +109,7 @@ pub struct TurnProgress {
     /// The number of retries, as counted by the agent or by Convoke.
     attempts: u64,
     /// The number of requests per reported failure.
-    pub(crate) requests_per_notice: u64,
+    pub requests_per_notice: u64,
     unknown: BTreeSet<String>,
     noise: u64,
     damaged: u64,
@@ -117,28 +117,29 @@ pub struct TurnProgress {
 }
 
 impl TurnProgress {
-    pub(crate) fn new(reply_limit: usize) -> Self {
+    /// Creates the progress of a turn whose reply has a limit.
+    pub fn new(reply_limit: usize) -> Self {
         Self { reply_limit, requests_per_notice: 1, ..Self::default() }
     }
 
     /// Returns the phase of a turn that ends with its closing event.
-    pub(crate) fn phase(&self) -> TurnPhase {
+    pub fn phase(&self) -> TurnPhase {
         if self.closing.is_some() { TurnPhase::Over } else { TurnPhase::Running }
     }
 
     /// Adds a delta.
-    pub(crate) fn preview(&mut self, delta: &str) {
+    pub fn preview(&mut self, delta: &str) {
         let room = self.reply_limit.saturating_sub(self.preview.len());
         self.preview.push_str(&delta[..delta.floor_char_boundary(room.min(delta.len()))]);
     }
 
     /// Discards the deltas of a text that starts over.
-    pub(crate) fn forget_preview(&mut self) {
+    pub fn forget_preview(&mut self) {
         self.preview.clear();
     }
 
     /// Adds text of the agent to its reply.
-    pub(crate) fn say(&mut self, text: &str) {
+    pub fn say(&mut self, text: &str) {
         self.preview.clear();
         if std::mem::take(&mut self.reply_over) {
             self.reply.clear();
@@ -152,47 +153,47 @@ impl TurnProgress {
     }
 
     /// Sets the number of bytes that were cut from the next line.
-    pub(crate) fn line_lacks(&mut self, bytes: u64) {
+    pub fn line_lacks(&mut self, bytes: u64) {
         self.line_lacks = bytes;
     }
 
     /// Returns whether a part of the current line was cut.
-    pub(crate) fn is_line_cut(&self) -> bool {
+    pub fn is_line_cut(&self) -> bool {
         self.line_lacks > 0
     }
 
     /// Makes the next text begin a new reply.
-    pub(crate) fn pause(&mut self) {
+    pub fn pause(&mut self) {
         self.reply_over = true;
     }
 
     /// Sets the whole reply.
-    pub(crate) fn reply_is(&mut self, text: &str) {
+    pub fn reply_is(&mut self, text: &str) {
         self.reply_over = true;
         self.say(text);
         self.reply_over = false;
     }
 
     /// Keeps the reply, because no text followed the last pause.
-    pub(crate) fn reply_nothing_new(&mut self) {
+    pub fn reply_nothing_new(&mut self) {
         if self.reply_over {
             self.reply_is("");
         }
     }
 
     /// Returns the number of a failed attempt: the agent's own count, else Convoke's.
-    pub(crate) fn attempt(&mut self, counted: Option<u64>) -> u64 {
+    pub fn attempt(&mut self, counted: Option<u64>) -> u64 {
         self.attempts = counted.unwrap_or(self.attempts + 1);
         self.attempts
     }
 
     /// Resets the count of attempts after a response.
-    pub(crate) fn answered(&mut self) {
+    pub fn answered(&mut self) {
         self.attempts = 0;
     }
 
     /// Emits a warning, and adds it to the result. The result contains a repeated warning once, with a count.
-    pub(crate) fn warn(&mut self, diagnostic: Diagnostic, sink: &mut Sink<'_>) {
+    pub fn warn(&mut self, diagnostic: Diagnostic, sink: &mut Sink<'_>) {
         sink(AgentEvent::own(AgentEventKind::Warning(diagnostic.clone())));
         let said = self.diagnostics.iter_mut().rev().take(SAID_AGAIN);
         let mut same =
@@ -204,7 +205,7 @@ impl TurnProgress {
     }
 
     /// Forwards an event of an unknown kind, and reports the kind the first time.
-    pub(crate) fn unknown(&mut self, name: &str, line: &str, sink: &mut Sink<'_>) {
+    pub fn unknown(&mut self, name: &str, line: &str, sink: &mut Sink<'_>) {
         sink(AgentEvent::own(AgentEventKind::Unknown {
             name: Cow::Borrowed(name),
             json: Cow::Borrowed(line),
@@ -217,12 +218,12 @@ impl TurnProgress {
     }
 
     /// Counts a line that is not an event.
-    pub(crate) fn noise(&mut self, line: &str) {
+    pub fn noise(&mut self, line: &str) {
         self.noise += u64::from(!line.trim_ascii().is_empty());
     }
 
     /// Returns a line as text; invalid UTF-8 is replaced.
-    pub(crate) fn text<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
+    pub fn text<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
         // Several times faster than lossy decoding, which hardly any line needs.
         if let Ok(text) = std::str::from_utf8(line) {
             return Cow::Borrowed(text);
@@ -232,7 +233,7 @@ impl TurnProgress {
     }
 
     /// Returns a line as JSON text, without a byte order mark and with lone surrogates replaced.
-    pub(crate) fn json<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
+    pub fn json<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
         let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
         let text = self.text(line);
         match surrogate::mended(&text) {
@@ -245,7 +246,7 @@ impl TurnProgress {
     }
 
     /// Handles a line that does not parse as a known event.
-    pub(crate) fn unreadable(&mut self, line: &str, sink: &mut Sink<'_>) {
+    pub fn unreadable(&mut self, line: &str, sink: &mut Sink<'_>) {
         match serde_json::from_str::<TypedLine<'_>>(line) {
             Ok(TypedLine { kind: Text(Some(kind)) }) => self.unknown(&kind, line, sink),
             _ => self.noise(line),
@@ -253,7 +254,7 @@ impl TurnProgress {
     }
 
     /// Determines the verdict and returns the result.
-    pub(crate) fn close(
+    pub fn close(
         &mut self,
         ending: &Ending<'_>,
         explain: impl FnOnce(&Ending<'_>) -> Failure,

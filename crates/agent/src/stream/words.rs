@@ -23,7 +23,7 @@ const CHATTER: &[&str] = &[
 ];
 
 /// Explains an end without a closing event, from the error output.
-pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
+pub fn explain_ending(ending: &Ending<'_>) -> Failure {
     let is_chatter = |line: &&str| CHATTER.iter().any(|chatter| line.contains(chatter));
     let says_something = |line: &&str| line.contains(char::is_alphanumeric);
     let stderr = without_colour(ending.stderr);
@@ -51,7 +51,7 @@ pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
 }
 
 /// Removes terminal colour sequences.
-pub(super) fn without_colour(text: &str) -> Cow<'_, str> {
+pub fn without_colour(text: &str) -> Cow<'_, str> {
     if memchr(ESCAPE, text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
@@ -80,7 +80,7 @@ fn is_stack_frame(line: &str) -> bool {
 }
 
 /// Extracts the message from a server's JSON error, with or without text around it.
-pub(crate) fn plain_words(message: String) -> String {
+pub fn plain_words(message: String) -> String {
     #[derive(Deserialize)]
     struct Answer {
         error: Problem,
@@ -125,7 +125,7 @@ pub(crate) fn is_unconnected(words: &str) -> bool {
 }
 
 /// Guesses a reason from an error message.
-pub(crate) fn reason_in_words(words: &str) -> Option<FailureReason> {
+pub fn reason_in_words(words: &str) -> Option<FailureReason> {
     const SIGNS: &[(&str, FailureReason)] = &[
         ("no conversation found", FailureReason::Session),
         ("no rollout found", FailureReason::Session),
@@ -188,7 +188,7 @@ pub(crate) fn reason_in_words(words: &str) -> Option<FailureReason> {
 }
 
 /// Finds an HTTP status in the forms `status 401` and `"code":401`.
-pub(crate) fn status_in_words(words: &str) -> Option<u16> {
+pub fn status_in_words(words: &str) -> Option<u16> {
     let digits_after = |mark: &str| {
         let rest = words.split_once(mark)?.1.trim_start_matches([' ', ':']);
         let digits = rest.get(..3)?;

@@ -8,17 +8,16 @@ use std::io::Write as _;
 use std::path::Path;
 
 use clap::Args;
-use convoke_agent::Vendor;
-use convoke_agent::adapter::{PRESETS, Preset};
+use convoke_agent::cli::SignInStatus;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::Trust;
-use convoke_agent::vendor::SignInStatus;
 use convoke_inspect::doctor::{
     AcpAgent, AcpReport, AgentReport, Depth, Evidence, Finding, Level, Limit, MachineReport,
     examine, try_turn,
 };
 use convoke_inspect::{HostEnvironment, diagnostics};
 use convoke_session::Store as _;
+use convoke_vendor::MeasuredCli;
 
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::home::Home;
@@ -179,23 +178,24 @@ fn broken_team_file(host_environment: &HostEnvironment) -> Option<TeamFileReport
 fn chosen(
     names: &[String],
     host_environment: &HostEnvironment,
-) -> Result<(Vec<Vendor>, Vec<AcpAgent>), UsageError> {
+) -> Result<(Vec<&'static dyn MeasuredCli>, Vec<AcpAgent>), UsageError> {
     let all = acp_agents::all(host_environment);
     if names.is_empty() {
-        return Ok((Vendor::ALL.to_vec(), all));
+        return Ok((convoke_vendors::clis().collect(), all));
     }
+    let programs = convoke_vendors::programs();
     let (mut vendors, mut chosen) = (Vec::new(), Vec::new());
     for name in names {
         let found = all.iter().find(|agent| agent.name == *name).cloned();
-        let found = found.or_else(|| Preset::named(name).map(acp_agents::known));
-        match (name.parse::<Vendor>(), found) {
+        let found = found.or_else(|| programs.preset(name).map(acp_agents::known));
+        match (convoke_vendors::cli(name), found) {
             (Ok(vendor), _) => vendors.push(vendor),
             (Err(_), Some(agent)) => chosen.push(agent),
             (Err(_), None) => {
-                let known = Vendor::ALL.iter().map(ToString::to_string);
+                let known = programs.clis.iter().map(ToString::to_string);
                 let own = all.iter().filter(|agent| agent.preset.is_none());
                 let known = known
-                    .chain(PRESETS.iter().map(|preset| preset.name.to_owned()))
+                    .chain(programs.presets.iter().map(|preset| preset.name.to_owned()))
                     .chain(own.map(|agent| agent.name.clone()));
                 let known = known.collect::<Vec<_>>().join(", ");
                 return Err(UsageError(format!("unknown agent `{name}`; the agents are {known}")));

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Args;
-use convoke_agent::Vendor;
+use convoke_agent::Cli;
 use convoke_files::draft;
 use convoke_inspect::HostEnvironment;
 use serde_json::json;
@@ -55,8 +55,10 @@ const ROLES: [Role; 3] = [
 /// Runs `convoke init`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
-    let installed: Vec<Vendor> = Vendor::ALL
-        .into_iter()
+    let installed: Vec<&dyn Cli> = convoke_vendors::programs()
+        .clis
+        .iter()
+        .copied()
         .filter(|vendor| !host_environment.programs(vendor.facts().command).is_empty())
         .collect();
     // No session could be stored for this directory.
@@ -110,8 +112,9 @@ fn person(host_environment: &HostEnvironment) -> String {
     if user.is_empty() || !is_plain || is_taken { "you".to_owned() } else { user.to_owned() }
 }
 
-fn team_file(installed: &[Vendor], person: &str, directory: &Path) -> String {
-    let agents: &[Vendor] = if installed.is_empty() { &[Vendor::Claude] } else { installed };
+fn team_file(installed: &[&'static dyn Cli], person: &str, directory: &Path) -> String {
+    let known = convoke_vendors::programs().clis;
+    let agents = if installed.is_empty() { &known[..known.len().min(1)] } else { installed };
     let name = directory.file_name().map_or_else(|| "team".into(), |name| name.to_string_lossy());
     let mut text = format!(
         "\
@@ -172,9 +175,8 @@ mod tests {
 
     #[test]
     fn the_file_is_a_valid_team_whatever_is_installed() {
-        for installed in
-            [&[][..], &[Vendor::Codex], &[Vendor::Claude, Vendor::Gemini], &Vendor::ALL]
-        {
+        let known = convoke_vendors::programs().clis;
+        for installed in [&[], &known[1..2], &known[..2], known] {
             let text = team_file(installed, "kim", Path::new("/work/a \"quoted\"\nname"));
             let team = Team::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
             assert_eq!(team.members.len(), 1 + installed.len().max(2), "{text}");

@@ -30,7 +30,8 @@ impl Home {
         let HostEnvironment { home, cwd, .. } = host_environment;
         let variable = |name: &str| host_environment.variable(name);
         let private = [configuration.clone(), data.clone()];
-        let secrets = Secrets::of_user(Some(home), cwd, variable, &private);
+        let secrets =
+            Secrets::of_user(Some(home), cwd, variable, &private, convoke_vendors::programs());
         Self { configuration, data, secrets, user: home.clone() }
     }
 }
@@ -44,7 +45,7 @@ impl Home {
 
     /// Reads the built-in agents and the user's own.
     pub fn read_catalog(&self) -> anyhow::Result<Catalog> {
-        let mut catalog = Catalog::built_in();
+        let mut catalog = Catalog::built_in(convoke_vendors::programs());
         self.read_own("agents.toml", |text| catalog.add_user_file(text))?;
         Ok(catalog)
     }

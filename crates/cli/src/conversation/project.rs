@@ -404,7 +404,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().canonicalize().unwrap();
         let user = UserConfiguration {
-            catalog: Catalog::built_in(),
+            catalog: Catalog::built_in(convoke_vendors::programs()),
             trusted: TrustedDirectories::default(),
             permissions: PermissionFile::default(),
             secrets: Secrets::default(),

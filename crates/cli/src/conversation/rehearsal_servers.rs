@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use convoke_agent::Vendor;
 use convoke_agent::adapter::Host;
 use convoke_agent::config::Definition;
 use convoke_agent::endpoint::{self, ModelServer};
@@ -13,7 +12,6 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{PrivateDir, temp_root};
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_inspect::HostEnvironment;
-use convoke_inspect::capture::UserHome;
 use convoke_protocol::id::{MemberName, ThreadId};
 use convoke_rehearsal::{Answer, Rehearsal, RequestFeed, Script, start};
 use convoke_wire::{PartKind, RequestParts};
@@ -62,9 +60,9 @@ impl RehearsalServers {
         let server = start(Script::new(lines.into_iter().map(Answer::say))).await?;
         let address = server.base_url();
         endpoint::configure_agent(agent, &address, home.path())?;
-        if let Some(vendor @ Vendor::Claude) = agent.vendor() {
-            let users = UserHome::new(vendor, host_environment);
-            endpoint::hide_users_directory(&users.directory, home.path())?;
+        if let Some(vendor) = agent.vendor() {
+            let users = host_environment.user_home(vendor);
+            vendor.hide_users_directory(&users.directory, home.path())?;
         }
         let kept = host_environment.environment.iter().filter(|(name, _)| endpoint::is_kept(name));
         let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
@@ -81,6 +79,7 @@ impl RehearsalServers {
             temp_root: home.path().join("tmp"),
             state_dir,
             sandbox: SandboxSettings { route, ..SandboxSettings::default() },
+            programs: convoke_vendors::programs(),
         };
         let feed = server.feed();
         self.members.push(RehearsedMember { member, server, seen: 0, _home: home });

@@ -71,7 +71,7 @@ mod tests {
 
     fn resolved(trust: DirectoryTrust) -> (ResolvedAgent, Vec<String>) {
         let user = UserConfiguration {
-            catalog: Catalog::built_in(),
+            catalog: Catalog::built_in(convoke_vendors::programs()),
             trusted: TrustedDirectories::default(),
             permissions: convoke_team::PermissionFile::default(),
             secrets: convoke_agent::sandbox::Secrets::default(),

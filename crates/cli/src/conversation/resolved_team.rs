@@ -14,10 +14,9 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::temp_root;
 use convoke_agent::sandbox::{Enforcer, Gap, Route, SandboxSettings};
 use convoke_agent::turn_input::Permissions;
-use convoke_agent::{Agent, Vendor};
+use convoke_agent::{Agent, Cli};
 use convoke_core::Diagnostic;
 use convoke_inspect::HostEnvironment;
-use convoke_inspect::capture::UserHome;
 use convoke_inspect::diagnostics::RECORD_UNAVAILABLE;
 use convoke_inspect::explained::TurnInstructions;
 use convoke_inspect::installed::version_on_disk;
@@ -81,7 +80,7 @@ impl AgentResolver<'_> {
         let mut diagnostics = Vec::new();
         let mut seats = HashMap::new();
         let mut secrets: Vec<_> = self.environment();
-        secrets.extend(Vendor::stored_secrets(&secrets));
+        secrets.extend(convoke_vendors::programs().stored_secrets(&secrets));
         let mut keys = Vec::new();
         // A rehearsal has the same errors as a real run.
         let resolved = self.resolve_agents(&mut diagnostics)?;
@@ -187,7 +186,7 @@ impl AgentResolver<'_> {
         name: &MemberName,
         resolved: &ResolvedAgent,
     ) -> Option<Diagnostic> {
-        let vendor = resolved.definition.kind.vendor()?;
+        let vendor = convoke_vendors::measured(resolved.definition.kind.vendor()?)?;
         let program = self.host_environment.agent_program(resolved.definition.program())?;
         let version = version_of(&program, vendor);
         let cwd = self.project.working_directory(&resolved.settings).to_owned();
@@ -299,7 +298,7 @@ impl AgentResolver<'_> {
         secrets.extend(definition.env.iter().map(|(name, value)| (name.into(), value.into())));
         // The variables of the private home point to the rehearsal server; the user's own might not.
         definition.env.clear();
-        let Some(vendor) = definition.vendor() else {
+        let Some(vendor) = definition.vendor().and_then(convoke_vendors::measured) else {
             return Ok(agent(definition, host).into());
         };
         let recording = Recording {
@@ -322,7 +321,7 @@ impl AgentResolver<'_> {
     ) -> Option<(PathBuf, Recording)> {
         self.record.or(resolved.settings.record)?;
         let definition = &resolved.definition;
-        let Some(vendor) = definition.vendor() else {
+        let Some(vendor) = definition.vendor().and_then(convoke_vendors::measured) else {
             if matches!(definition.kind, AgentKind::Acp | AgentKind::Plain) {
                 let program = definition.program();
                 let message = format!(
@@ -341,7 +340,7 @@ impl AgentResolver<'_> {
             store: Arc::new(self.store.clone()),
             thread: self.thread_of(name),
             redactor: Redactor::for_env(&secrets),
-            home: ProgramHome::Users(UserHome::new(vendor, self.host_environment)),
+            home: ProgramHome::Users(self.host_environment.user_home(vendor)),
         };
         // The turn of a missing program fails with its own reason.
         Some((program.unwrap_or_else(|| definition.program().into()), recording))
@@ -364,6 +363,7 @@ impl AgentResolver<'_> {
             pack: Arc::new(convoke_packs::convoke()?),
             store: Arc::new(self.store.clone()),
             private: vec![self.home.data.clone(), self.home.configuration.clone()],
+            programs: convoke_vendors::programs(),
         };
         Ok(ModelAgent::new(settings, host))
     }
@@ -425,6 +425,7 @@ impl AgentResolver<'_> {
             temp_root: temp_root(),
             state_dir: self.home.data.join("agents"),
             sandbox: self.sandbox(Route::Direct),
+            programs: convoke_vendors::programs(),
         })
     }
 
@@ -458,14 +459,14 @@ fn own_workspace(project: &Path, cwd: &Path, settings: &AgentSettings) -> OwnWor
 
 /// Returns whether a CLI inherits a variable: not if it holds the password of the store, or the key of a model with
 /// which the CLI itself does not sign in.
-fn is_inherited(name: &OsStr, vendor: Option<Vendor>, model_keys: &BTreeSet<OsString>) -> bool {
+fn is_inherited(name: &OsStr, vendor: Option<&dyn Cli>, model_keys: &BTreeSet<OsString>) -> bool {
     let signs_in_with = vendor.map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
     let is_key = model_keys.contains(name) && !signs_in_with.iter().any(|own| name == *own);
     !is_key && name != store::PASSWORD
 }
 
 /// Returns the version of a program, if its files name it.
-fn version_of(program: &Path, vendor: Vendor) -> Option<String> {
+fn version_of(program: &Path, vendor: &'static dyn Cli) -> Option<String> {
     let real = program.canonicalize();
     version_on_disk(real.as_deref().unwrap_or(program), vendor)
 }
@@ -489,7 +490,8 @@ mod tests {
     fn a_cli_inherits_only_the_model_key_that_it_signs_in_with() {
         let keys: BTreeSet<OsString> =
             ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY"].map(OsString::from).into();
-        let inherited = |vendor: Option<Vendor>| {
+        let inherited = |name: &str| {
+            let vendor = convoke_vendors::programs().cli(name).ok();
             let all = [
                 "ANTHROPIC_API_KEY",
                 "CODEX_API_KEY",
@@ -501,8 +503,8 @@ mod tests {
                 .filter(|it| is_inherited(OsStr::new(it), vendor, &keys))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(inherited(Some(Vendor::Claude)), ["ANTHROPIC_API_KEY", "PATH"]);
-        assert_eq!(inherited(Some(Vendor::Codex)), ["CODEX_API_KEY", "PATH"]);
-        assert_eq!(inherited(None), ["PATH"]);
+        assert_eq!(inherited("claude"), ["ANTHROPIC_API_KEY", "PATH"]);
+        assert_eq!(inherited("codex"), ["CODEX_API_KEY", "PATH"]);
+        assert_eq!(inherited("none"), ["PATH"]);
     }
 }

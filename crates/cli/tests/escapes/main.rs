@@ -19,7 +19,6 @@ mod world;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use convoke_agent::Vendor;
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_rehearsal::{Answer, Script, start};
 use serde_json::json;
@@ -65,7 +64,7 @@ impl Expected {
 }
 
 /// Returns the expected results of a level, by the names of the attempts.
-fn expected(level: &str, cli: Option<Vendor>) -> BTreeMap<String, Expected> {
+fn expected(level: &str, cli: Option<&str>) -> BTreeMap<String, Expected> {
     let column = LEVELS.iter().position(|it| *it == level).unwrap();
     let row = |line: &str| {
         let (name, cells) = line.split_once(" | ").unwrap();
@@ -79,7 +78,7 @@ fn expected(level: &str, cli: Option<Vendor>) -> BTreeMap<String, Expected> {
         let (vendor, rest) = line.split_once(": ").unwrap();
         let (name, expected) = row(rest);
         assert!(table.contains_key(&name), "{line}");
-        if cli.is_some_and(|cli| cli.to_string() == vendor) {
+        if cli == Some(vendor) {
             table.insert(name, expected);
         }
     }
@@ -92,7 +91,7 @@ fn differences(
     world: &World,
     label: &str,
     level: &str,
-    cli: Option<Vendor>,
+    cli: Option<&str>,
     shown: &str,
 ) -> Vec<String> {
     let results = world.results();
@@ -187,7 +186,7 @@ fn an_agent_with_another_home_reads_no_secret_of_the_user() {
 /// A CLI, its model, and the tool that runs a command.
 struct Cli {
     label: &'static str,
-    vendor: Vendor,
+    vendor: &'static str,
     model: &'static str,
     tool: &'static str,
     command: &'static str,
@@ -196,20 +195,20 @@ struct Cli {
 impl Cli {
     const fn claude(label: &'static str) -> Self {
         let (tool, command) = ("Bash", "command");
-        Self { label, vendor: Vendor::Claude, model: "claude-sonnet-4-5", tool, command }
+        Self { label, vendor: "claude", model: "claude-sonnet-4-5", tool, command }
     }
 
     const fn codex(label: &'static str, model: &'static str) -> Self {
-        Self { label, vendor: Vendor::Codex, model, tool: "exec_command", command: "cmd" }
+        Self { label, vendor: "codex", model, tool: "exec_command", command: "cmd" }
     }
 
     /// Lets its model run the attempts as a command.
     fn script(&self, command: &str) -> Script {
         let mut input = json!({ self.command: command });
         match self.vendor {
-            Vendor::Codex => input["yield_time_ms"] = 60_000.into(),
-            Vendor::Claude => input["timeout"] = 600_000.into(),
-            Vendor::Gemini => input["description"] = "try".into(),
+            "codex" => input["yield_time_ms"] = 60_000.into(),
+            "claude" => input["timeout"] = 600_000.into(),
+            _ => input["description"] = "try".into(),
         }
         Script::new([Answer::call(self.tool, input), Answer::say("Done.")])
     }
@@ -228,9 +227,10 @@ async fn the_tools_of(cli: Cli) {
         let server = start(cli.script(&command)).await.unwrap();
         let (base_url, proxy_url) = (server.base_url(), server.proxy_url());
         let home = world.home();
-        endpoint::configure(cli.vendor, &base_url, &home).unwrap();
+        let program = convoke_vendors::programs().cli(cli.vendor).unwrap();
+        endpoint::configure(program, &base_url, &home).unwrap();
         let model_server = ModelServer { base_url: &base_url, proxy_url: &proxy_url };
-        let env = endpoint::environment(cli.vendor, model_server, &home);
+        let env = endpoint::environment(program, model_server, &home);
         world.env = env.into_iter().map(|(name, value)| (OsString::from(name), value)).collect();
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
         world.env.push(("PATH".into(), path.into()));
@@ -271,7 +271,7 @@ async fn the_tools_of_codex_0_166() {
 async fn the_tools_of_gemini() {
     the_tools_of(Cli {
         label: "gemini-0.61.0",
-        vendor: Vendor::Gemini,
+        vendor: "gemini",
         model: "gemini-2.5-flash",
         tool: "run_shell_command",
         command: "command",

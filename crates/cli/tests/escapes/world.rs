@@ -9,7 +9,6 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use convoke_agent::Vendor;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -76,7 +75,7 @@ pub struct World {
 
 impl World {
     /// Returns a world; `None` where Python is missing and need not be there.
-    pub fn new(cli: Option<Vendor>) -> Option<Self> {
+    pub fn new(cli: Option<&str>) -> Option<Self> {
         if !Path::new("/usr/bin/python3").exists() {
             let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
             assert!(!is_ci, "python3 is not installed");

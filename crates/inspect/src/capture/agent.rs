@@ -5,22 +5,27 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use convoke_agent::Vendor;
-use convoke_agent::adapter::{PRESETS, Preset};
+use convoke_agent::Cli;
+use convoke_agent::adapter::Preset;
 use convoke_agent::config::Definition;
 use convoke_agent::endpoint::{self, EndpointError, ModelServer};
+use convoke_vendor::MeasuredCli;
 use serde::{Serialize, Serializer};
 
 /// An agent whose requests can be captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapturedAgent {
     /// A CLI, which takes its prompt from its arguments or its standard input.
-    Cli(Vendor),
+    Cli(&'static dyn MeasuredCli),
     /// A program that speaks the Agent Client Protocol.
     Acp(&'static Preset),
 }
 
 impl CapturedAgent {
+    fn of_cli(cli: &dyn Cli) -> Option<Self> {
+        convoke_vendors::measured(cli).map(Self::Cli)
+    }
+
     /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -30,10 +35,10 @@ impl CapturedAgent {
     }
 
     /// Returns the vendor whose CLI it runs.
-    pub fn vendor(self) -> Option<Vendor> {
+    pub fn vendor(self) -> Option<&'static dyn MeasuredCli> {
         match self {
             Self::Cli(vendor) => Some(vendor),
-            Self::Acp(preset) => preset.vendor,
+            Self::Acp(preset) => preset.vendor.and_then(convoke_vendors::measured),
         }
     }
 
@@ -48,9 +53,11 @@ impl CapturedAgent {
     /// Recognises the agent of a program. One that is both a CLI and an ACP agent is the CLI.
     pub(super) fn of(program: &Path) -> Option<Self> {
         let name = program.file_stem().and_then(OsStr::to_str)?;
-        let is_cli = Vendor::ALL.iter().any(|vendor| vendor.facts().command == name);
-        let preset = PRESETS.iter().find(|preset| preset.command == name && !is_cli);
-        preset.map(Self::Acp).or_else(|| Vendor::from_program(program).map(Self::Cli))
+        let programs = convoke_vendors::programs();
+        let is_cli = programs.cli(name).is_ok();
+        let mut presets = programs.presets.iter();
+        let preset = presets.find(|preset| preset.command == name && !is_cli);
+        preset.map(|preset| Self::Acp(preset)).or_else(|| Self::of_cli(programs.cli_of(program)?))
     }
 
     /// Writes the settings that point it to a server into a private home.
@@ -103,16 +110,18 @@ impl FromStr for CapturedAgent {
     type Err = UnknownAgent;
 
     fn from_str(name: &str) -> Result<Self, UnknownAgent> {
-        let preset = Preset::named(name).map(Self::Acp);
-        let found = preset.or_else(|| name.parse().ok().map(Self::Cli));
+        let programs = convoke_vendors::programs();
+        let preset = programs.preset(name).map(Self::Acp);
+        let found = preset.or_else(|| Self::of_cli(programs.cli(name).ok()?));
         found.ok_or_else(|| UnknownAgent(name.to_owned()))
     }
 }
 
 /// Returns the names of all agents whose requests can be captured.
 pub(super) fn names() -> String {
-    let clis = Vendor::ALL.iter().map(|vendor| vendor.facts().command);
-    let names: Vec<&str> = clis.chain(PRESETS.iter().map(|preset| preset.name)).collect();
+    let programs = convoke_vendors::programs();
+    let clis = programs.clis.iter().map(|cli| cli.facts().command);
+    let names: Vec<&str> = clis.chain(programs.presets.iter().map(|it| it.name)).collect();
     let (last, others) = names.split_last().unwrap_or((&"", &[]));
     format!("{} and {last}", others.join(", "))
 }

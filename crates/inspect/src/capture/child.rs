@@ -11,7 +11,7 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{Dialogue, PrivateDir, supervise, temp_root};
 use convoke_agent::stream::plain::Plain;
 use convoke_agent::turn_input::Limits;
-use convoke_agent::{AgentTurn, TurnResult, Vendor};
+use convoke_agent::{AgentTurn, Cli, TurnResult};
 use convoke_core::Diagnostic;
 use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use convoke_redact::Redactor;
@@ -22,7 +22,7 @@ use crate::host_environment::HostEnvironment;
 #[derive(Clone)]
 pub(super) struct Child<'a> {
     pub program: PathBuf,
-    pub vendor: Option<Vendor>,
+    pub vendor: Option<&'static dyn Cli>,
     pub arguments: Vec<OsString>,
     pub environment: ConfinedEnvironment,
     pub cwd: &'a Path,
@@ -126,6 +126,7 @@ fn start(
     let cwd = child.cwd.canonicalize().unwrap_or_else(|_| child.cwd.to_owned());
     let place = ObservedPlace {
         vendor: child.vendor,
+        programs: convoke_vendors::programs(),
         cwd: &cwd,
         users_home: &child.host_environment.home,
         users_variables: &child.host_environment.environment,

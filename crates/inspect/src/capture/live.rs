@@ -4,11 +4,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use convoke_agent::Vendor;
 use convoke_agent::adapter::acp::TypedStart;
-use convoke_agent::claude_settings::keep_variables;
-use convoke_agent::endpoint;
-use convoke_agent::launch::{self, ConfinedEnvironment, ObservedState, OwnNetwork, Project};
+use convoke_agent::launch::{ConfinedEnvironment, ObservedState, OwnNetwork, Project};
 use convoke_agent::process::{Dialogue, PrivateDir, temp_root};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
@@ -17,8 +14,8 @@ use convoke_rehearsal::{Answered, Recorded, Sent};
 use convoke_wire::{Exchange, ReceivedAnswer, RequestKind, SentRequest};
 
 use super::{
-    Capture, CaptureError, CaptureOptions, CapturedAgent, FoundProgram, Start, UserHome, as_text,
-    child, notes, ownership, split_prompt,
+    Capture, CaptureError, CaptureOptions, CapturedAgent, FoundProgram, Start, as_text, child,
+    notes, ownership, split_prompt,
 };
 use crate::diagnostics;
 use crate::explained::explained_with;
@@ -41,7 +38,7 @@ pub async fn capture_live(
     let private = PrivateDir::create(&temp_root()).map_err(CaptureError::Home)?;
     let (words, prompt) = match agent {
         CapturedAgent::Cli(vendor) => {
-            let arguments = endpoint::headless(vendor, arguments);
+            let arguments = vendor.headless(arguments);
             (arguments.iter().map(as_text).collect::<Result<_, _>>()?, None)
         }
         CapturedAgent::Acp(preset) => {
@@ -88,23 +85,28 @@ pub async fn capture_live(
         }
         None => (pointed, child::one_shot(options.stdin.as_str())),
     };
-    let user = UserHome::new(vendor, host_environment);
-    let (directory, named) =
-        launch::users_own_home(vendor, &user.home, &user.directory, private.path())
-            .map_err(CaptureError::Home)?;
+    let user = host_environment.user_home(vendor);
+    let (directory, named) = vendor
+        .users_own_home(&user.home, &user.directory, private.path())
+        .map_err(CaptureError::Home)?;
     env.extend(named);
     // The program can write to no other directory of temporary files.
     env.push(("TMPDIR".into(), private.path().into()));
     let project = Project { cwd: &host_environment.cwd, home: Some(&host_environment.home), trust };
-    let mut environment =
-        ConfinedEnvironment::new(env.into_iter().collect(), project, Some(vendor))
-            .map_err(|would_apply| CaptureError::WouldApply { agent, path: would_apply.path })?;
+    let mut environment = ConfinedEnvironment::new(
+        env.into_iter().collect(),
+        project,
+        Some(vendor),
+        convoke_vendors::programs(),
+    )
+    .map_err(|would_apply| CaptureError::WouldApply { agent, path: would_apply.path })?;
     let withheld = environment.take_diagnostics();
     let arguments: Vec<OsString> = arguments.into_iter().map(OsString::from).collect();
-    if trust == Trust::Untrusted && vendor == Vendor::Claude {
+    if trust == Trust::Untrusted {
         let variables = environment.variables();
-        keep_variables(&arguments, private.path(), &host_environment.cwd, variables)
-            .map_err(CaptureError::Home)?;
+        let kept =
+            vendor.keep_variables(&arguments, private.path(), &host_environment.cwd, variables);
+        kept.map_err(CaptureError::Home)?;
     }
     let run = child::Child {
         program: path.clone(),

@@ -6,21 +6,19 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use convoke_agent::Vendor;
-use convoke_agent::adapter::FOLLOWED_BY_GEMINI;
 use convoke_agent::endpoint::measured::{Commands, Conditions};
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::relayed::{self, CliStart};
+use convoke_agent::relayed::CliStart;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
-use convoke_files::{Disk, FileKind, Files};
 use convoke_rehearsal::Script;
+use convoke_vendor::MeasuredCli;
 use convoke_wire::{Part, RequestParts};
 use memchr::memmem;
 use serde_json::Value;
 
+use super::UserHome;
 use super::account::Account;
-use super::home::UserHome;
 use super::{Capture, CaptureError, CaptureOptions, CapturedAgent, Start, capture};
 use crate::diagnostics;
 use crate::explained::{explained, explained_with};
@@ -31,7 +29,7 @@ use crate::installed::Installed;
 #[derive(Debug, Clone)]
 pub struct MeasureOptions {
     /// The CLI; the first of its name on the `PATH` is run.
-    pub vendor: Vendor,
+    pub vendor: &'static dyn MeasuredCli,
     /// Its own directory, in place of the one that it would use.
     pub directory: Option<PathBuf>,
     /// Further arguments.
@@ -85,7 +83,7 @@ pub async fn measure(
         inside.map_or(CaptureError::NotInstalled(vendor), CaptureError::InProject)
     })?;
     let host_environment = outside;
-    let mut user = UserHome::new(vendor, host_environment);
+    let mut user = host_environment.user_home(vendor);
     if let Some(directory) = options.directory {
         user.directory = directory;
     }
@@ -97,7 +95,7 @@ pub async fn measure(
                 Trust::Untrusted => commands(vendor, &user, host_environment)?,
             };
             if commands == Commands::Withheld {
-                notes.extend(commands_withheld(&host_environment.cwd));
+                notes.extend(commands_withheld(vendor, &host_environment.cwd));
             }
             let as_vendors = is_first_party(vendor, commands, &options.arguments, host_environment);
             Conditions { commands, as_vendors }
@@ -124,7 +122,7 @@ pub async fn measure(
 
 /// Returns whether the program would send its request to its vendor's own server, by its settings and environment.
 fn is_first_party(
-    vendor: Vendor,
+    vendor: &'static dyn MeasuredCli,
     commands: Commands,
     arguments: &[OsString],
     host_environment: &HostEnvironment,
@@ -143,64 +141,24 @@ fn is_first_party(
         etc: Path::new("/etc"),
     };
     // An endpoint that cannot be relayed is none of these.
-    relayed::endpoint(&started, || None).is_ok_and(|endpoint| endpoint.is_first_party())
+    vendor.relayed_endpoint(&started, &mut || None).is_ok_and(|endpoint| endpoint.is_first_party)
 }
 
 /// Returns whether the program may run the commands of a project's own settings: if the user trusts the project, or
 /// the program asks for trust itself. Commands that cannot be withheld from the program are an error.
 pub(super) fn commands(
-    vendor: Vendor,
+    vendor: &'static dyn MeasuredCli,
     user: &UserHome,
     host_environment: &HostEnvironment,
 ) -> Result<Commands, CaptureError> {
-    let cwd = &host_environment.cwd;
-    match vendor {
-        Vendor::Codex => Ok(Commands::Run),
-        Vendor::Claude if user.trusts_as_claude(cwd) => Ok(Commands::Run),
-        Vendor::Claude => Ok(Commands::Withheld),
-        Vendor::Gemini => {
-            let report = explained(vendor, None, host_environment);
-            let mut found = report.iter().flat_map(|report| &report.diagnostics);
-            let is_untrusted =
-                found.any(|it| it.code == convoke_explain::diagnostics::FOLDER_UNTRUSTED);
-            // Trust is supplied, and with it the commands of the project's own settings.
-            let mut followed = FOLLOWED_BY_GEMINI.iter().map(|name| cwd.join(name));
-            match followed.find(|path| is_untrusted && path.exists()) {
-                Some(path) => Err(CaptureError::Untrusted { agent: vendor, path }),
-                None => Ok(Commands::Run),
-            }
-        }
-    }
-}
-
-impl UserHome {
-    /// Returns whether the user has accepted Claude Code's question about a directory, or one above it.
-    fn trusts_as_claude(&self, cwd: &Path) -> bool {
-        let files = [self.directory.join(".claude.json"), self.home.join(".claude.json")];
-        let mut files =
-            files.iter().filter_map(|file| Disk.read(file, FileKind::Configuration).ok());
-        let state = files.find_map(|text| serde_json::from_slice::<Value>(&text).ok());
-        let state = state.unwrap_or_default();
-        cwd.ancestors().any(|path| {
-            let project = &state["projects"][&*path.to_string_lossy()];
-            project["hasTrustDialogAccepted"] == true
-        })
-    }
+    let report = || explained(vendor, None, host_environment);
+    let found = vendor.commands(user, &host_environment.cwd, &report);
+    found.map_err(|path| CaptureError::Untrusted { agent: vendor, path })
 }
 
 /// Reports that a project's commands were not run, if it has any.
-pub(super) fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
-    let servers = cwd.ancestors().map(|above| above.join(".mcp.json")).find(|path| path.is_file());
-    let has_hooks = |path: &PathBuf| {
-        let text = Disk.read(path, FileKind::Configuration).unwrap_or_default();
-        let settings = serde_json::from_slice::<Value>(&text).unwrap_or_default();
-        ["hooks", "apiKeyHelper"].iter().any(|name| settings.get(name).is_some())
-    };
-    let local = |directory: &Path| directory.join(".claude/settings.local.json");
-    let root = cwd.ancestors().find(|path| path.join(".git").exists());
-    let settings = [cwd.join(".claude/settings.json"), local(cwd)];
-    let mut settings = settings.into_iter().chain(root.map(local));
-    let path = servers.or_else(|| settings.find(has_hooks))?;
+pub(super) fn commands_withheld(vendor: &dyn MeasuredCli, cwd: &Path) -> Option<Diagnostic> {
+    let path = vendor.withheld_commands(cwd)?;
     let message = format!(
         "the commands that {} names were not run: this directory is not trusted; `convoke trust` trusts it",
         path.display()
@@ -211,7 +169,12 @@ pub(super) fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
 
 impl Capture {
     /// Replaces the paths of the private home with the user's own.
-    fn as_users(&mut self, vendor: Vendor, user: &UserHome, host_environment: &HostEnvironment) {
+    fn as_users(
+        &mut self,
+        vendor: &'static dyn MeasuredCli,
+        user: &UserHome,
+        host_environment: &HostEnvironment,
+    ) {
         let tmp = host_environment.variable("TMPDIR").unwrap_or(OsStr::new("/tmp"));
         let mut places = vec![(self.home.join("tmp"), PathBuf::from(tmp))];
         places.extend(user.places(vendor, &self.home));

@@ -8,20 +8,17 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use convoke_agent::Vendor;
 use convoke_agent::adapter::Preset;
 use convoke_agent::adapter::acp::TypedStart;
-use convoke_agent::claude_settings::keep_variables;
 use convoke_agent::endpoint::measured::{self as measured_start, Commands, Conditions};
-use convoke_agent::endpoint::offline::{self, OfflinePlace};
-use convoke_agent::endpoint::{self, EndpointError, ModelServer};
+use convoke_agent::endpoint::{self, EndpointError, ModelServer, OfflinePlace};
 use convoke_agent::launch::{ConfinedEnvironment, ObservedState, Project};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{Dialogue, PrivateDir, temp_root};
-use convoke_agent::relayed;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_rehearsal::{Answered, Recorded, Script, StartError, start};
+use convoke_vendor::MeasuredCli;
 use convoke_wire::RequestKind;
 
 use crate::host_environment::HostEnvironment;
@@ -33,7 +30,6 @@ mod agent;
 mod child;
 mod diff;
 mod git;
-mod home;
 mod live;
 mod measured;
 mod notes;
@@ -43,8 +39,9 @@ mod saved;
 pub use account::{Account, Share};
 pub use agent::{CapturedAgent, UnknownAgent};
 pub use child::ChildEnd;
+use convoke_vendor::ConfigurationCopy;
+pub use convoke_vendor::{HomeError, UserHome};
 pub use diff::{Change, Difference, Side, compare};
-pub use home::{HomeError, UserHome};
 pub use live::capture_live;
 pub use measured::{MeasureOptions, MeasurePurpose, Measured, measure};
 pub use ownership::{Origin, UserText};
@@ -91,7 +88,9 @@ impl<'o> FoundProgram<'o> {
     ) -> Result<Self, CaptureError> {
         let (name, arguments) = command.split_first().ok_or(CaptureError::NoCommand)?;
         // An ACP agent has a name that its program may not have.
-        if let (Some(preset), None) = (name.to_str().and_then(Preset::named), agent) {
+        if let (Some(preset), None) =
+            (name.to_str().and_then(|name| convoke_vendors::programs().preset(name)), agent)
+        {
             let path = host_environment.program(OsStr::new(preset.command));
             let path = path.ok_or(CaptureError::NoProgram(preset))?;
             return Ok(Self { name, arguments, path, agent: CapturedAgent::Acp(preset) });
@@ -174,13 +173,13 @@ pub async fn capture(
         (None, _) => None,
     };
     if let (Some(from), Some(vendor)) = (&user, vendor) {
-        let left = home::copy_configuration(vendor, from, home.path(), &host_environment.cwd)?;
+        let left = ConfigurationCopy::make(vendor, from, home.path(), &host_environment.cwd)?;
         git::copy_configuration(&from.home, home.path(), host_environment, &options.guardian)
             .map_err(CaptureError::Home)?;
         notes.extend(left.iter().map(|path| notes::left_out(path)));
     }
     if let Some(vendor) = vendor {
-        let checked = relayed::check_managed(vendor, Path::new("/etc"));
+        let checked = vendor.check_managed(Path::new("/etc"));
         checked.map_err(|error| CaptureError::Managed(error.to_string()))?;
     }
     let server = start(options.script).await?;
@@ -201,7 +200,7 @@ pub async fn capture(
     let one_shot = || child::one_shot(options.stdin.as_str());
     let users_directory = match (&user, vendor) {
         (Some(user), _) => user.directory.clone(),
-        (None, Some(vendor)) => UserHome::new(vendor, host_environment).directory,
+        (None, Some(vendor)) => host_environment.user_home(vendor).directory,
         (None, None) => host_environment.home.clone(),
     };
     let place = OfflinePlace {
@@ -217,19 +216,20 @@ pub async fn capture(
                 if let Some(path) = preset.followed_file(&host_environment.cwd) {
                     return Err(CaptureError::WouldApply { agent, path });
                 }
-                if vendor == Some(Vendor::Gemini) {
-                    let own = UserHome::new(Vendor::Gemini, host_environment);
-                    measured::commands(Vendor::Gemini, &own, host_environment)?;
+                if let Some(vendor) = vendor.filter(|_| !preset.is_adapter()) {
+                    let own = host_environment.user_home(vendor);
+                    measured::commands(vendor, &own, host_environment)?;
                 }
             }
             // The other adapters take the address from variables, which count more than files.
-            if let (Some(vendor @ Vendor::Claude), true) = (vendor, preset.is_adapter()) {
-                let own = UserHome::new(vendor, host_environment);
+            let pointed = vendor.filter(|it| preset.is_adapter() && it.facts().adapter_settings);
+            if let Some(vendor) = pointed {
+                let own = host_environment.user_home(vendor);
                 let commands = match start {
                     Start::Typed { is_trusted: true } => Commands::Run,
                     _ => measured::commands(vendor, &own, host_environment)?,
                 };
-                let pointed = offline::pointed_arguments(vendor, commands, &place, &users);
+                let pointed = vendor.pointed_arguments(commands, &place, &users);
                 users = pointed.map_err(CaptureError::Endpoint)?;
             }
             let started = TypedStart::new(preset, &users, &prompt, &host_environment.cwd);
@@ -237,20 +237,20 @@ pub async fn capture(
             (arguments, Vec::new(), Box::new(started.session) as Box<dyn Dialogue>)
         }
         (CapturedAgent::Cli(vendor), Start::Typed { is_trusted }) => {
-            let own = UserHome::new(vendor, host_environment);
+            let own = host_environment.user_home(vendor);
             let mut withheld = None;
             if !is_trusted
                 && measured::commands(vendor, &own, host_environment)? == Commands::Withheld
             {
-                withheld = measured::commands_withheld(&host_environment.cwd);
+                withheld = measured::commands_withheld(vendor, &host_environment.cwd);
             }
             let commands = if withheld.is_some() { Commands::Withheld } else { Commands::Run };
             notes.extend(withheld);
-            let mut given = Vec::from_iter(offline::withholding(commands));
-            let pointed = offline::pointed_arguments(vendor, commands, &place, &users_words);
+            let mut given = Vec::from_iter(vendor.withholding(commands));
+            let pointed = vendor.pointed_arguments(commands, &place, &users_words);
             given.extend(pointed.map_err(CaptureError::Endpoint)?);
             let given: Vec<OsString> = given.into_iter().map(OsString::from).collect();
-            (endpoint::headless(vendor, &given), Vec::new(), one_shot())
+            (vendor.headless(&given), Vec::new(), one_shot())
         }
         (CapturedAgent::Cli(vendor), Start::Measured { conditions, .. }) => {
             let users = &host_environment.environment;
@@ -269,17 +269,22 @@ pub async fn capture(
     }
     environment.extend(options.environment);
     let project = Project { cwd: &host_environment.cwd, home: Some(&host_environment.home), trust };
-    let mut environment = ConfinedEnvironment::new(environment, project, vendor)
-        .map_err(|would_apply| CaptureError::WouldApply { agent, path: would_apply.path })?;
+    let mut environment = ConfinedEnvironment::new(
+        environment,
+        project,
+        vendor.map(|it| it as _),
+        convoke_vendors::programs(),
+    )
+    .map_err(|would_apply| CaptureError::WouldApply { agent, path: would_apply.path })?;
     notes.extend(environment.take_diagnostics());
-    if trust == Trust::Untrusted && vendor == Some(Vendor::Claude) {
+    if let Some(vendor) = vendor.filter(|_| trust == Trust::Untrusted) {
         let variables = environment.variables();
-        keep_variables(&arguments, home.path(), &host_environment.cwd, variables)
-            .map_err(CaptureError::Home)?;
+        let kept = vendor.keep_variables(&arguments, home.path(), &host_environment.cwd, variables);
+        kept.map_err(CaptureError::Home)?;
     }
     let run = child::Child {
         program: path.clone(),
-        vendor,
+        vendor: vendor.map(|it| it as _),
         arguments: arguments.clone(),
         environment,
         cwd: &host_environment.cwd,
@@ -328,7 +333,7 @@ pub async fn capture(
     }
     // The arguments that point it to the server are not the user's, and the prompt of an ACP agent is not an argument.
     let shown: Vec<OsString> = match agent {
-        CapturedAgent::Cli(vendor) => endpoint::headless(vendor, users_arguments),
+        CapturedAgent::Cli(vendor) => vendor.headless(users_arguments),
         CapturedAgent::Acp(_) => arguments,
     };
     let words = std::iter::once(name).chain(&shown);
@@ -459,12 +464,12 @@ pub enum CaptureError {
     InProject(PathBuf),
     /// A CLI is not installed.
     #[error("{0} is not on the PATH; install it, or name another --agent")]
-    NotInstalled(Vendor),
+    NotInstalled(&'static dyn MeasuredCli),
     /// The program would follow a file of a project that its user has not trusted.
     #[error("{agent} would follow {}, and this directory is not trusted: read it, then trust the directory with `convoke trust`", path.display())]
     Untrusted {
         /// The program.
-        agent: Vendor,
+        agent: &'static dyn MeasuredCli,
         /// The file.
         path: PathBuf,
     },

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use convoke_agent::Vendor;
 use convoke_agent::launch::stopped_tools;
 use convoke_core::{Diagnostic, Severity};
 use convoke_explain::AgentReport;
 use convoke_rehearsal::Recorded;
+use convoke_vendor::MeasuredCli;
 use convoke_wire::{Part, PartKind, RequestParts};
 
 use crate::diagnostics;
@@ -48,26 +48,10 @@ pub(super) fn cuts(report: &AgentReport) -> impl Iterator<Item = Diagnostic> {
 
 /// Reports trust that the program was given, but that its user has not granted here.
 pub(super) fn trust_supplied(
-    vendor: Vendor,
+    vendor: &'static dyn MeasuredCli,
     explained: Option<&AgentReport>,
     host_environment: &HostEnvironment,
 ) -> Option<Diagnostic> {
-    let cwd = host_environment.cwd.display();
-    let message = match vendor {
-        Vendor::Gemini => {
-            let mut found = explained.into_iter().flat_map(|report| &report.diagnostics);
-            found.find(|it| it.code == convoke_explain::diagnostics::FOLDER_UNTRUSTED)?;
-            format!(
-                "{cwd} is not trusted by gemini, which would make no request here; trust was supplied"
-            )
-        }
-        Vendor::Codex if !host_environment.cwd.ancestors().any(|it| it.join(".git").exists()) => {
-            format!(
-                "{cwd} is not in a repository, where `codex exec` makes no request; \
-                 --skip-git-repo-check was supplied"
-            )
-        }
-        Vendor::Claude | Vendor::Codex => return None,
-    };
+    let message = vendor.trust_supplied(explained, &host_environment.cwd)?;
     Some(Diagnostic::new(diagnostics::CAPTURE_TRUST_SUPPLIED, message))
 }

@@ -13,8 +13,8 @@ use convoke_wire::{Part, PartKind, RequestParts};
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
-use super::home::UserHome;
-use convoke_agent::Vendor;
+use super::UserHome;
+use convoke_vendor::MeasuredCli;
 
 /// A text of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ pub(crate) struct Given<'a> {
 /// Returns the texts that may be the user's. `report` lists what the program loads.
 pub(crate) fn candidates(
     given: &Given<'_>,
-    vendor: Option<Vendor>,
+    vendor: Option<&'static dyn MeasuredCli>,
     requests: &[Recorded],
     private_home: &Path,
     report: Option<&AgentReport>,
@@ -110,8 +110,12 @@ pub(crate) fn candidates(
         }
         files.push(given.cwd.join(argument));
     }
-    if vendor == Some(Vendor::Codex) {
-        codex_settings(given, &mut yours, &mut files);
+    if let Some(vendor) = vendor {
+        let users = given.configuration_from.map(|from| from.directory.as_path());
+        let found = vendor.setting_texts(given.arguments, users, given.cwd);
+        let texts = found.texts.into_iter();
+        yours.extend(texts.map(|(name, text)| UserText::new(Origin::Setting { name }, &text)));
+        files.extend(found.files);
     }
     // A loaded file is searched for in the forms that the program gives it: verbatim, trimmed or cut.
     let loaded = report.into_iter().flat_map(|report| &report.loaded);
@@ -165,50 +169,12 @@ fn body_of(text: &str) -> Option<&str> {
     (!body.is_empty()).then_some(body)
 }
 
-/// Adds the texts in settings of Codex, and the files that the settings name.
-fn codex_settings(given: &Given<'_>, yours: &mut Vec<UserText>, files: &mut Vec<PathBuf>) {
-    const TEXTS: [&str; 2] = ["developer_instructions", "instructions"];
-    let mut add = |name: &str, text: &str| {
-        let name = name.to_owned();
-        yours.push(UserText::new(Origin::Setting { name }, text));
-    };
-    for (key, value) in given.arguments.iter().filter_map(|argument| argument.split_once('=')) {
-        let name = key.rsplit('.').next().unwrap_or(key);
-        if TEXTS.contains(&name) {
-            let value = value.trim();
-            let parsed = toml::from_str::<toml::Table>(&format!("v = {value}")).ok();
-            let parsed = parsed.as_ref().and_then(|table| table.get("v")?.as_str());
-            add(name, parsed.unwrap_or(value));
-        }
-    }
-    let users = given.configuration_from.map(|from| from.directory.clone());
-    let projects = given.cwd.ancestors().map(|directory| directory.join(".codex"));
-    for directory in users.into_iter().chain(projects) {
-        let Ok(text) = Disk.read_text(&directory.join("config.toml"), FileKind::Configuration)
-        else {
-            continue;
-        };
-        let Ok(file) = toml::from_str::<toml::Table>(&text) else { continue };
-        let profiles = file.get("profiles").and_then(toml::Value::as_table);
-        let profiles = profiles.into_iter().flat_map(toml::Table::values);
-        for table in std::iter::once(&file).chain(profiles.filter_map(toml::Value::as_table)) {
-            for name in TEXTS {
-                if let Some(text) = table.get(name).and_then(toml::Value::as_str) {
-                    add(name, text);
-                }
-            }
-            let named = table.get("model_instructions_file").and_then(toml::Value::as_str);
-            files.extend(named.map(|named| directory.join(named)));
-        }
-    }
-}
-
 /// The maximum number of skills, and their maximum depth below a directory of skills.
 const MAX_SKILLS: usize = 1000;
 const SKILL_DEPTH: usize = 6;
 
 /// Returns the skills and commands of the user and of the project.
-fn skills(given: &Given<'_>, vendor: Vendor) -> Vec<PathBuf> {
+fn skills(given: &Given<'_>, vendor: &'static dyn MeasuredCli) -> Vec<PathBuf> {
     let facts = vendor.facts();
     let own = [format!("{}/skills", facts.directory), format!("{}/commands", facts.directory)];
     let names = own.iter().map(String::as_str).chain(facts.shared_configuration.iter().copied());

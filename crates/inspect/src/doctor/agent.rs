@@ -7,13 +7,14 @@ use super::{instructions, network, sign_in};
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
+use convoke_agent::cli::Facts;
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::relayed::{self, CannotRelay, CliStart};
+use convoke_agent::relayed::{CannotRelay, CliStart};
 use convoke_agent::turn_input::Trust;
-use convoke_agent::vendor::{Facts, Vendor};
+use convoke_vendor::MeasuredCli;
 
 pub(super) fn examine(
-    vendor: Vendor,
+    vendor: &'static dyn MeasuredCli,
     host_environment: &HostEnvironment,
     trust: Trust,
     depth: Depth,
@@ -55,7 +56,7 @@ pub(super) fn examine(
 
 /// Returns the hosts of the endpoint that the program would use, with the user's settings.
 fn hosts(
-    vendor: Vendor,
+    vendor: &'static dyn MeasuredCli,
     version: Option<&str>,
     host_environment: &HostEnvironment,
     trust: Trust,
@@ -73,7 +74,7 @@ fn hosts(
         etc: Path::new("/etc"),
     };
     let facts = vendor.facts();
-    match relayed::endpoint(&started, || None) {
+    match vendor.relayed_endpoint(&started, &mut || None) {
         Ok(endpoint) => vec![network::host(&endpoint.base_url)],
         // The sign-in decides between the vendor's own hosts, but not over a variable.
         Err(CannotRelay::SignIn(_)) => match host_environment.variable(facts.address_variable) {
@@ -181,29 +182,30 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        let found = |vendor: Vendor, variables: &[(&str, &str)]| {
+        let found = |name: &str, variables: &[(&str, &str)]| {
+            let vendor = convoke_vendors::cli(name).unwrap();
             let environment = variables.iter().map(|(name, it)| (name.into(), it.into())).collect();
             let home = home.path().to_owned();
             let host_environment = HostEnvironment { environment, cwd: home.clone(), home };
             let newest = vendor.facts().versions.last().copied();
             hosts(vendor, newest, &host_environment, Trust::Untrusted)
         };
-        assert_eq!(found(Vendor::Claude, &[]), ["api.anthropic.com"]);
-        assert_eq!(found(Vendor::Codex, &[]), ["api.openai.com", "chatgpt.com"]);
-        assert_eq!(found(Vendor::Codex, &[("CODEX_API_KEY", "k")]), ["api.openai.com"]);
-        assert_eq!(found(Vendor::Gemini, &[]), ["generativelanguage.googleapis.com"]);
+        assert_eq!(found("claude", &[]), ["api.anthropic.com"]);
+        assert_eq!(found("codex", &[]), ["api.openai.com", "chatgpt.com"]);
+        assert_eq!(found("codex", &[("CODEX_API_KEY", "k")]), ["api.openai.com"]);
+        assert_eq!(found("gemini", &[]), ["generativelanguage.googleapis.com"]);
         let login = [("GOOGLE_GENAI_USE_GCA", "true")];
-        assert_eq!(found(Vendor::Gemini, &login), ["cloudcode-pa.googleapis.com"]);
+        assert_eq!(found("gemini", &login), ["cloudcode-pa.googleapis.com"]);
         let gateway = [("GOOGLE_GEMINI_BASE_URL", "https://me:pw@gateway.example/gemini?key=k")];
-        assert_eq!(found(Vendor::Gemini, &gateway), ["gateway.example"]);
+        assert_eq!(found("gemini", &gateway), ["gateway.example"]);
         // Claude Code is on Amazon Bedrock, whose hosts are those of a region.
-        assert_eq!(found(Vendor::Claude, &[("CLAUDE_CODE_USE_BEDROCK", "1")]), [""; 0]);
+        assert_eq!(found("claude", &[("CLAUDE_CODE_USE_BEDROCK", "1")]), [""; 0]);
         write(
             ".claude/settings.json",
             r#"{"env": {"ANTHROPIC_BASE_URL": "https://proxy.example:8443/v1"}}"#,
         );
-        assert_eq!(found(Vendor::Claude, &[]), ["proxy.example:8443"]);
+        assert_eq!(found("claude", &[]), ["proxy.example:8443"]);
         write(".codex/config.toml", "openai_base_url = \"http://127.0.0.1:9/v1\"\n");
-        assert_eq!(found(Vendor::Codex, &[]), ["127.0.0.1:9"]);
+        assert_eq!(found("codex", &[]), ["127.0.0.1:9"]);
     }
 }

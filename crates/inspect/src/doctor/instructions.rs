@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use convoke_agent::Vendor;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
+use convoke_vendor::MeasuredCli;
 use serde::Serialize;
 
 use super::{Finding, Level};
@@ -35,7 +35,7 @@ pub struct InstructionFile {
 
 /// Examines what a turn here, in a directory with this trust, makes the agent read.
 pub(super) fn examine(
-    vendor: Vendor,
+    vendor: &'static dyn MeasuredCli,
     version: Option<&str>,
     trust: Trust,
     host_environment: &HostEnvironment,

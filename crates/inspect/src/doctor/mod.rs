@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
-use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::Trust;
+use convoke_vendor::MeasuredCli;
 
 mod acp;
 mod agent;
@@ -63,7 +63,7 @@ pub struct MachineReport {
 #[serde(rename_all = "camelCase")]
 pub struct AgentReport {
     /// The agent.
-    pub agent: Vendor,
+    pub agent: &'static dyn MeasuredCli,
     /// The installations, in the order of `PATH`; the first one runs.
     pub installed: Vec<Installed>,
     /// The sign-in.
@@ -86,7 +86,7 @@ impl AgentReport {
 
 impl MachineReport {
     /// Adds what a trial turn of an agent found.
-    pub fn add_trial(&mut self, agent: Vendor, found: &[Finding]) {
+    pub fn add_trial(&mut self, agent: &'static dyn MeasuredCli, found: &[Finding]) {
         let examined = self.agents.iter_mut().filter(|it| it.agent == agent);
         examined.for_each(|it| it.findings.extend(found.iter().cloned()));
         self.note_if_no_agent_is_usable();
@@ -111,7 +111,7 @@ impl MachineReport {
 
 /// Examines the agents and the machine; `trust` is that of the working directory.
 pub fn examine(
-    vendors: &[Vendor],
+    vendors: &[&'static dyn MeasuredCli],
     acp: &[AcpAgent],
     host_environment: &HostEnvironment,
     trust: Trust,

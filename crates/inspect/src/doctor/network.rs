@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Finding, Level};
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
-use convoke_agent::Vendor;
+use convoke_vendor::MeasuredCli;
 
 /// The network settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -34,7 +34,7 @@ pub struct Proxy {
 #[serde(rename_all = "camelCase")]
 pub struct Redirect {
     /// The agent.
-    pub agent: Vendor,
+    pub agent: &'static dyn MeasuredCli,
     /// The variable.
     pub variable: &'static str,
     /// The address, without credentials.
@@ -53,7 +53,7 @@ pub(super) fn examine(host_environment: &HostEnvironment, findings: &mut Vec<Fin
         let address = without_user(&value(variable)?);
         Some(Proxy { variable, address })
     });
-    let redirects = Vendor::ALL.into_iter().filter_map(|agent| {
+    let redirects = convoke_vendors::clis().filter_map(|agent| {
         let variable = agent.facts().address_variable;
         let address = without_user(&value(variable)?);
         Some(Redirect { agent, variable, address })

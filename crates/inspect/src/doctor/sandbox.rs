@@ -1,6 +1,5 @@
 //! The enforcer of the agents' permissions on this machine.
 
-use convoke_agent::Vendor;
 use convoke_agent::sandbox::{Enforcer, Gap, Route, SandboxAdditions};
 use convoke_agent::turn_input::Permissions;
 use serde::Serialize;
@@ -23,8 +22,8 @@ pub(super) fn examine(
     findings: &mut Vec<Finding>,
 ) -> SandboxReport {
     // All vendors have the same.
-    let enforcer =
-        Enforcer::on_this_machine(Some(Vendor::Codex), host_environment.newest_landlock());
+    let any = convoke_vendors::programs().clis.first().copied();
+    let enforcer = Enforcer::on_this_machine(any, host_environment.newest_landlock());
     let gaps = enforcer.gaps(Permissions::Edit, Route::Direct, &SandboxAdditions::default());
     let list: Vec<&str> = gaps.iter().map(|gap| gap.as_str()).collect();
     let message = format!("{enforcer} enforces permissions; not enforced: {}", list.join("; "));

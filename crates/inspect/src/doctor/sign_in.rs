@@ -4,17 +4,13 @@ use std::borrow::Cow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use convoke_agent::Vendor;
-use convoke_agent::adapter::codex_key_variable;
+use convoke_agent::Cli;
+use convoke_agent::cli::SignInStatus;
 use convoke_agent::launch::{ObservedState, OwnNetwork};
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::vendor::SignInStatus;
-use convoke_files::FileKind;
-use convoke_files::limit::read_named_text;
 use serde::Serialize;
 
 use super::{Finding, Level};
-use crate::capture::UserHome;
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
@@ -53,7 +49,7 @@ pub enum Evidence {
 }
 
 pub(super) fn examine(
-    vendor: Vendor,
+    vendor: &'static dyn Cli,
     host_environment: &HostEnvironment,
     ask: Option<(&Installed, &Guardian)>,
 ) -> SignInReport {
@@ -65,7 +61,7 @@ pub(super) fn examine(
     let keys = own.map(Cow::Owned).into_iter().chain(keys);
     let keys = keys.map(|variable| Evidence::Key { variable });
     let clouds = facts.clouds.iter().filter(is_set).map(|variable| Evidence::Cloud { variable });
-    let directory = UserHome::new(vendor, host_environment).directory;
+    let directory = host_environment.user_home(vendor).directory;
     let files = facts.credentials.iter().map(|name| directory.join(name));
     let files = files.filter(|path| path.metadata().is_ok_and(|file| file.len() > 0));
     let files = files.map(|path| Evidence::Credentials { path });
@@ -78,17 +74,13 @@ pub(super) fn examine(
 }
 
 /// Returns the key variable of the provider that the user configured.
-fn own_provider(vendor: Vendor, host_environment: &HostEnvironment) -> Option<String> {
-    if vendor != Vendor::Codex {
-        return None;
-    }
-    let path = UserHome::new(vendor, host_environment).directory.join("config.toml");
-    codex_key_variable(&read_named_text(&path, FileKind::Configuration).ok()?)
+fn own_provider(vendor: &'static dyn Cli, host_environment: &HostEnvironment) -> Option<String> {
+    vendor.key_variable(&host_environment.user_home(vendor).directory)
 }
 
 /// Derives findings from a report.
 pub(super) fn judge(
-    vendor: Vendor,
+    vendor: &'static dyn Cli,
     report: &SignInReport,
     host_environment: &HostEnvironment,
     findings: &mut Vec<Finding>,
@@ -137,7 +129,7 @@ fn has_key(report: &SignInReport) -> bool {
 }
 
 /// Reports a key beside a sign-in: the measured CLIs use the key, which is billed.
-fn check_conflict(vendor: Vendor, report: &SignInReport, findings: &mut Vec<Finding>) {
+fn check_conflict(vendor: &'static dyn Cli, report: &SignInReport, findings: &mut Vec<Finding>) {
     let key = report.evidence.iter().find_map(|evidence| match evidence {
         Evidence::Key { variable } => Some(variable),
         Evidence::Cloud { .. } | Evidence::Credentials { .. } => None,
@@ -172,7 +164,7 @@ fn check_privacy(path: &Path, findings: &mut Vec<Finding>) {
 }
 
 fn self_report(
-    vendor: Vendor,
+    vendor: &'static dyn Cli,
     program: &Installed,
     users_directory: &Path,
     host_environment: &HostEnvironment,

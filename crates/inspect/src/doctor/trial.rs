@@ -13,7 +13,7 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{PrivateDir, temp_root};
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_agent::team_tools::TeamTools;
-use convoke_agent::{TurnInput, Vendor};
+use convoke_agent::{Cli, TurnInput};
 use convoke_protocol::id::{AttemptRef, SessionId, TurnId};
 use convoke_protocol::resume::ResumeHandle;
 use convoke_protocol::verdict::Verdict;
@@ -32,7 +32,7 @@ const MAX_FLAGS: usize = 8;
 
 /// Runs the turns and returns the changes as findings.
 pub async fn try_turn(
-    vendor: Vendor,
+    vendor: &'static dyn Cli,
     program: &Path,
     host_environment: &HostEnvironment,
     guardian: &Guardian,
@@ -44,7 +44,7 @@ pub async fn try_turn(
 }
 
 async fn run(
-    vendor: Vendor,
+    vendor: &'static dyn Cli,
     program: &Path,
     host_environment: &HostEnvironment,
     guardian: &Guardian,
@@ -88,14 +88,14 @@ async fn run(
     }
 }
 
-fn failed(vendor: Vendor, reason: &str) -> Finding {
+fn failed(vendor: &'static dyn Cli, reason: &str) -> Finding {
     let message = format!("a rehearsed turn of {vendor} failed: {reason}");
     Finding::new(Level::Problem, diagnostics::DOCTOR_TRIAL_FAILED, message)
 }
 
 /// Runs a turn, and one that resumes its session. Returns the first of them that failed, else the second.
 async fn once(
-    vendor: Vendor,
+    vendor: &'static dyn Cli,
     program: &Path,
     host_environment: &HostEnvironment,
     guardian: &Guardian,
@@ -114,11 +114,7 @@ async fn once(
     let own = own.into_iter().map(|(name, value)| (OsString::from(name), value));
     let work = home.path().join("work");
     std::fs::create_dir(&work).map_err(|error| error.to_string())?;
-    let kind = match vendor {
-        Vendor::Claude => AgentKind::Claude,
-        Vendor::Codex => AgentKind::Codex,
-        Vendor::Gemini => AgentKind::Gemini,
-    };
+    let kind = AgentKind::Cli(vendor);
     let command = program.to_str().ok_or("its path is not UTF-8")?.to_owned();
     let definition = Definition { command: Some(command), ..Definition::built_in(kind) };
     let host = Host {
@@ -130,17 +126,13 @@ async fn once(
             route: Route::Through { port: server.port() },
             ..SandboxSettings::default()
         },
+        programs: convoke_vendors::programs(),
     };
     let work = work.canonicalize().map_err(|error| error.to_string())?;
     let mut turn_input = TurnInput::new("Say something.", &work);
     // The turns of a team have system text, model and tools, and flags of their own for them.
     turn_input.system = Some("Reply in one sentence.".to_owned());
-    turn_input.model = match vendor {
-        Vendor::Claude => Some("sonnet".to_owned()),
-        Vendor::Gemini => Some("gemini-2.5-pro".to_owned()),
-        // Its model is a setting, which it takes by any name.
-        Vendor::Codex => None,
-    };
+    turn_input.model = vendor.facts().trial_model.map(str::to_owned);
     turn_input.limits.turn = TIME_LIMIT;
     turn_input.limits.silence = SILENCE;
     // Nobody answers their calls, and the model makes none.
@@ -179,7 +171,7 @@ fn refused_argument(output: &str, arguments: &[String]) -> Option<String> {
 }
 
 /// Compares the events of a turn with those that every turn has.
-fn changed_events(vendor: Vendor, seen: &Trial) -> Vec<Finding> {
+fn changed_events(vendor: &'static dyn Cli, seen: &Trial) -> Vec<Finding> {
     let expected = vendor.facts().events;
     let missing: Vec<&str> =
         expected.iter().copied().filter(|name| !seen.events.contains(*name)).collect();

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use convoke_agent::adapter::CLAUDE_TAIL;
+use convoke_agent::TurnInput;
 use convoke_agent::team_tools::SERVER;
 use convoke_agent::thread::WITHHELD;
 use convoke_agent::turn_input::Trust;
-use convoke_agent::{TurnInput, Vendor};
 use convoke_core::ledger::{Entry, Ledger, Rule, Source, Target};
 use convoke_protocol::agent_event::OwnerShare;
 use convoke_rehearsal::{Answered, Recorded};
+use convoke_vendor::MeasuredCli;
 use convoke_wire::{ModelCall, RequestKind, RequestParts};
 
 use super::ProgramHome;
@@ -39,7 +39,7 @@ pub(super) struct HandedOver {
 /// The program of a turn.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
-    pub vendor: Vendor,
+    pub vendor: &'static dyn MeasuredCli,
     /// Its version, if known.
     pub version: Option<String>,
     pub home: ProgramHome,
@@ -65,9 +65,7 @@ impl HandedOver {
         let text = |text: &str, entries| OurText { text: text.to_owned(), entries };
         let mut texts = vec![text(&turn_input.prompt, entries(Target::Prompt))];
         texts.extend(turn_input.system.iter().map(|it| text(it, entries(Target::System))));
-        if program.vendor == Vendor::Claude {
-            texts.push(text(CLAUDE_TAIL, Vec::new()));
-        }
+        texts.extend(program.vendor.facts().tail.map(|tail| text(tail, Vec::new())));
         Self {
             texts,
             cwd: turn_input.cwd.as_path().into(),
@@ -289,7 +287,8 @@ mod tests {
             aside: false,
         };
         let home = ProgramHome::Private("/nonexistent".into());
-        let program = Program { vendor: Vendor::Codex, version: None, home };
+        let program =
+            Program { vendor: convoke_vendors::cli("codex").unwrap(), version: None, home };
         let handed_over = HandedOver::new(&turn_input, program);
         let (ledger, shares) = handed_over.account(&call, &body).unwrap();
         assert!(ledger.covers(Target::Prompt, body.len() as u64));
@@ -324,7 +323,7 @@ mod tests {
         let call = ModelCall { wire, model: "m".to_owned(), streamed: true, aside: false };
         let home = ProgramHome::Private("/nonexistent".into());
         let version = Some("2.1.325".to_owned());
-        let program = Program { vendor: Vendor::Claude, version, home };
+        let program = Program { vendor: convoke_vendors::cli("claude").unwrap(), version, home };
         HandedOver::new(turn_input, program).account(&call, &body.to_string()).unwrap()
     }
 

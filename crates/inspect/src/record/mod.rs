@@ -8,7 +8,6 @@ pub mod cache;
 mod ledger;
 pub(crate) mod relayed_program;
 mod relaying;
-mod residency;
 mod turn_record;
 
 use std::path::PathBuf;
@@ -18,11 +17,12 @@ use std::sync::Arc;
 use convoke_agent::redaction::{EventRedactor, redact_result};
 use convoke_agent::thread::ThreadStore;
 use convoke_agent::turn::TurnSide;
-use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Vendor};
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult};
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
 use convoke_protocol::id::ThreadId;
 use convoke_redact::Redactor;
 use convoke_rehearsal::RequestFeed;
+use convoke_vendor::MeasuredCli;
 use tokio::sync::{Mutex, watch};
 
 use self::ledger::{HandedOver, Program};
@@ -34,7 +34,7 @@ use crate::capture::UserHome;
 #[derive(Clone)]
 pub struct Recording {
     /// The program.
-    pub vendor: Vendor,
+    pub vendor: &'static dyn MeasuredCli,
     /// Its version, if known.
     pub version: Option<String>,
     /// The store of the requests.

@@ -3,29 +3,29 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use convoke_agent::Vendor;
+use convoke_agent::Cli;
 use convoke_agent::launch::{ConfinedEnvironment, ObservedState, OwnNetwork};
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::relayed::{
-    self, CliStart, CodexSignIn, ModelEndpoint, RedirectedStart, RelayAddress,
-};
+use convoke_agent::relayed::{CliStart, ModelEndpoint, RedirectedStart, RelayAddress};
 use convoke_agent::turn_input::Trust;
 use convoke_relay::{Relay, RelayOptions, Upstream};
 use convoke_wire::Exchange;
 use tokio::sync::mpsc::Receiver;
 
-use super::residency;
-use crate::capture::UserHome;
 use crate::host_environment::HostEnvironment;
 use crate::installed::{version_by_asking, version_on_disk};
 use crate::question::{Question, TIME_LIMIT};
+
+/// The time for the question about a region: enough to start a program on a busy machine and to wait for the network.
+const REGION_TIME_LIMIT: Duration = Duration::from_secs(45);
 
 /// A program as it would be started.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     pub path: PathBuf,
-    pub vendor: Vendor,
+    pub vendor: &'static dyn Cli,
     /// Whether it is an adapter that runs the CLI.
     pub is_adapter: bool,
     pub arguments: Vec<String>,
@@ -51,8 +51,7 @@ pub(crate) struct Relayed {
     pub relay: Relay,
     pub exchanges: Receiver<Exchange>,
     pub pointed: RedirectedStart,
-    /// Whether it is Gemini CLI with a key that its settings do not select, which it refuses beside a base
-    /// URL.
+    /// Whether it has a key that its settings do not select, which it refuses beside a base URL.
     pub key_is_unselected: bool,
 }
 
@@ -70,7 +69,13 @@ impl Program {
         };
         let options = RelayOptions {
             env: self.env.clone(),
-            own_user_agents: endpoint.own_user_agents(),
+            own_user_agents: self
+                .vendor
+                .facts()
+                .own_user_agents
+                .iter()
+                .map(|it| (*it).to_owned())
+                .collect(),
             tunnel_hosts,
             ..RelayOptions::new(upstream)
         };
@@ -101,16 +106,16 @@ impl Program {
             .or_else(|| version_by_asking(&self.path, self.vendor, host, &self.guardian))
     }
 
-    /// Returns the arguments with which an adapter of Codex runs Codex itself.
+    /// Returns the arguments with which an adapter runs the CLI itself.
     fn cli(&self) -> &'static [&'static str] {
-        if self.is_adapter { &["cli"] } else { &[] }
+        if self.is_adapter { self.vendor.facts().adapter_cli } else { &[] }
     }
 
     /// Returns the endpoint, after the programs that know of it were asked.
     fn endpoint(&self) -> Result<ModelEndpoint, String> {
         let environment = self.confined_environment()?;
         let host = self.host();
-        let users_directory = UserHome::new(self.vendor, &host).directory;
+        let users_directory = host.user_home(self.vendor).directory;
         let question = |network| Question {
             path: &self.path,
             arguments: &[],
@@ -120,19 +125,25 @@ impl Program {
             state: ObservedState::UsersOwn { directory: &users_directory, network },
             time_limit: TIME_LIMIT,
         };
-        let sign_in = || {
-            let arguments = &[self.cli(), &["login", "status"]].concat();
+        let mut status = || {
+            let arguments = &[self.cli(), self.vendor.facts().sign_in.status?].concat();
             let question = Question { arguments, ..question(OwnNetwork::Nothing) };
-            let answer = question.ask(&host, &self.guardian).ok()?;
-            CodexSignIn::parse(&answer.output)
+            Some(question.ask(&host, &self.guardian).ok()?.output)
         };
         let version = self.version(&host);
-        let endpoint = relayed::endpoint(&self.started(version.as_deref()), sign_in)
-            .map_err(|error| error.to_string())?;
-        if endpoint.may_be_bound {
-            let arguments = &[self.cli(), &["app-server"]].concat();
-            let question = Question { arguments, ..question(OwnNetwork::Direct) };
-            residency::ask(question, &host, &self.guardian)?;
+        let started = self.started(version.as_deref());
+        let endpoint = self.vendor.relayed_endpoint(&started, &mut status);
+        let endpoint = endpoint.map_err(|error| error.to_string())?;
+        let region = self.vendor.region_question().filter(|_| endpoint.may_be_bound);
+        if let Some(mut region) = region {
+            let arguments = &[self.cli(), region.arguments()].concat();
+            let time_limit = REGION_TIME_LIMIT;
+            let question = Question { arguments, time_limit, ..question(OwnNetwork::Direct) };
+            let opening = region.opening();
+            let asked =
+                question.converse(opening, &mut |line| region.next(line), &host, &self.guardian);
+            asked.map_err(|error| region.unknown(&error.to_string()))?;
+            region.result()?;
         }
         Ok(endpoint)
     }

@@ -411,9 +411,9 @@ fn is_ours(source: &Source<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use convoke_agent::AgentTurn;
     use convoke_agent::thread::MemoryThreadStore;
     use convoke_agent::turn_input::Trust;
-    use convoke_agent::{AgentTurn, Vendor};
     use convoke_protocol::id::ThreadId;
     use convoke_protocol::verdict::Verdict;
     use convoke_protocol::wire::Wire;
@@ -425,7 +425,7 @@ mod tests {
 
     fn recording() -> Recording {
         Recording {
-            vendor: Vendor::Codex,
+            vendor: convoke_vendors::cli("codex").unwrap(),
             version: None,
             store: Arc::new(MemoryThreadStore::default()),
             thread: ThreadId::generate(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_explain::{AgentReport, Loaded, Rule};
 use convoke_files::{FileKind, Files};
+use convoke_vendor::MeasuredCli;
 use convoke_wire::{Part, PartKind};
 use memchr::memmem;
 
@@ -156,6 +157,7 @@ const MIN_TEXT_BYTES: usize = 12;
 
 /// Compares a request with an explanation for a user's home.
 pub(super) fn differences(
+    cli: &dyn MeasuredCli,
     report: &AgentReport,
     parts: &[Part],
     files: &dyn Files,
@@ -219,7 +221,7 @@ pub(super) fn differences(
             differences.push(Difference::Twice { path: file.path.clone() });
         }
     }
-    differences.extend(skills::differences(report, &request.texts));
+    differences.extend(skills::differences(cli, report, &request.texts));
     differences
 }
 
@@ -318,7 +320,8 @@ mod tests {
         tree.write("/repo/sub/CLAUDE.md", "Rules for somebody else.\n");
         let session = Session::new("/repo/sub", "/home/me");
         let report = explain(&tree, &session, &[Edition::Codex0166]).agents.remove(0);
-        let found = differences(&report, &[part(request)], &tree, Path::new("/home/me"));
+        let codex = convoke_vendors::cli("codex").unwrap();
+        let found = differences(codex, &report, &[part(request)], &tree, Path::new("/home/me"));
         found.iter().map(ToString::to_string).collect()
     }
 
@@ -340,9 +343,10 @@ mod tests {
         report.skills.clear();
         assert_eq!(report.ignored.len(), 1);
         let parts = [part("Rules of the user.")];
-        assert_eq!(differences(&report, &parts, &tree, &session.home), []);
+        let claude = convoke_vendors::cli("claude").unwrap();
+        assert_eq!(differences(claude, &report, &parts, &tree, &session.home), []);
         let elsewhere = Path::new("/home/other");
-        assert_eq!(differences(&report, &parts, &tree, elsewhere).len(), 1);
+        assert_eq!(differences(claude, &report, &parts, &tree, elsewhere).len(), 1);
     }
 
     #[test]

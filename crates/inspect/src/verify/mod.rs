@@ -6,13 +6,13 @@ mod skills;
 
 use std::time::Duration;
 
-use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_core::figures::hexadecimal;
 use convoke_explain::{AgentReport, Edition, Session, explain};
 use convoke_files::Disk;
+use convoke_vendor::MeasuredCli;
 use sha2::{Digest, Sha256};
 
 pub use compare::Difference;
@@ -84,7 +84,7 @@ const PROMPT: &str = "hi";
 
 /// Runs an agent's program in a session's directory and compares what arrives with what an edition explains.
 pub async fn verify(
-    vendor: Vendor,
+    vendor: &'static dyn MeasuredCli,
     edition: Edition,
     session: &Session,
     host_environment: &HostEnvironment,
@@ -111,7 +111,8 @@ pub async fn verify(
     let report = report.ok_or(CaptureError::NotInstalled(vendor))?;
     let (version, differences) = match measured {
         Ok(measured) => {
-            let differences = compare::differences(&report, &measured.parts, &Disk, &session.home);
+            let differences =
+                compare::differences(vendor, &report, &measured.parts, &Disk, &session.home);
             (measured.program.version, differences)
         }
         Err(CaptureError::NoCall { output, .. } | CaptureError::WentPast { output }) => {

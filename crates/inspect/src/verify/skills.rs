@@ -1,22 +1,21 @@
 //! Compares the list of skills in a request with an explanation.
 
 use convoke_explain::{AgentReport, Skill};
+use convoke_vendor::{ListedSkill, MeasuredCli};
 
 use super::compare::Difference;
 
-/// A skill as a request lists it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Listed<'t> {
-    name: &'t str,
-    description: String,
-}
-
 /// Compares the list of skills in the texts of a request with an explanation.
-pub(super) fn differences(report: &AgentReport, texts: &[&str]) -> Vec<Difference> {
-    let mut listed = listed(report, texts);
+pub(super) fn differences(
+    cli: &dyn MeasuredCli,
+    report: &AgentReport,
+    texts: &[&str],
+) -> Vec<Difference> {
+    let mut listed: Vec<Option<ListedSkill<'_>>> =
+        cli.listed_skills(texts).into_iter().map(Some).collect();
     let mut differences = Vec::new();
     let mut before: Option<usize> = None;
-    let table = table_bytes(texts);
+    let unsteady = cli.unsteady_bytes(texts);
     let is_cut = report.skills.iter().any(|skill| !skill.whole);
     for skill in &report.skills {
         let Some(at) =
@@ -33,7 +32,7 @@ pub(super) fn differences(report: &AgentReport, texts: &[&str]) -> Vec<Differenc
             Some(text) => {
                 let (arrived, text) = (found.description.trim(), text.trim());
                 let is_shorter =
-                    is_cut && text.starts_with(arrived) && text.len() - arrived.len() <= table;
+                    is_cut && text.starts_with(arrived) && text.len() - arrived.len() <= unsteady;
                 arrived.starts_with(text) || is_shorter
             }
             // Of a text inside the program only the length is known; the mark of a cut may follow.
@@ -45,8 +44,7 @@ pub(super) fn differences(report: &AgentReport, texts: &[&str]) -> Vec<Differenc
             let name = skill.name.clone();
             differences.push(Difference::SkillBytes { name, explained, arrived });
         }
-        // Gemini CLI reads the skills of one place at the same time, so that they have no order.
-        if before.is_some_and(|before| at < before) && report.agent != "gemini" {
+        if before.is_some_and(|before| at < before) && cli.orders_skills() {
             differences.push(Difference::SkillOrder { name: skill.name.clone() });
         }
         before = before.max(Some(at));
@@ -57,79 +55,12 @@ pub(super) fn differences(report: &AgentReport, texts: &[&str]) -> Vec<Differenc
     differences
 }
 
-/// Returns the bytes of Codex's table of roots. It takes part of the budget, and has the paths of the private home: so many
-/// bytes may be missing of a description that is cut.
-fn table_bytes(texts: &[&str]) -> usize {
-    let lines = texts.iter().flat_map(|text| text.lines());
-    lines.filter(|line| line.starts_with("- `r") && line.contains("` = `/")).map(str::len).sum()
-}
-
 /// The bytes of the longest mark of a cut.
 const MARK: u64 = 3;
 
-fn is_same(listed: &Listed<'_>, skill: &Skill) -> bool {
+fn is_same(listed: &ListedSkill<'_>, skill: &Skill) -> bool {
     let rest = listed.name.strip_prefix(&*skill.name);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
-}
-
-/// Returns the list of a request; nothing if there is none.
-fn listed<'t>(report: &AgentReport, texts: &[&'t str]) -> Vec<Option<Listed<'t>>> {
-    let all: Vec<Listed<'t>> = match report.agent {
-        "gemini" => texts.iter().flat_map(|text| in_elements(text)).collect(),
-        "codex" => texts.iter().flat_map(|text| text.lines().filter_map(with_file)).collect(),
-        _ => texts.iter().find_map(|text| in_lines(text)).unwrap_or_default(),
-    };
-    all.into_iter().map(Some).collect()
-}
-
-/// The line before the list of Claude Code; its list of sub-agents has the same form.
-const HEADING: &str = "The following skills are available";
-
-/// Reads `- name: description` lines, each with the lines that continue it: the paragraph after the heading.
-fn in_lines(text: &str) -> Option<Vec<Listed<'_>>> {
-    let after = &text[text.find(HEADING)?..];
-    let list = after.split("\n\n").nth(1)?;
-    let list = list.split("\n</").next().unwrap_or_default();
-    let mut found: Vec<Listed<'_>> = Vec::new();
-    for line in list.split('\n') {
-        match (line.strip_prefix("- "), found.last_mut()) {
-            (Some(line), _) => {
-                let (name, description) = line.split_once(": ").unwrap_or((line, ""));
-                found.push(Listed { name, description: description.to_owned() });
-            }
-            (None, Some(last)) => last.description.extend(["\n", line]),
-            (None, None) => {}
-        }
-    }
-    Some(found)
-}
-
-/// Reads a line `- name: description (file: path)`.
-fn with_file(line: &str) -> Option<Listed<'_>> {
-    let line = line.strip_prefix("- ")?.strip_suffix(')')?;
-    let (line, _) = line.rsplit_once(" (file: ")?;
-    let (name, description) =
-        line.split_once(": ").or_else(|| Some((line.strip_suffix(':')?, "")))?;
-    Some(Listed { name, description: description.to_owned() })
-}
-
-/// Reads `<skill>` elements with a name and a description.
-fn in_elements(text: &str) -> Vec<Listed<'_>> {
-    let between = |text: &'_ str, name: &str| -> Option<(usize, usize)> {
-        let (open, close) = (format!("<{name}>"), format!("</{name}>"));
-        let start = text.find(&open)? + open.len();
-        Some((start, start + text[start..].find(&close)?))
-    };
-    // A description may contain the mark of an element: a name follows only a real one.
-    let starts = text.match_indices("<skill>").map(|(at, mark)| &text[at + mark.len()..]);
-    let blocks = starts.filter(|block| block.trim_start().starts_with("<name>"));
-    let listed = |block| {
-        let (name_start, name_end) = between(block, "name")?;
-        let (start, end) = between(block, "description")?;
-        let description = block.get(start..end)?.to_owned();
-        Some(Listed { name: block.get(name_start..name_end)?, description })
-    };
-    blocks.filter_map(listed).collect()
 }
 
 #[cfg(test)]
@@ -156,8 +87,12 @@ mod tests {
         report
     }
 
+    fn cli(edition: Edition) -> &'static dyn MeasuredCli {
+        convoke_vendors::cli(edition.agent()).unwrap()
+    }
+
     fn compare(edition: Edition, text: &str) -> Vec<String> {
-        let found = differences(&report(edition), &["Nothing here.", text]);
+        let found = differences(cli(edition), &report(edition), &["Nothing here.", text]);
         found.iter().map(ToString::to_string).collect()
     }
 
@@ -177,7 +112,9 @@ mod tests {
         let list =
             "- one: First: a <skill>. (file: r0/one/SKILL.md)\n- two: Sec (file: r0/two/SKILL.md)";
         let table = "- `r0` = `/private/home/.codex/skills`\n";
-        let compare = |report: &AgentReport, text: &str| differences(report, &[text]).len();
+        let compare = |report: &AgentReport, text: &str| {
+            differences(cli(report.edition), report, &[text]).len()
+        };
         assert_eq!(compare(&report, &format!("{table}{list}")), 1);
         report.skills[0].whole = false;
         assert_eq!(compare(&report, &format!("{table}{list}")), 0);
@@ -186,8 +123,12 @@ mod tests {
 
     #[test]
     fn every_difference_names_its_skill() {
-        let claude =
-            |list: &str| compare(Edition::Claude325, &format!("{HEADING}:\n\n{list}\n\ny"));
+        let claude = |list: &str| {
+            compare(
+                Edition::Claude325,
+                &format!("The following skills are available:\n\n{list}\n\ny"),
+            )
+        };
         assert_eq!(
             claude("- two: Second.\n- one: First: a &lt;skill&gt;."),
             ["the skill two is explained after another, and arrived before it"]

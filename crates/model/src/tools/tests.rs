@@ -71,7 +71,8 @@ fn secrets_in_the_working_directory_are_neither_listed_nor_read_nor_searched() {
         fs::write(home.join(name), text).unwrap();
     }
     symlink(".ssh/id", home.join("link")).unwrap();
-    let secrets = Secrets::of_user(Some(&home), &home, |_| None, &[]);
+    let secrets =
+        Secrets::of_user(Some(&home), &home, |_| None, &[], convoke_agent::Programs::default());
     let toolbox = Toolbox::open(&home).unwrap().without(&secrets, &home).unwrap();
     let (_, listed) = call(&toolbox, "list_files", json!({"path": "."}));
     assert_eq!(listed, ".config/\na.txt\nlink@");
@@ -95,7 +96,8 @@ fn a_directory_is_opened_through_no_link_and_inside_no_secret() {
     symlink(&keys, project.join("sub")).unwrap();
     assert!(Toolbox::open(&project.join("sub")).is_err());
     assert!(Toolbox::open(&project.join("sub/deep")).is_err());
-    let secrets = Secrets::of_user(Some(&home), &project, |_| None, &[]);
+    let secrets =
+        Secrets::of_user(Some(&home), &project, |_| None, &[], convoke_agent::Programs::default());
     let open = |directory: &Path, started_in: &Path| {
         Toolbox::open(directory).unwrap().without(&secrets, started_in).map(drop)
     };

@@ -83,6 +83,7 @@ fn model(name: &str, wire: ApiWire, work: PathBuf, threads: Arc<dyn ThreadStore>
             openai_base_url: None,
         },
         private: Vec::new(),
+        programs: convoke_agent::Programs::default(),
         pack: Arc::new(convoke_packs::convoke().unwrap()),
         store: threads,
     };

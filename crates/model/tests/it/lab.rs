@@ -118,6 +118,7 @@ impl Lab {
                 openai_base_url: None,
             },
             private: Vec::new(),
+            programs: convoke_agent::Programs::default(),
             pack: Arc::new(convoke_packs::convoke().unwrap()),
             store,
         }

@@ -63,7 +63,7 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     for member in &team.members {
         let Some(agent) = member.agent() else { continue };
         let own = Some(thread(member.name.as_str()));
-        let catalog = Catalog::built_in();
+        let catalog = Catalog::built_in(convoke_agent::Programs::default());
         let (settings, _) = Settings::for_member(agent, &configured, &catalog, own);
         let model = lab.member_with(settings, Arc::clone(&threads));
         let member_agent = MemberAgent::new(Arc::new(model), lab.work());

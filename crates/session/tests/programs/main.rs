@@ -67,6 +67,7 @@ async fn talk(
         temp_root: directory.to_owned(),
         state_dir: directory.to_owned(),
         sandbox: SandboxSettings::default(),
+        programs: convoke_agent::Programs::default(),
     };
     let mut member_agent = MemberAgent::new(Arc::from(agent(definition, host)), directory);
     member_agent.permissions = Permissions::Full;

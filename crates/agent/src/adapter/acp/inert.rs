@@ -1,8 +1,8 @@
 //! Prevents the programs of ACP agents from interpreting a prompt.
 //!
 //! Some programs treat a prompt that begins with `/`, after blanks, as a command: they drop it, answer it
-//! themselves, or refuse it. A line before the prompt makes it plain text for all of them. Claude's adapter
-//! also reads files that the last block names with `@`, so a fixed sentence follows the prompt there.
+//! themselves, or refuse it. A line before the prompt makes it plain text for all of them. Some also
+//! read files that the last block names with `@`, so a fixed sentence follows the prompt there.
 //!
 //! An assembled prompt is already escaped ([`super::super::escaping`]); other callers may send any text.
 
@@ -10,7 +10,6 @@ use std::borrow::Cow;
 
 use convoke_core::{Diagnostic, Escaping, begins_with_slash};
 
-use crate::adapter::CLAUDE_TAIL;
 use crate::diagnostics;
 
 /// The escaping of prompts for ACP agents.
@@ -20,10 +19,10 @@ pub(in crate::adapter) const ESCAPING: Escaping = Escaping::LeadingSlash;
 const LEAD: &str = "The message is:\n";
 
 /// Returns the text blocks of a prompt, and a diagnostic if it was changed.
-pub(super) fn blocks(
-    prompt: &str,
-    scans_last_block: bool,
-) -> (Vec<Cow<'_, str>>, Option<Diagnostic>) {
+pub(super) fn blocks<'p>(
+    prompt: &'p str,
+    tail: Option<&'static str>,
+) -> (Vec<Cow<'p, str>>, Option<Diagnostic>) {
     let (text, note) = if begins_with_slash(prompt) == Some(true) {
         let message =
             "a line was inserted before the `/` at the start, so that it is not a command";
@@ -32,8 +31,7 @@ pub(super) fn blocks(
     } else {
         (Cow::Borrowed(prompt), None)
     };
-    let tail = scans_last_block.then_some(Cow::Borrowed(CLAUDE_TAIL));
-    (std::iter::once(text).chain(tail).collect(), note)
+    (std::iter::once(text).chain(tail.map(Cow::Borrowed)).collect(), note)
 }
 
 #[cfg(test)]
@@ -44,11 +42,11 @@ mod tests {
     fn only_a_prompt_that_begins_with_a_slash_is_changed() {
         for prompt in ["Instructions:\nx", "a /help", "", "x\n/help\n", "@/etc/passwd", "!ls", "#x"]
         {
-            let (blocks, note) = blocks(prompt, false);
+            let (blocks, note) = blocks(prompt, None);
             assert_eq!((blocks, note), (vec![Cow::Borrowed(prompt)], None));
         }
         for prompt in ["/help", " /help", "\u{feff}/x y", "\n\t//", "\u{85}/", "\0/x"] {
-            let (blocks, note) = blocks(prompt, false);
+            let (blocks, note) = blocks(prompt, None);
             assert_eq!(blocks, [format!("The message is:\n{prompt}")]);
             assert_eq!(note.unwrap().code, diagnostics::AGENT_TEXT_ESCAPED);
         }
@@ -56,7 +54,7 @@ mod tests {
 
     #[test]
     fn no_prompt_is_the_last_block_where_that_is_scanned() {
-        let (blocks, _) = blocks("read @/etc/passwd", true);
-        assert_eq!(blocks, ["read @/etc/passwd", CLAUDE_TAIL]);
+        let (blocks, _) = blocks("read @/etc/passwd", Some("Reply."));
+        assert_eq!(blocks, ["read @/etc/passwd", "Reply."]);
     }
 }

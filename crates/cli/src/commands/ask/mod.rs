@@ -273,6 +273,7 @@ fn agent(
         pack: Arc::new(pack),
         store: Arc::new(store),
         private: vec![turn.home.data.clone(), turn.home.configuration.clone()],
+        programs: convoke_vendors::programs(),
     };
     Ok(ModelAgent::new(Settings { api, model, thread: turn.begun.clone() }, host))
 }

@@ -1,8 +1,7 @@
 //! The ACP agents that `doctor` looks for: those that are known by name, those of the user's `agents.toml`, and those of
 //! the team here.
 
-use convoke_agent::Vendor;
-use convoke_agent::adapter::{PRESETS, Preset};
+use convoke_agent::adapter::Preset;
 use convoke_agent::config::{AgentKind, Catalog, Definition};
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::doctor::AcpAgent;
@@ -15,7 +14,12 @@ use crate::conversation::resolved_agent::resolve_agent;
 /// Returns the agents of every kind. A configuration or team file with errors, which is reported apart, has none.
 pub(super) fn all(host_environment: &HostEnvironment) -> Vec<AcpAgent> {
     let user = UserConfiguration::load(&Home::new(host_environment)).ok();
-    let mut agents: Vec<AcpAgent> = PRESETS.iter().filter(|it| is_apart(it)).map(known).collect();
+    let mut agents: Vec<AcpAgent> = convoke_vendors::programs()
+        .presets
+        .iter()
+        .filter(|it| is_apart(it))
+        .map(|it| known(it))
+        .collect();
     let Some(user) = user else { return agents };
     agents.extend(of_user(&user.catalog));
     let project = find_team_file(host_environment).and_then(|it| Project::read(&it, &user).ok());
@@ -42,11 +46,11 @@ pub(super) fn known(preset: &'static Preset) -> AcpAgent {
 
 /// A program that is a CLI too is reported as such.
 fn is_apart(preset: &Preset) -> bool {
-    Vendor::ALL.iter().all(|vendor| vendor.facts().command != preset.command)
+    convoke_vendors::programs().cli(preset.command).is_err()
 }
 
 fn of_user(catalog: &Catalog) -> impl Iterator<Item = AcpAgent> {
-    let built_in = Catalog::built_in();
+    let built_in = Catalog::built_in(convoke_vendors::programs());
     catalog.iter().filter_map(move |(name, definition)| {
         let is_own = built_in.get(name).is_none_or(|it| it.command != definition.command);
         let is_acp = definition.kind == AgentKind::Acp;

@@ -1,6 +1,5 @@
 //! The installed agents and their versions, read from the files of each program without running it.
 
-use convoke_agent::Vendor;
 use convoke_explain::Edition;
 use convoke_inspect::installed::version_on_disk;
 
@@ -19,7 +18,7 @@ impl Installed {
             let name = edition.agent();
             let program = directories.iter().map(|it| it.join(name)).find(|it| it.is_file())?;
             let program = program.canonicalize().ok()?;
-            Some((name, version_on_disk(&program, name.parse::<Vendor>().ok()?)?))
+            Some((name, version_on_disk(&program, convoke_vendors::programs().cli(name).ok()?)?))
         });
         Self { versions: versions.collect() }
     }

@@ -9,7 +9,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
 use convoke_core::figures::hexadecimal;
@@ -57,7 +56,7 @@ pub(super) fn verify_all(
     let home = Home::new(host_environment);
     let mut skipped = Skipped::new();
     for agent in &mut report.agents {
-        let vendor: Vendor = agent.agent.parse()?;
+        let vendor = convoke_vendors::cli(agent.agent)?;
         if host_environment.programs(agent.agent).is_empty() {
             skipped.insert(agent.agent, "not installed".to_owned());
             continue;

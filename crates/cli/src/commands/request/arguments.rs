@@ -4,12 +4,15 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use convoke_agent::Vendor;
+use convoke_agent::Cli;
 use convoke_files::absolute;
 use convoke_thread::config::{self, Overrides, parse_override};
 use convoke_thread::pack::Shape;
 use convoke_thread::permissions::{ApprovalPolicy, SandboxMode};
 
+use convoke_vendor::MeasuredCli;
+
+use super::is_built;
 use crate::diagnostics::Deny;
 use crate::outcome::UsageError;
 
@@ -31,8 +34,8 @@ pub struct Arguments {
     pub(super) prompt: Option<String>,
 
     /// Run this installed program and show its own request: codex, claude or gemini
-    #[arg(long, value_name = "AGENT", conflicts_with_all = ["pack", "shape", "tools", "models", "wire", "rollout", "shell", "ask_for_approval"])]
-    pub(super) agent: Option<Vendor>,
+    #[arg(long, value_name = "AGENT", conflicts_with_all = ["pack", "shape", "tools", "models", "wire", "rollout", "shell", "ask_for_approval"], value_parser = convoke_vendors::cli)]
+    pub(super) agent: Option<&'static dyn MeasuredCli>,
     /// With --agent, the seconds that the program may take
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "agent", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(super) timeout: u64,
@@ -179,15 +182,15 @@ impl Arguments {
     }
 
     /// Returns the flags for an installed program: Codex takes its own, the others a model.
-    pub(super) fn program_arguments(&self, agent: Vendor) -> Result<Vec<OsString>, UsageError> {
+    pub(super) fn program_arguments(&self, agent: &dyn Cli) -> Result<Vec<OsString>, UsageError> {
         let mut all: Vec<OsString> = Vec::new();
         let mut add = |flag: &str, value: &OsStr| all.extend([flag.into(), value.to_owned()]);
         if let Some(model) = &self.model {
-            add(if agent == Vendor::Claude { "--model" } else { "-m" }, model.as_ref());
+            add(agent.facts().model_option, model.as_ref());
         }
         let codex: Vec<(&str, OsString)> = self.codex_flags();
         if let Some((flag, _)) = codex.first()
-            && agent != Vendor::Codex
+            && !is_built(agent)
         {
             return Err(UsageError(format!(
                 "{flag} is an argument of codex; {agent}'s own go behind `--`"
@@ -204,7 +207,7 @@ impl Arguments {
             ),
         ];
         for (flag, _) in switches.iter().filter(|(_, is_given)| *is_given) {
-            if agent != Vendor::Codex {
+            if !is_built(agent) {
                 return Err(UsageError(format!("{flag} is an argument of codex")));
             }
             all.push(flag.into());

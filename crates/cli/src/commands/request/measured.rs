@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_files::absolute;
 use convoke_inspect::capture::{CaptureError, MeasureOptions, MeasurePurpose, measure};
 use convoke_thread::user_input::UserInput;
+use convoke_vendor::MeasuredCli;
 
-use super::{Arguments, input, output, usage};
+use super::{Arguments, input, is_built, output, usage};
 use crate::conversation::trust_here::TrustHere;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 
 /// Runs the program and shows its request.
-pub(super) fn run(agent: Vendor, arguments: &Arguments) -> anyhow::Result<Outcome> {
+pub(super) fn run(
+    agent: &'static dyn MeasuredCli,
+    arguments: &Arguments,
+) -> anyhow::Result<Outcome> {
     let mut host_environment = host_environment::of_process()?;
     if let Some(directory) = &arguments.cd {
         let directory = absolute(&host_environment.cwd, directory);
@@ -25,7 +28,7 @@ pub(super) fn run(agent: Vendor, arguments: &Arguments) -> anyhow::Result<Outcom
         }
         host_environment.cwd = directory;
     }
-    if arguments.codex_home.is_some() && agent != Vendor::Codex {
+    if arguments.codex_home.is_some() && !is_built(agent) {
         return Err(UsageError(format!("--codex-home has no effect for {agent}")).into());
     }
     let directory = arguments.codex_home.as_deref();

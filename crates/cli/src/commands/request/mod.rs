@@ -6,7 +6,7 @@ mod input;
 mod measured;
 mod output;
 
-use convoke_agent::Vendor;
+use convoke_agent::Cli;
 use convoke_core::Diagnostic;
 use convoke_files::Disk;
 use convoke_inspect::installed::Installed;
@@ -108,11 +108,19 @@ fn check_version(record: &Record, pack: &Pack) -> Result<(), UsageError> {
     )))
 }
 
+/// The CLI whose requests are built by rule, and whose flags the command takes.
+const BUILT: &str = "codex";
+
+fn is_built(agent: &dyn Cli) -> bool {
+    agent.facts().command == BUILT
+}
+
 /// Returns the version of an installed Codex that has another shape.
 fn installed_codex(shape: Shape) -> Option<String> {
     let host_environment = host_environment::of_process().ok()?;
-    let program = host_environment.programs("codex").into_iter().next()?;
-    let version = Installed::on_disk(&program, Vendor::Codex).version?;
+    let program = host_environment.programs(BUILT).into_iter().next()?;
+    let version =
+        Installed::on_disk(&program, convoke_vendors::programs().cli(BUILT).ok()?).version?;
     (!shape.covers(&version)).then_some(version)
 }
 

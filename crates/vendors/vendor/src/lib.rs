@@ -1,0 +1,53 @@
+//! What Convoke asks of each vendor of agents.
+//!
+//! A vendor is one folder beside this one. Everything that Convoke knows about its programs is there; the rest of the
+//! code meets it through [`Vendor`] and the traits that it returns, and never asks which vendor it has:
+//!
+//! - [`Cli`] is how the vendor's CLI is run, pointed to another server and relayed;
+//! - [`MeasuredCli`] is how it is measured, with a copy of the user's configuration.
+
+mod configuration;
+mod measured;
+
+use std::fmt;
+
+use convoke_agent::Cli;
+use convoke_agent::adapter::Preset;
+use serde::{Serialize, Serializer};
+
+pub use self::configuration::{ConfigurationCopy, HomeError, UserHome};
+pub use self::measured::{ListedSkill, MeasuredCli, SettingTexts};
+
+/// A vendor of agents.
+pub trait Vendor: fmt::Debug + Sync {
+    /// Returns its CLI, if Convoke runs one by its own protocol.
+    fn cli(&self) -> Option<&'static dyn MeasuredCli> {
+        None
+    }
+
+    /// Returns its programs that speak the Agent Client Protocol.
+    fn presets(&self) -> &'static [Preset] {
+        &[]
+    }
+}
+
+impl fmt::Display for dyn MeasuredCli + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cli: &dyn Cli = self;
+        cli.fmt(f)
+    }
+}
+
+impl PartialEq for dyn MeasuredCli {
+    fn eq(&self, other: &Self) -> bool {
+        self.facts().command == other.facts().command
+    }
+}
+
+impl Eq for dyn MeasuredCli {}
+
+impl Serialize for dyn MeasuredCli {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.facts().command)
+    }
+}
