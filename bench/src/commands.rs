@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use convoke_agent::endpoint::{self, ModelServer};
-use convoke_explain::{Edition, Session, explain};
+use convoke_explain::{Session, explain};
 use convoke_files::Disk;
 use convoke_rehearsal::{Script, start};
 
@@ -48,7 +48,7 @@ fn explained(convoke: &Path, base: &Path) -> Option<()> {
     let (mut library, mut process, mut version) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let from = Instant::now();
-        let report = explain(&Disk, &session, &Edition::NEWEST);
+        let report = explain(&Disk, &session, &convoke_vendors::newest_editions());
         library.push(from.elapsed());
         assert!(report.agents.iter().all(|agent| !agent.loaded.is_empty()));
         let run = |arguments: &[&str]| {

@@ -55,7 +55,12 @@ pub(super) const READERS: &[Reader] = &[
             let names: Vec<_> = (0..bytes / 10).map(|number| format!("\"{number:07}\"")).collect();
             format!("{{\"context\": {{\"fileName\": [{}]}}}}", names.join(","))
         },
-        read: |text| explained(&[(".gemini/settings.json", text)], Edition::Gemini),
+        read: |text| {
+            explained(
+                &[(".gemini/settings.json", text)],
+                convoke_vendors::edition("gemini").unwrap(),
+            )
+        },
     },
     Reader {
         name: "settings of Claude Code",
@@ -66,7 +71,12 @@ pub(super) const READERS: &[Reader] = &[
             let globs: Vec<_> = (0..bytes / 16).map(glob).collect();
             format!("{{\"claudeMdExcludes\": [{}]}}", globs.join(","))
         },
-        read: |text| explained(&[(".claude/settings.json", text)], Edition::Claude325),
+        read: |text| {
+            explained(
+                &[(".claude/settings.json", text)],
+                convoke_vendors::edition("claude").unwrap(),
+            )
+        },
     },
     config("`[`", |bytes| repeated("[", bytes)),
     config("`a.a.a…`", |bytes| format!("{}a = 1", repeated("a.", bytes - 8))),
@@ -130,7 +140,7 @@ const fn limit(kind: FileKind) -> usize {
 const fn front_matter(input: &'static str, make: fn(usize) -> String) -> Reader {
     let read = |front: &str| {
         let text = format!("---\n{front}\n---\nRule.\n");
-        explained(&[(".claude/rules/a.md", &text)], Edition::Claude325);
+        explained(&[(".claude/rules/a.md", &text)], convoke_vendors::edition("claude").unwrap());
     };
     Reader {
         name: "front matter of a rule",
@@ -144,7 +154,10 @@ const fn front_matter(input: &'static str, make: fn(usize) -> String) -> Reader 
 const fn skill(input: &'static str, make: fn(usize) -> String) -> Reader {
     let read = |front: &str| {
         let text = format!("---\n{front}\n---\nDo it.\n");
-        explained(&[(".claude/skills/a/SKILL.md", &text)], Edition::Claude325);
+        explained(
+            &[(".claude/skills/a/SKILL.md", &text)],
+            convoke_vendors::edition("claude").unwrap(),
+        );
     };
     let limit = limit(FileKind::FrontMatter);
     Reader { name: "front matter of a skill", input, limit, make, read }
@@ -162,19 +175,21 @@ const fn rule_files(input: &'static str, make: fn(usize) -> String) -> Reader {
             (0..20_000).map(|number| format!(".claude/rules/{number}.md")).collect();
         let files: Vec<_> =
             names.iter().map(String::as_str).zip(text.split_terminator('\0')).collect();
-        explained(&files, Edition::Claude325);
+        explained(&files, convoke_vendors::edition("claude").unwrap());
     };
     // 20,000 files, which are as many as are looked at.
     Reader { name: "rules of Claude Code", input, limit: 760_000, make, read }
 }
 
 const fn claude(input: &'static str, make: fn(usize) -> String) -> Reader {
-    let read = |text: &str| explained(&[("CLAUDE.md", text)], Edition::Claude325);
+    let read =
+        |text: &str| explained(&[("CLAUDE.md", text)], convoke_vendors::edition("claude").unwrap());
     Reader { name: "CLAUDE.md", input, limit: DOCUMENT, make, read }
 }
 
 const fn gemini(input: &'static str, make: fn(usize) -> String) -> Reader {
-    let read = |text: &str| explained(&[("GEMINI.md", text)], Edition::Gemini);
+    let read =
+        |text: &str| explained(&[("GEMINI.md", text)], convoke_vendors::edition("gemini").unwrap());
     Reader { name: "GEMINI.md", input, limit: DOCUMENT, make, read }
 }
 

@@ -17,7 +17,6 @@ use std::time::Duration;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::Trust;
 use convoke_core::ledger::{Source, Target};
-use convoke_explain::Edition;
 use convoke_inspect::capture::{
     Capture, CaptureOptions, CapturedAgent, ChildEnd, Existing, MeasureOptions, MeasurePurpose,
     Measured, Start, capture, compare, load, measure, save,
@@ -460,7 +459,10 @@ async fn the_rules_of_another_version_are_found_to_be_wrong() {
     *path = [bin, ":".into(), path.clone()].into_iter().collect();
     let session = explained::session(&host_environment);
     let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
-    let (vendor, wrong) = (convoke_vendors::cli("claude").unwrap(), Edition::Claude197);
+    let (vendor, wrong) = (
+        convoke_vendors::cli("claude").unwrap(),
+        convoke_vendors::edition("claude@2.1.197").unwrap(),
+    );
     let time_limit = Duration::from_mins(5);
     let verified = verify(vendor, wrong, &session, &host_environment, guardian, time_limit).await;
     let differences = verified.unwrap().differences;

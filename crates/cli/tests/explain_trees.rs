@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop, and say so")]
 
 #[expect(dead_code, reason = "shared with the harness of convoke-explain, which uses all of it")]
-#[path = "../../explain/tests/trees/layout.rs"]
+#[path = "../../vendors/suite/tests/trees/layout.rs"]
 mod layout;
 #[expect(dead_code, reason = "shared with the harness of convoke-explain, which uses all of it")]
-#[path = "../../explain/tests/trees/scenario.rs"]
+#[path = "../../vendors/suite/tests/trees/scenario.rs"]
 mod scenario;
 
 use std::path::Path;

@@ -11,17 +11,13 @@ use crate::diagnostics;
 use crate::report::AgentReport;
 
 /// Reads a JSON object with comments. Errors are reported once.
-pub(crate) fn commented_json(
-    files: &dyn Files,
-    path: &Path,
-    report: &mut AgentReport,
-) -> Option<Value> {
+pub fn commented_json(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Option<Value> {
     let text = text(files, path, report)?;
     object(&without_comments(&text), path, report)
 }
 
 /// Reads a JSON object. Errors are reported once.
-pub(crate) fn json(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Option<Value> {
+pub fn json(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Option<Value> {
     let text = text(files, path, report)?;
     object(text.trim_start_matches('\u{feff}'), path, report)
 }
@@ -44,11 +40,7 @@ fn object(text: &str, path: &Path, report: &mut AgentReport) -> Option<Value> {
 }
 
 /// Reads a TOML table. Errors are reported once.
-pub(crate) fn toml(
-    files: &dyn Files,
-    path: &Path,
-    report: &mut AgentReport,
-) -> Option<toml::Table> {
+pub fn toml(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Option<toml::Table> {
     let text = text(files, path, report)?;
     match text.parse::<toml::Table>() {
         Ok(table) => Some(table),
@@ -81,40 +73,12 @@ fn malformed(report: &mut AgentReport, path: &Path, what: &str) {
 }
 
 /// Returns the strings of a value that is a string or a list of strings.
-pub(crate) fn strings(value: &Value) -> Vec<String> {
+pub fn strings(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
         Value::Array(values) => {
             values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
         }
         _ => Vec::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use convoke_files::MemoryTree;
-
-    use super::*;
-    use crate::edition::Edition;
-
-    #[test]
-    fn what_is_wrong_with_a_file_is_reported_with_its_place() {
-        let mut tree = MemoryTree::default();
-        tree.write("/bad.json", "{\n  \"a\": ,\n}");
-        tree.write("/list.json", "[]");
-        tree.write("/bad.toml", "a = 1\nb = \n");
-        tree.create_directory("/dir.json");
-        let mut report = AgentReport::new(Edition::Claude197);
-        assert!(json(&tree, "/bad.json".as_ref(), &mut report).is_none());
-        assert!(json(&tree, "/list.json".as_ref(), &mut report).is_none());
-        assert!(toml(&tree, "/bad.toml".as_ref(), &mut report).is_none());
-        assert!(json(&tree, "/dir.json".as_ref(), &mut report).is_none());
-        assert!(json(&tree, "/missing.json".as_ref(), &mut report).is_none());
-        let messages: Vec<_> = report.diagnostics.iter().map(|it| &*it.message).collect();
-        assert_eq!(messages.len(), 4, "{messages:?}");
-        assert!(messages[0].starts_with("/bad.json: expected value at line 2"));
-        assert_eq!(messages[1], "/list.json: it is not a JSON object");
-        assert!(messages[2].ends_with("on line 2"), "{}", messages[2]);
     }
 }

@@ -1,72 +1,106 @@
-//! The agents whose rules are known, each at the version on which they were measured.
+//! The loading rules of an agent, and the editions of them that were measured.
 
+use std::cmp::Ordering;
 use std::fmt;
-use std::str::FromStr;
+use std::hash::{Hash, Hasher};
 
+use convoke_core::Diagnostic;
+use convoke_files::Files;
 use serde::{Serialize, Serializer};
 
-/// An agent at the version whose rules are applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Edition {
-    /// Claude Code 2.1.197.
-    Claude197,
-    /// Claude Code 2.1.325.
-    Claude325,
-    /// Gemini CLI 0.61.0.
-    Gemini,
-    /// Codex 0.98.
-    Codex098,
-    /// Codex 0.166.
-    Codex0166,
+use crate::report::AgentReport;
+use crate::session::Session;
+
+/// The loading rules of an agent, in all their editions.
+#[derive(Debug)]
+pub struct LoadingRules {
+    /// The agent's name.
+    pub agent: &'static str,
+    /// The name of the program for people.
+    pub title: &'static str,
+    /// The place of the agent in a report of all.
+    pub place: u8,
+    /// The measured editions, the oldest first.
+    pub editions: &'static [EditionFacts],
+    /// The file that a project would add for this agent.
+    pub main_file: &'static str,
+    /// The texts that end the wrapper which the agent puts around a file.
+    pub wrapper_ends: &'static [&'static str],
+    /// Whether it also loads files above the root of the repository.
+    pub loads_above_root: bool,
+    /// The environment variables that decide what is loaded.
+    pub variables: &'static [&'static str],
+    /// Finds what an edition loads; the session's directory is free of links.
+    pub explain: fn(&dyn Files, &Session, Edition) -> AgentReport,
+    /// Reports what the editions treat differently here, beside the reports that are there.
+    pub compare_editions: fn(&dyn Files, &Session, &[AgentReport]) -> Option<Diagnostic>,
 }
 
 /// The facts about an edition.
-struct Facts {
-    agent: &'static str,
-    title: &'static str,
+#[derive(Debug)]
+pub struct EditionFacts {
     /// The version on which the rules were measured.
-    version: &'static str,
+    pub version: &'static str,
     /// The first version that the rules are applied to: the one after the edition before.
-    since: [u64; 3],
+    pub since: [u64; 3],
+}
+
+/// An agent at the version whose rules are applied.
+#[derive(Clone, Copy)]
+pub struct Edition {
+    rules: &'static LoadingRules,
+    index: usize,
+}
+
+impl LoadingRules {
+    /// Returns the editions, the oldest first.
+    pub fn all(&'static self) -> impl DoubleEndedIterator<Item = Edition> {
+        (0..self.editions.len()).map(move |index| Edition { rules: self, index })
+    }
+
+    /// Returns the newest edition.
+    pub const fn newest(&'static self) -> Edition {
+        Edition { rules: self, index: self.editions.len().saturating_sub(1) }
+    }
 }
 
 impl Edition {
-    /// Every edition, in the order in which they are shown; of one agent the oldest first.
-    pub const ALL: [Edition; 5] = [
-        Edition::Claude197,
-        Edition::Claude325,
-        Edition::Gemini,
-        Edition::Codex098,
-        Edition::Codex0166,
-    ];
-
-    /// The newest edition of each agent.
-    pub const NEWEST: [Edition; 3] = [Edition::Claude325, Edition::Gemini, Edition::Codex0166];
-
-    const fn facts(self) -> Facts {
-        let (agent, title, version, since) = match self {
-            Edition::Claude197 => ("claude", "Claude Code", "2.1.197", [0, 0, 0]),
-            Edition::Claude325 => ("claude", "Claude Code", "2.1.325", [2, 1, 198]),
-            Edition::Gemini => ("gemini", "Gemini CLI", "0.61.0", [0, 0, 0]),
-            Edition::Codex098 => ("codex", "Codex", "0.98", [0, 0, 0]),
-            Edition::Codex0166 => ("codex", "Codex", "0.166", [0, 99, 0]),
-        };
-        Facts { agent, title, version, since }
+    /// Returns an edition by its place among those of the rules, of which the oldest is the first.
+    pub const fn new(rules: &'static LoadingRules, index: usize) -> Self {
+        Self { rules, index }
     }
 
-    /// Returns the agent's name: `claude`, `gemini` or `codex`.
+    /// Returns the rules.
+    pub const fn rules(self) -> &'static LoadingRules {
+        self.rules
+    }
+
+    /// Returns its place among the editions.
+    pub const fn index(self) -> usize {
+        self.index
+    }
+
+    /// Returns whether it is the newest of the agent.
+    pub const fn is_newest(self) -> bool {
+        self.index + 1 == self.rules.editions.len()
+    }
+
+    /// Returns the agent's name.
     pub const fn agent(self) -> &'static str {
-        self.facts().agent
+        self.rules.agent
     }
 
     /// Returns the name of the program for people.
     pub const fn title(self) -> &'static str {
-        self.facts().title
+        self.rules.title
+    }
+
+    fn facts(self) -> &'static EditionFacts {
+        &self.rules.editions[self.index]
     }
 
     /// Returns the version on which the rules were measured.
-    pub const fn version(self) -> &'static str {
+    pub fn version(self) -> &'static str {
         self.facts().version
     }
 
@@ -74,10 +108,9 @@ impl Edition {
     /// newer than all or not a number.
     #[must_use]
     pub fn nearest(self, version: &str) -> Self {
-        let of_agent = || Self::ALL.into_iter().filter(|it| it.agent() == self.agent());
         let numbers = numbers(version);
         let covers = |it: &Self| numbers.is_none_or(|numbers| it.facts().since <= numbers);
-        of_agent().rfind(covers).unwrap_or(self)
+        self.rules.all().rfind(covers).unwrap_or(self)
     }
 
     /// Returns whether a version of the agent is newer than the one on which these rules were measured.
@@ -88,6 +121,13 @@ impl Edition {
             (Some(installed), Some(measured)) => installed[..length] > measured[..length],
             _ => false,
         }
+    }
+
+    /// Finds an edition among the newest by the name of its agent, or among all by name and version.
+    pub fn find(name: &str, editions: &[Self]) -> Result<Self, UnknownEdition> {
+        let by_agent = editions.iter().find(|it| it.is_newest() && it.agent() == name);
+        let found = by_agent.or_else(|| editions.iter().find(|it| it.to_string() == name));
+        found.copied().ok_or_else(|| UnknownEdition::new(name, editions))
     }
 }
 
@@ -107,6 +147,44 @@ impl fmt::Display for Edition {
     }
 }
 
+impl fmt::Debug for Edition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Edition({self})")
+    }
+}
+
+impl Edition {
+    fn key(self) -> (u8, &'static str, usize) {
+        (self.rules.place, self.rules.agent, self.index)
+    }
+}
+
+impl PartialEq for Edition {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Edition {}
+
+impl PartialOrd for Edition {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Edition {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl Hash for Edition {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
 impl Serialize for Edition {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -115,79 +193,18 @@ impl Serialize for Edition {
 
 /// No rules are known under this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "unknown agent `{0}`: use claude, gemini, codex, claude@2.1.197, claude@2.1.325, codex@0.98 or codex@0.166"
-)]
-pub struct UnknownEdition(pub String);
-
-impl FromStr for Edition {
-    type Err = UnknownEdition;
-
-    fn from_str(name: &str) -> Result<Self, UnknownEdition> {
-        let newest = Self::NEWEST.iter().find(|it| it.agent() == name);
-        let exact = || Self::ALL.iter().find(|it| it.to_string() == name);
-        let found = newest.or_else(exact).copied();
-        found.ok_or_else(|| UnknownEdition(name.to_owned()))
-    }
+#[error("unknown agent `{name}`: use {known}")]
+pub struct UnknownEdition {
+    name: String,
+    known: String,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_alone_means_the_newest() {
-        let cases = [
-            ("claude", Edition::Claude325),
-            ("gemini", Edition::Gemini),
-            ("codex", Edition::Codex0166),
-            ("codex@0.98", Edition::Codex098),
-            ("codex@0.166", Edition::Codex0166),
-            ("claude@2.1.197", Edition::Claude197),
-            ("claude@2.1.325", Edition::Claude325),
-        ];
-        for (name, expected) in cases {
-            assert_eq!(name.parse(), Ok(expected), "{name}");
-        }
-        assert!("cursor".parse::<Edition>().is_err());
-        assert!("codex@1".parse::<Edition>().is_err());
-        assert!("claude@2.1.326".parse::<Edition>().is_err());
-    }
-
-    #[test]
-    fn an_edition_covers_the_versions_after_the_one_before() {
-        let cases = [
-            ("codex", "0.94.0", Edition::Codex098),
-            ("codex", "0.98.0", Edition::Codex098),
-            ("codex", "0.99.1", Edition::Codex0166),
-            ("codex", "1.0.0", Edition::Codex0166),
-            ("codex", "nightly", Edition::Codex0166),
-            ("claude", "1.0.5", Edition::Claude197),
-            ("claude", "2.1.197", Edition::Claude197),
-            ("claude", "2.1.198", Edition::Claude325),
-            ("claude", "2.1.325", Edition::Claude325),
-            ("claude", "2.2", Edition::Claude325),
-            ("gemini", "3.0", Edition::Gemini),
-        ];
-        for (agent, version, expected) in cases {
-            let named: Edition = agent.parse().unwrap();
-            assert_eq!(named.nearest(version), expected, "{agent} {version}");
-        }
-    }
-
-    #[test]
-    fn a_version_is_newer_than_an_edition_if_its_numbers_are() {
-        let cases = [
-            (Edition::Claude325, "2.1.325", false),
-            (Edition::Claude325, "2.1.326", true),
-            (Edition::Claude325, "3.0.0-beta.1", true),
-            (Edition::Claude325, "2.1.197", false),
-            (Edition::Codex0166, "0.166.4", false),
-            (Edition::Codex0166, "0.167.0-alpha.2", true),
-            (Edition::Gemini, "nightly", false),
-        ];
-        for (edition, version, expected) in cases {
-            assert_eq!(edition.is_older_than(version), expected, "{edition} {version}");
-        }
+impl UnknownEdition {
+    fn new(name: &str, editions: &[Edition]) -> Self {
+        let agents = editions.iter().filter(|it| it.is_newest()).map(|it| it.agent().to_owned());
+        let several = editions.iter().filter(|it| it.rules.editions.len() > 1);
+        let known: Vec<String> = agents.chain(several.map(ToString::to_string)).collect();
+        let (last, others) = known.split_last().map_or(("", &[][..]), |(last, it)| (last, it));
+        Self { name: name.to_owned(), known: format!("{} or {last}", others.join(", ")) }
     }
 }

@@ -9,7 +9,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 /// Globs that are compared with whole paths: `*`, `**`, `?`, brackets and braces. A leading dot is not special.
 #[derive(Debug, Default)]
-pub(crate) struct Globs {
+pub struct Globs {
     set: GlobSet,
     /// The index of each compiled glob.
     compiled: Vec<usize>,
@@ -21,11 +21,11 @@ pub(crate) struct Globs {
 
 /// Globs that take too much memory to be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooComplex;
+pub struct TooComplex;
 
 impl Globs {
     /// Compiles globs; one that makes no sense matches itself only.
-    pub(crate) fn new(patterns: &[String]) -> Result<Self, TooComplex> {
+    pub fn new(patterns: &[String]) -> Result<Self, TooComplex> {
         let mut globs = Self::default();
         let mut set = GlobSetBuilder::new();
         for (index, pattern) in patterns.iter().enumerate() {
@@ -49,7 +49,7 @@ impl Globs {
     }
 
     /// Returns the first glob that matches a path.
-    pub(crate) fn first_match(&self, path: &str) -> Option<usize> {
+    pub fn first_match(&self, path: &str) -> Option<usize> {
         let matched = self.set.matches(path);
         let is_negated = |at: &usize| self.negated.iter().any(|(_, negated)| negated == at);
         let plain = matched.iter().filter(|at| !is_negated(at)).map(|at| self.compiled[*at]);
@@ -103,7 +103,7 @@ fn with_alternatives(pattern: &str) -> Cow<'_, str> {
 /// Patterns that select files together the way lines of a `.gitignore` do, the last that matches
 /// deciding; case does not matter.
 #[derive(Debug)]
-pub(crate) struct Selection {
+pub struct Selection {
     lines: GitignoreBuilder,
     /// Compiled when the first path is compared: most rules never see one.
     compiled: OnceCell<Option<Gitignore>>,
@@ -111,11 +111,11 @@ pub(crate) struct Selection {
 
 /// A pattern that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Invalid;
+pub struct Invalid;
 
 impl Selection {
     /// Compiles patterns; empty ones are skipped. Braces are literal.
-    pub(crate) fn new(patterns: &[String]) -> Result<Self, Invalid> {
+    pub fn new(patterns: &[String]) -> Result<Self, Invalid> {
         let mut lines = GitignoreBuilder::new("");
         lines.case_insensitive(true).map_err(|_| Invalid)?;
         for pattern in patterns {
@@ -125,7 +125,7 @@ impl Selection {
     }
 
     /// Returns whether a relative path is selected, itself or with a directory above it.
-    pub(crate) fn selects(&self, relative: &str) -> bool {
+    pub fn selects(&self, relative: &str) -> bool {
         let Some(lines) = self.compiled.get_or_init(|| self.lines.build().ok()) else {
             return false;
         };

@@ -1,36 +1,22 @@
-//! Which instruction files Claude Code, Gemini CLI and Codex load in a directory, in which order, how
-//! much of them, and why the others are left out.
+//! Which instruction files an agent loads in a directory, in which order, how much of them, and why the others are left
+//! out: the report, what the rules of all agents have in common, and the traps that no single agent's rules show.
 //!
-//! ```
-//! use convoke_explain::{Edition, Session, explain};
-//! use convoke_files::MemoryTree;
-//!
-//! let mut tree = MemoryTree::default();
-//! tree.create_directory("/repo/.git");
-//! tree.write("/repo/AGENTS.md", "Use tabs.");
-//! let session = Session::new("/repo", "/home/me");
-//! let report = explain(&tree, &session, &[Edition::Claude197, Edition::Codex0166]);
-//! assert!(report.agents[0].loaded.is_empty());
-//! assert_eq!(report.agents[0].diagnostics[0].code.name(), "names.unread");
-//! assert_eq!(report.agents[1].loaded[0].bytes_loaded, 9);
-//! ```
+//! The rules of an agent are [`LoadingRules`], which its vendor gives.
 //!
 //! The rules were measured on the real programs. The library only reads files, through [`Files`]: the same files and
 //! session give the same report.
 
-mod claude;
-mod codex;
-mod config;
+pub mod config;
 pub mod diagnostics;
 mod edition;
-mod gemini;
-mod glob;
-mod place;
+pub mod front_matter;
+pub mod glob;
+pub mod place;
 mod report;
 mod session;
-mod skills;
+pub mod skills;
 mod survey;
-mod text;
+pub mod text;
 mod traps;
 
 use std::collections::BTreeSet;
@@ -39,9 +25,9 @@ use std::path::PathBuf;
 use convoke_files::Files;
 use convoke_files::limit::TooManyEntries;
 
-pub use edition::{Edition, UnknownEdition};
-pub use report::{AgentReport, DirectoryReport, Ignored, Limit, LoadReason, Loaded, Rule};
-pub use session::{Session, VARIABLES};
+pub use edition::{Edition, EditionFacts, LoadingRules, UnknownEdition};
+pub use report::{AgentReport, DirectoryReport, Ignored, Limit, LoadReason, Loaded, Rule, Search};
+pub use session::Session;
 pub use skills::{BudgetUnit, OmittedSkill, Skill, SkillRule, SkillSource, SkillsBudget};
 
 use place::Listed;
@@ -128,67 +114,6 @@ fn report_unlisted(report: &mut AgentReport, directories: &BTreeSet<PathBuf>) {
 type Explained = (AgentReport, BTreeSet<PathBuf>);
 
 fn explain_one(files: Listed<'_>, session: &Session, edition: Edition) -> Explained {
-    let report = match edition {
-        Edition::Claude197 | Edition::Claude325 => claude::explain(&files, session, edition),
-        Edition::Gemini => gemini::explain(&files, session),
-        Edition::Codex098 | Edition::Codex0166 => codex::explain(&files, session, edition),
-    };
+    let report = (edition.rules().explain)(&files, session, edition);
     (report, files.into_unlisted())
-}
-
-#[cfg(test)]
-mod tests {
-    use convoke_files::MemoryTree;
-    use convoke_files::limit::MAX_ENTRIES;
-
-    use super::*;
-
-    #[test]
-    fn agents_that_are_explained_at_once_are_explained_as_alone() {
-        let mut tree = MemoryTree::default();
-        tree.create_directory("/r/.git");
-        tree.write("/h/.gemini/trustedFolders.json", r#"{"/r": "TRUST_FOLDER"}"#);
-        for number in 0..100 {
-            for place in [".agents", ".claude", ".gemini"] {
-                let text = format!("---\nname: s{number}\ndescription: {number}, {place}\n---\n");
-                tree.write(format!("/r/{place}/skills/s{number}/SKILL.md"), text);
-            }
-        }
-        let session = Session::new("/r", "/h");
-        let at_once = explain(&tree, &session, &Edition::ALL);
-        for (edition, report) in Edition::ALL.iter().zip(&at_once.agents) {
-            let alone = explain(&tree, &session, &[*edition]).agents.remove(0);
-            assert!(alone.skills.len() > 99, "{edition:?}: {}", alone.skills.len());
-            assert_eq!(serde_json::json!(alone.skills), serde_json::json!(report.skills));
-        }
-    }
-
-    #[test]
-    fn a_directory_with_too_many_entries_is_reported_by_the_agents_that_search_it() {
-        for (directory, readers) in [
-            ("/h/.gemini/extensions", &[Edition::Gemini][..]),
-            ("/h/.gemini/tmp", &[Edition::Gemini]),
-            ("/h/.gemini/skills", &[Edition::Gemini]),
-            ("/r/.agents/skills", &[Edition::Gemini, Edition::Codex0166]),
-            ("/r/.claude/skills", &[Edition::Claude325]),
-            ("/r/.claude/commands", &[Edition::Claude325]),
-            ("/r/.claude/rules", &[Edition::Claude325]),
-        ] {
-            let mut tree = MemoryTree::default();
-            tree.create_directory("/r/.git");
-            for number in 0..=MAX_ENTRIES {
-                tree.write(format!("{directory}/{number}"), "");
-            }
-            let editions = [Edition::Gemini, Edition::Claude325, Edition::Codex0166];
-            let report = explain(&tree, &Session::new("/r", "/h"), &editions);
-            for agent in &report.agents {
-                let told = agent
-                    .diagnostics
-                    .iter()
-                    .filter(|it| it.message.contains("more than 100000 entries"));
-                let expected = usize::from(readers.contains(&agent.edition));
-                assert_eq!(told.count(), expected, "{directory}: {:?}", agent.diagnostics);
-            }
-        }
-    }
 }

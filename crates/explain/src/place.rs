@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-pub(crate) use convoke_files::git::{GitKind, git_kind};
+pub use convoke_files::git::{GitKind, git_kind};
 use convoke_files::limit::TooManyEntries;
 use convoke_files::{EntryKind, Files, Head};
 
@@ -19,13 +19,13 @@ const MAX_KEPT: u64 = 256 * 1024;
 const MAX_READ: u64 = 64 * 1024 * 1024;
 
 /// Values by the bytes of a path, which are compared faster than its components.
-pub(crate) type ByPath<V> = HashMap<OsString, V, foldhash::fast::RandomState>;
+pub type ByPath<V> = HashMap<OsString, V, foldhash::fast::RandomState>;
 
 /// A cache of files and directory listings.
 ///
 /// Every agent looks up a dozen names in every directory up to the root, and almost none exist; one listing answers all
 /// of them. Only the given directories are listed, so that large directories elsewhere cost nothing.
-pub(crate) struct Listed<'a> {
+pub struct Listed<'a> {
     cache: Arc<Cache<'a>>,
     /// The bytes that were read so far.
     read: Cell<u64>,
@@ -69,7 +69,7 @@ struct Listing {
 impl<'a> Listed<'a> {
     /// Lists directories, which must be free of links; one that cannot be listed is asked name by
     /// name.
-    pub(crate) fn new<'d>(
+    pub fn new<'d>(
         files: &'a (dyn Files + Sync),
         directories: impl IntoIterator<Item = &'d Path>,
     ) -> Self {
@@ -92,13 +92,13 @@ impl<'a> Listed<'a> {
     }
 
     /// Returns the same files for another agent, which has read nothing yet.
-    pub(crate) fn for_agent(&self) -> Self {
+    pub fn for_agent(&self) -> Self {
         let cache = Arc::clone(&self.cache);
         Self { cache, read: Cell::new(0), unlisted: RefCell::default() }
     }
 
     /// Lists directories, and reads the file of one name in each, before an agent needs them.
-    pub(crate) fn look_into(&self, directories: Vec<PathBuf>, name: &str, limit: u64) {
+    pub fn look_into(&self, directories: Vec<PathBuf>, name: &str, limit: u64) {
         let found = self.cache.files.look_into(&directories, name, limit);
         for (directory, found) in directories.into_iter().zip(found) {
             let Some(found) = found else { continue };
@@ -110,7 +110,7 @@ impl<'a> Listed<'a> {
     }
 
     /// Returns the directories that were not listed, because they have too many entries.
-    pub(crate) fn into_unlisted(self) -> BTreeSet<PathBuf> {
+    pub fn into_unlisted(self) -> BTreeSet<PathBuf> {
         self.unlisted.into_inner()
     }
 
@@ -125,7 +125,7 @@ impl<'a> Listed<'a> {
     }
 
     /// Returns the entries of a directory, sorted by name, if it was listed.
-    pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, EntryKind)]> {
+    pub fn listed(&self, directory: &Path) -> Option<&[(OsString, EntryKind)]> {
         let same = |listing: &&Listing| listing.directory.as_os_str() == directory.as_os_str();
         self.cache.listings.iter().find(same).map(|listing| listing.entries.as_slice())
     }
@@ -254,7 +254,7 @@ fn too_much() -> io::Error {
 }
 
 /// Returns the directories from just below the file system's root down to this one.
-pub(crate) fn chain(directory: &Path) -> Vec<PathBuf> {
+pub fn chain(directory: &Path) -> Vec<PathBuf> {
     let above = directory.ancestors().filter(|it| it.parent().is_some());
     let mut chain: Vec<_> = above.map(Path::to_owned).collect();
     chain.reverse();
@@ -262,11 +262,7 @@ pub(crate) fn chain(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the nearest directory, going up, that contains one of the markers.
-pub(crate) fn nearest_with(
-    files: &dyn Files,
-    directory: &Path,
-    markers: &[String],
-) -> Option<PathBuf> {
+pub fn nearest_with(files: &dyn Files, directory: &Path, markers: &[String]) -> Option<PathBuf> {
     let holds = |directory: &&Path| {
         let mut markers = markers.iter();
         markers.any(|marker| files.kind(&directory.join(marker)).is_ok())
@@ -275,7 +271,7 @@ pub(crate) fn nearest_with(
 }
 
 /// Returns the root of the git repository around a directory: the nearest with a `.git`.
-pub(crate) fn git_root(files: &dyn Files, directory: &Path) -> Option<PathBuf> {
+pub fn git_root(files: &dyn Files, directory: &Path) -> Option<PathBuf> {
     nearest_with(files, directory, &[".git".to_owned()])
 }
 

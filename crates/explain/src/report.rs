@@ -62,7 +62,7 @@ pub struct AgentReport {
     pub no_request: Option<&'static str>,
     /// The search of the agent.
     #[serde(skip)]
-    pub(crate) search: Search,
+    pub search: Search,
     /// The index in `ignored` by path.
     #[serde(skip)]
     ignored_at: ByPath<usize>,
@@ -85,7 +85,7 @@ struct Given {
 
 /// The search of an agent for project files.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Search {
+pub struct Search {
     /// The names that it reads.
     pub names: Vec<String>,
     /// The top directory of the search, if a marker decides it.
@@ -390,7 +390,8 @@ impl Serialize for Rule {
 }
 
 impl AgentReport {
-    pub(crate) fn new(edition: Edition) -> Self {
+    /// Creates the report of an edition that loads nothing.
+    pub fn new(edition: Edition) -> Self {
         Self {
             agent: edition.agent(),
             version: edition.version().to_owned(),
@@ -418,13 +419,13 @@ impl AgentReport {
     }
 
     /// Returns whether a path is accounted for already.
-    pub(crate) fn mentions(&self, path: &Path) -> bool {
+    pub fn mentions(&self, path: &Path) -> bool {
         self.ignored_at.contains_key(path.as_os_str())
             || self.loaded.iter().any(|file| file.path == path || file.real_path == path)
     }
 
     /// Records an ignored file, once.
-    pub(crate) fn ignore(&mut self, path: &Path, rule: Rule) {
+    pub fn ignore(&mut self, path: &Path, rule: Rule) {
         if let Entry::Vacant(entry) = self.ignored_at.entry(path.as_os_str().to_owned()) {
             entry.insert(self.ignored.len());
             let path = path.to_owned();
@@ -433,14 +434,14 @@ impl AgentReport {
     }
 
     /// Removes a file from the files that are not loaded, because it is loaded now.
-    pub(crate) fn unignore(&mut self, path: &Path) {
+    pub fn unignore(&mut self, path: &Path) {
         if let Some(at) = self.ignored_at.remove(path.as_os_str()) {
             self.withdrawn.insert(at);
         }
     }
 
     /// Keeps the ignored files that were not loaded after all and that `counts` accepts.
-    pub(crate) fn retain_ignored(&mut self, counts: impl Fn(&Path) -> bool) {
+    pub fn retain_ignored(&mut self, counts: impl Fn(&Path) -> bool) {
         let withdrawn = std::mem::take(&mut self.withdrawn);
         let ignored = std::mem::take(&mut self.ignored).into_iter().enumerate();
         let kept = ignored.filter(|(at, file)| !withdrawn.contains(at) && counts(&file.path));
@@ -450,7 +451,7 @@ impl AgentReport {
     }
 
     /// Reports a file that could not be opened, and returns the rule. A directory of its name is not reported.
-    pub(crate) fn miss(&mut self, path: &Path, error: &io::Error) -> Rule {
+    pub fn miss(&mut self, path: &Path, error: &io::Error) -> Rule {
         let (rule, what) = match error.kind() {
             io::ErrorKind::IsADirectory => return Rule::Directory,
             io::ErrorKind::NotFound => (Rule::Dangling, "the link leads nowhere".to_owned()),
@@ -462,12 +463,12 @@ impl AgentReport {
     }
 
     /// Adds a diagnostic about a file.
-    pub(crate) fn warn(&mut self, code: Code, path: &Path, message: impl Into<String>) {
+    pub fn warn(&mut self, code: Code, path: &Path, message: impl Into<String>) {
         self.diagnose(Diagnostic::new(code, message).at_path(path.to_string_lossy()));
     }
 
     /// Adds a diagnostic, once. For one code and file only a few are kept; the first has their count.
-    pub(crate) fn diagnose(&mut self, diagnostic: Diagnostic) {
+    pub fn diagnose(&mut self, diagnostic: Diagnostic) {
         let kind = (diagnostic.code.clone(), diagnostic.path.clone());
         let given = self.given.entry(kind).or_default();
         if !given.once.insert((diagnostic.line, diagnostic.message.clone())) {
@@ -482,26 +483,26 @@ impl AgentReport {
     }
 
     /// Adds diagnostics.
-    pub(crate) fn diagnose_all(&mut self, diagnostics: impl IntoIterator<Item = Diagnostic>) {
+    pub fn diagnose_all(&mut self, diagnostics: impl IntoIterator<Item = Diagnostic>) {
         for diagnostic in diagnostics {
             self.diagnose(diagnostic);
         }
     }
 
     /// Removes all diagnostics.
-    pub(crate) fn clear_diagnostics(&mut self) {
+    pub fn clear_diagnostics(&mut self) {
         self.diagnostics.clear();
         self.given.clear();
     }
 
     /// Removes all diagnostics except those of one code.
-    pub(crate) fn clear_diagnostics_but(&mut self, kept: Code) {
+    pub fn clear_diagnostics_but(&mut self, kept: Code) {
         self.diagnostics.retain(|diagnostic| diagnostic.code == kept);
         self.given.retain(|(code, _), _| *code == kept);
     }
 
     /// Marks all files as not loaded, because no request is made.
-    pub(crate) fn withhold(&mut self, rule: &Rule) {
+    pub fn withhold(&mut self, rule: &Rule) {
         for file in std::mem::take(&mut self.loaded) {
             self.ignore(&file.path, rule.clone());
         }
@@ -518,9 +519,6 @@ impl AgentReport {
 }
 
 /// Serializes a path as text.
-pub(crate) fn as_text<P: AsRef<Path>, S: Serializer>(
-    path: &P,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub fn as_text<P: AsRef<Path>, S: Serializer>(path: &P, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.as_ref().display())
 }

@@ -16,7 +16,7 @@ pub struct Session {
     pub home: PathBuf,
     /// The directory of the administrator's configuration (`/etc`).
     pub etc: PathBuf,
-    /// The environment variables that the agents look at ([`VARIABLES`]).
+    /// The environment variables that the agents look at ([`LoadingRules::variables`](crate::LoadingRules::variables)).
     pub variables: BTreeMap<String, String>,
     /// The arguments that the agents are started with; each takes those that it knows.
     pub arguments: Vec<String>,
@@ -26,24 +26,6 @@ pub struct Session {
     /// not given.
     pub now_ms: Option<f64>,
 }
-
-/// The environment variables that decide what is loaded.
-pub const VARIABLES: [&str; 14] = [
-    "ANTHROPIC_MODEL",
-    "CLAUDE_CONFIG_DIR",
-    "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD",
-    "CLAUDE_CODE_DISABLE_CLAUDE_MDS",
-    "CLAUDE_CODE_DISABLE_ATTACHMENTS",
-    "CLAUDE_CODE_DISABLE_1M_CONTEXT",
-    "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
-    "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS",
-    "CLAUDE_CODE_MAX_CONTEXT_TOKENS",
-    "CLAUDE_CODE_SIMPLE",
-    "CODEX_HOME",
-    "SLASH_COMMAND_TOOL_CHAR_BUDGET",
-    "GEMINI_CLI_HOME",
-    "GEMINI_CLI_TRUST_WORKSPACE",
-];
 
 impl Session {
     /// Creates the session of a user in a directory, without arguments and variables.
@@ -60,19 +42,19 @@ impl Session {
     }
 
     /// Returns a variable that is set and not empty.
-    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+    pub fn variable(&self, name: &str) -> Option<&str> {
         let value = self.variables.get(name).map(String::as_str);
         value.filter(|value| !value.is_empty())
     }
 
     /// Returns whether a variable switches something on.
-    pub(crate) fn is_on(&self, name: &str) -> bool {
+    pub fn is_on(&self, name: &str) -> bool {
         let value = self.variable(name).map(str::to_ascii_lowercase);
         value.is_some_and(|value| matches!(value.as_str(), "1" | "true" | "yes" | "on"))
     }
 
     /// Returns the directory that a variable names, or the given one below the home directory.
-    pub(crate) fn directory(&self, variable: &str, below_home: &str) -> PathBuf {
+    pub fn directory(&self, variable: &str, below_home: &str) -> PathBuf {
         match self.variable(variable) {
             Some(path) => absolute(&self.cwd, Path::new(path)),
             None => self.home.join(below_home),
@@ -80,12 +62,12 @@ impl Session {
     }
 
     /// Returns whether an argument was given.
-    pub(crate) fn has_argument(&self, name: &str) -> bool {
+    pub fn has_argument(&self, name: &str) -> bool {
         self.arguments.iter().any(|argument| argument == name)
     }
 
     /// Returns the values of an option, written as `--name value` or `--name=value`.
-    pub(crate) fn values(&self, name: &str) -> Vec<&str> {
+    pub fn values(&self, name: &str) -> Vec<&str> {
         let mut values = Vec::new();
         let mut arguments = self.arguments.iter();
         while let Some(argument) = arguments.next() {
@@ -102,14 +84,14 @@ impl Session {
 
     /// Returns the directories that an option names, made absolute: several may follow it, or be
     /// separated by commas.
-    pub(crate) fn directories(&self, name: &str) -> Vec<PathBuf> {
+    pub fn directories(&self, name: &str) -> Vec<PathBuf> {
         let paths = self.all_values(name).into_iter().flat_map(|value| value.split(','));
         let paths = paths.map(str::trim).filter(|path| !path.is_empty());
         paths.map(|path| absolute(&self.cwd, Path::new(path))).collect()
     }
 
     /// Returns the values of an option that takes all arguments up to the next option.
-    pub(crate) fn all_values(&self, name: &str) -> Vec<&str> {
+    pub fn all_values(&self, name: &str) -> Vec<&str> {
         let mut values: Vec<&str> = Vec::new();
         let mut is_open = false;
         for argument in &self.arguments {

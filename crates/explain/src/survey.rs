@@ -28,12 +28,12 @@ const NAMES: [(&str, &str); 12] = [
 
 /// Directories that belong to one program, and names that people put there.
 const PLACES: [(&str, &str, &[&str]); 6] = [
-    (".claude", "claude", &["CLAUDE.local.md", "AGENTS.md"]),
-    (".gemini", "gemini", &["GEMINI.md", "AGENTS.md"]),
-    (".codex", "codex", &["AGENTS.md", "AGENTS.override.md"]),
-    (".agents", "", &["AGENTS.md"]),
-    (".github", "", &["copilot-instructions.md"]),
-    (".config", "", &["AGENTS.md"]),
+    (".claude", "Claude Code", &["CLAUDE.local.md", "AGENTS.md"]),
+    (".gemini", "Gemini CLI", &["GEMINI.md", "AGENTS.md"]),
+    (".codex", "Codex", &["AGENTS.md", "AGENTS.override.md"]),
+    (".agents", "another tool", &["AGENTS.md"]),
+    (".github", "another tool", &["copilot-instructions.md"]),
+    (".config", "another tool", &["AGENTS.md"]),
 ];
 
 /// A file that was found.
@@ -145,11 +145,8 @@ impl Survey {
                 Rule::WrongCase(name)
             }
             Name::Plain(_, whose) | Name::OtherCase(_, whose) => Rule::OtherAgent(whose),
-            Name::InPlaceOf(agent) if *agent == report.agent => Rule::WrongPlace,
-            Name::InPlaceOf("claude") => Rule::OtherAgent("Claude Code"),
-            Name::InPlaceOf("gemini") => Rule::OtherAgent("Gemini CLI"),
-            Name::InPlaceOf("codex") => Rule::OtherAgent("Codex"),
-            Name::InPlaceOf(_) => Rule::OtherAgent("another tool"),
+            Name::InPlaceOf(title) if *title == report.edition.title() => Rule::WrongPlace,
+            Name::InPlaceOf(title) => Rule::OtherAgent(title),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Facts about a file's text: its encoding and its lines.
 
 /// Returns whether bytes are UTF-16 text, by their mark or by their zeroes.
-pub(crate) fn looks_like_utf16(bytes: &[u8]) -> bool {
+pub fn looks_like_utf16(bytes: &[u8]) -> bool {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return true;
     }
@@ -15,26 +15,27 @@ pub(crate) fn looks_like_utf16(bytes: &[u8]) -> bool {
 }
 
 /// Returns the 1-based line of a byte offset.
-pub(crate) fn line_at(text: &str, offset: usize) -> u64 {
+pub fn line_at(text: &str, offset: usize) -> u64 {
     let before = &text.as_bytes()[..offset.min(text.len())];
     memchr::memchr_iter(b'\n', before).count() as u64 + 1
 }
 
 /// Counts lines on the way through a text, so that many places cost no more than the last one.
 #[derive(Debug)]
-pub(crate) struct LineCounter<'a> {
+pub struct LineCounter<'a> {
     text: &'a str,
     at: usize,
     line: u64,
 }
 
 impl<'a> LineCounter<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
+    /// Creates a counter at the beginning of a text.
+    pub fn new(text: &'a str) -> Self {
         Self { text, at: 0, line: 1 }
     }
 
     /// Returns the 1-based line of a byte offset; asking in ascending order is cheap.
-    pub(crate) fn line(&mut self, offset: usize) -> u64 {
+    pub fn line(&mut self, offset: usize) -> u64 {
         let offset = offset.min(self.text.len());
         if offset < self.at {
             *self = Self::new(self.text);

@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use convoke_core::diagnostic::{Code, Diagnostic};
 use convoke_files::Files;
 
-use crate::codex;
 use crate::diagnostics;
-use crate::edition::Edition;
 use crate::place::{self, GitKind};
 use crate::report::{AgentReport, LoadReason, Loaded, Rule};
 use crate::session::Session;
@@ -27,21 +25,20 @@ pub(crate) fn report(
 ) {
     let root = place::git_root(files, &session.cwd);
     let kind = root.as_deref().map(|root| place::git_kind(files, root));
-    let versions = versions_differ(files, session, agents);
-    for agent in agents {
+    let compared =
+        |agent: &AgentReport| (agent.edition.rules().compare_editions)(files, session, agents);
+    let compared: Vec<Option<Diagnostic>> = agents.iter().map(compared).collect();
+    for (agent, compared) in agents.iter_mut().zip(compared) {
         names(agent);
         unread(agent, session, survey, root.as_deref());
-        match agent.edition {
-            Edition::Claude197 | Edition::Claude325 => {
-                parents(agent, session, root.as_deref(), kind.as_ref());
-            }
-            _ => roots(agent, session, root.as_deref(), kind.as_ref()),
+        if agent.edition.rules().loads_above_root {
+            parents(agent, session, root.as_deref(), kind.as_ref());
+        } else {
+            roots(agent, session, root.as_deref(), kind.as_ref());
         }
         closed_wrappers(agent);
         repeated_text(agent);
-        if agent.agent == "codex" {
-            agent.diagnose_all(versions.clone());
-        }
+        agent.diagnose_all(compared);
     }
 }
 
@@ -103,12 +100,7 @@ fn unread(agent: &mut AgentReport, session: &Session, survey: &Survey, root: Opt
     }
     let top = root.unwrap_or(&session.cwd);
     if let Some(other) = survey.other_main_file(agent, top) {
-        let own = match agent.edition {
-            Edition::Claude197 | Edition::Claude325 => "CLAUDE.md",
-            Edition::Gemini => "GEMINI.md",
-            Edition::Codex098 | Edition::Codex0166 => "AGENTS.md",
-        };
-        let link = other.with_file_name(own);
+        let link = other.with_file_name(agent.edition.rules().main_file);
         let name = other.file_name().unwrap_or_default().to_string_lossy();
         let message = format!(
             "{} loads nothing of this project: it does not read {}, and would with `ln -s {name} {}`",
@@ -120,7 +112,7 @@ fn unread(agent: &mut AgentReport, session: &Session, survey: &Survey, root: Opt
     }
 }
 
-/// Reports files above the project, which Claude Code loads and the other agents do not.
+/// Reports files above the project, which most agents do not load.
 fn parents(
     agent: &mut AgentReport,
     session: &Session,
@@ -159,7 +151,7 @@ fn parents(
     agent.diagnose(diagnostic.at_path(first.to_string_lossy()));
 }
 
-/// A `.git` in the wrong place moves the top of what Gemini CLI and Codex look at.
+/// A `.git` in the wrong place moves the top of what an agent looks at.
 fn roots(agent: &mut AgentReport, session: &Session, root: Option<&Path>, kind: Option<&GitKind>) {
     let Some(root) = root.filter(|root| agent.search.top.as_deref() == Some(root)) else {
         return;
@@ -189,16 +181,7 @@ fn roots(agent: &mut AgentReport, session: &Session, root: Option<&Path>, kind: 
 
 /// A file that ends the wrapper which the agent puts around it.
 fn closed_wrappers(agent: &mut AgentReport) {
-    let marks: &[&str] = match agent.edition {
-        Edition::Claude197 | Edition::Claude325 => &["</system-reminder>"],
-        Edition::Gemini => &[
-            "</loaded_context>",
-            "</project_context>",
-            "</extension_context>",
-            "--- End of Context from:",
-        ],
-        Edition::Codex098 | Edition::Codex0166 => &["</INSTRUCTIONS>"],
-    };
+    let marks = agent.edition.rules().wrapper_ends;
     let mut found = Vec::new();
     for file in agent.loaded.iter().filter(|file| !file.is_pasted) {
         let mark = marks.iter().find_map(|mark| Some((*mark, file.text.find(mark)?)));
@@ -244,44 +227,4 @@ fn repeated_text(agent: &mut AgentReport) {
     for (path, message) in found {
         agent.warn(diagnostics::TEXT_TWICE, &path, message);
     }
-}
-
-/// The files that the two versions of Codex treat differently here.
-fn versions_differ(
-    files: &dyn Files,
-    session: &Session,
-    agents: &[AgentReport],
-) -> Option<Diagnostic> {
-    if !agents.iter().any(|agent| agent.agent == "codex") {
-        return None;
-    }
-    let loaded = |edition| {
-        let sizes = |report: &AgentReport| {
-            let files = report.loaded.iter();
-            files.map(|file| (file.path.clone(), file.bytes_loaded)).collect::<Vec<_>>()
-        };
-        match agents.iter().find(|agent| agent.edition == edition) {
-            Some(report) => sizes(report),
-            None => sizes(&codex::documents(files, session, edition)),
-        }
-    };
-    let (old, new) = (loaded(Edition::Codex098), loaded(Edition::Codex0166));
-    if old == new {
-        return None;
-    }
-    let only = |left: &[(PathBuf, u64)], right: &[(PathBuf, u64)]| {
-        let mut files = left.iter().filter(|file| !right.contains(file));
-        files.next().map(|(path, _)| path.clone())
-    };
-    let (path, old_has_it) = match (only(&old, &new), only(&new, &old)) {
-        (Some(path), _) => (path, true),
-        (None, Some(path)) => (path, false),
-        (None, None) => return None,
-    };
-    let (has, has_not) = if old_has_it { ("0.98", "0.166") } else { ("0.166", "0.98") };
-    let message = format!(
-        "{} is loaded by Codex {has} and not, or not alike, by Codex {has_not}",
-        path.display()
-    );
-    Some(Diagnostic::new(diagnostics::VERSIONS_DIFFER, message).at_path(path.to_string_lossy()))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use convoke_agent::diagnostics::AGENT_INSTRUCTIONS_UNREAD;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
-use convoke_explain::{AgentReport, Edition, Loaded, Session, VARIABLES, explain};
+use convoke_explain::{AgentReport, Edition, Loaded, Session, explain};
 use convoke_files::Disk;
 use convoke_vendor::{MeasuredCli, UserHome};
 
@@ -13,16 +13,16 @@ use crate::host_environment::HostEnvironment;
 
 /// Returns the edition whose rules apply to a version of a CLI; without a version, the newest.
 pub fn edition(vendor: &'static dyn MeasuredCli, version: Option<&str>) -> Edition {
-    let newest = vendor.newest_edition();
+    let newest = vendor.loading_rules().newest();
     version.map_or(newest, |version| newest.nearest(version))
 }
 
 /// Returns the session of a CLI that is started here without arguments.
 pub fn session(host_environment: &HostEnvironment) -> Session {
     let mut session = Session::new(&host_environment.cwd, &host_environment.home);
-    let variables = VARIABLES.iter().filter_map(|name| {
+    let variables = convoke_vendors::loading_variables().filter_map(|name| {
         let value = host_environment.variable(name)?.to_str()?;
-        Some(((*name).to_owned(), value.to_owned()))
+        Some((name.to_owned(), value.to_owned()))
     });
     session.variables = variables.collect();
     session

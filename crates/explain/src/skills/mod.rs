@@ -11,12 +11,12 @@ use serde::{Serialize, Serializer};
 
 use crate::report::as_text;
 
-pub(crate) use read::{Stated, loaded_bytes, read};
-pub(crate) use report::report;
+pub use read::{Stated, loaded_bytes, read};
+pub use report::report;
 pub(crate) use unsearched::{Unsearched, look_ahead};
 
 /// The name of the file that describes a skill.
-pub(crate) const FILE_NAME: &str = "SKILL.md";
+pub const FILE_NAME: &str = "SKILL.md";
 
 /// A skill in the model's list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -48,7 +48,7 @@ pub struct Skill {
 
 impl Skill {
     /// Creates a skill inside a program, of whose description so many bytes are loaded.
-    pub(crate) fn builtin(skill: &BuiltinSkill, loaded: u64) -> Self {
+    pub fn builtin(skill: &BuiltinSkill, loaded: u64) -> Self {
         Self {
             name: skill.name.to_owned(),
             path: None,
@@ -184,7 +184,8 @@ impl BudgetUnit {
 
 /// A skill inside a program: figures of its description, which is data of that version.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct BuiltinSkill {
+pub struct BuiltinSkill {
+    /// The name.
     pub name: &'static str,
     /// The bytes of the description.
     pub bytes: u64,
@@ -195,22 +196,23 @@ pub(crate) struct BuiltinSkill {
 }
 
 impl BuiltinSkill {
-    pub(crate) const fn ascii(name: &'static str, bytes: u64) -> Self {
+    /// Creates a skill whose description has as many columns as bytes.
+    pub const fn ascii(name: &'static str, bytes: u64) -> Self {
         Self { name, bytes, three_bytes: &[], line_breaks: &[] }
     }
 
     /// Returns the characters of the description.
-    pub(crate) const fn characters(&self) -> u64 {
+    pub const fn characters(&self) -> u64 {
         self.bytes - 2 * self.three_bytes.len() as u64
     }
 
     /// Returns the bytes of so many characters.
-    pub(crate) fn bytes_of(&self, characters: u64) -> u64 {
+    pub fn bytes_of(&self, characters: u64) -> u64 {
         characters + 2 * count_below(self.three_bytes, characters)
     }
 
     /// Returns the columns of so many characters.
-    pub(crate) fn columns_of(&self, characters: u64) -> u64 {
+    pub fn columns_of(&self, characters: u64) -> u64 {
         characters - count_below(self.line_breaks, characters)
     }
 }
@@ -226,6 +228,3 @@ fn optional_path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result
         None => serializer.serialize_none(),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,20 +6,20 @@ use std::path::Path;
 use convoke_core::whitespace::trim;
 use convoke_files::{FileKind, Files};
 
-use crate::claude::front_matter::{FrontMatter, Yaml, split};
+use crate::front_matter::{FrontMatter, Yaml, split};
 
 /// The bytes that are read of a file: far more than front matter has.
 const HEAD: u64 = FileKind::FrontMatter.limit() * 2;
 
 /// The head of a `SKILL.md`, and the size of the whole file.
 #[derive(Debug)]
-pub(crate) struct SkillText {
+pub struct SkillText {
     pub text: String,
     pub size: u64,
 }
 
 /// Reads the head of a file.
-pub(crate) fn read(files: &dyn Files, path: &Path) -> io::Result<SkillText> {
+pub fn read(files: &dyn Files, path: &Path) -> io::Result<SkillText> {
     let head = files.read_head(path, HEAD)?;
     let text = String::from_utf8(head.bytes)
         .unwrap_or_else(|wrong| String::from_utf8_lossy(wrong.as_bytes()).into_owned());
@@ -28,12 +28,12 @@ pub(crate) fn read(files: &dyn Files, path: &Path) -> io::Result<SkillText> {
 
 /// The description that a file states, whether or not an agent understands it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Stated(pub String);
+pub struct Stated(pub String);
 
 impl Stated {
     /// Reads the description as a person does: also of front matter that comes late, is not closed or is
     /// not valid YAML.
-    pub(crate) fn leniently(text: &str) -> Self {
+    pub fn leniently(text: &str) -> Self {
         let text = text.trim_start_matches(|it: char| it == '\u{feff}' || it.is_whitespace());
         let parsed = split(text).front.map(FrontMatter::read);
         let field = parsed.as_ref().and_then(|front| front.field("description"));
@@ -56,7 +56,7 @@ impl Stated {
 
 /// Returns how many bytes of a description, from its start on, arrive in a text. White space that was added,
 /// removed or replaced does not count as a difference.
-pub(crate) fn loaded_bytes(stated: &str, arrived: &str) -> u64 {
+pub fn loaded_bytes(stated: &str, arrived: &str) -> u64 {
     let stated = trim(stated);
     if arrived.starts_with(stated) {
         return stated.len() as u64;

@@ -9,7 +9,7 @@ use crate::diagnostics;
 use crate::report::AgentReport;
 
 /// Adds the diagnostics about an agent's skills; `unsearched` are places with skills that it does not read.
-pub(crate) fn report(report: &mut AgentReport, unsearched: &[(PathBuf, usize)]) {
+pub fn report(report: &mut AgentReport, unsearched: &[(PathBuf, usize)]) {
     report_cut(report);
     let omitted = std::mem::take(&mut report.skills_omitted);
     let dropped: Vec<_> = omitted.iter().filter(|it| it.rule == SkillRule::OverBudget).collect();

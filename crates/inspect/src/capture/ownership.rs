@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use convoke_core::ledger::Source;
-use convoke_explain::{AgentReport, DirectoryReport, Edition, Session, explain};
+use convoke_explain::{AgentReport, DirectoryReport, Session, explain};
 use convoke_files::{Disk, EntryKind, FileKind, Files};
 use convoke_rehearsal::Recorded;
 use convoke_wire::{Part, PartKind, RequestParts};
@@ -125,7 +125,7 @@ pub(crate) fn candidates(
         ..UserText::file(&file.path, file.text.clone())
     }));
     let home = given.configuration_from.map_or(private_home, |from| &from.home);
-    let around = explain(&Disk, &Session::new(given.cwd, home), &Edition::ALL);
+    let around = explain(&Disk, &Session::new(given.cwd, home), convoke_vendors::editions());
     let command = vendor.map(|vendor| vendor.facts().command);
     let of_program = around.agents.iter().filter(|it| Some(it.agent) == command);
     let listed: Vec<&AgentReport> = report.map_or_else(|| of_program.collect(), |it| vec![it]);

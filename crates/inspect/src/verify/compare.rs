@@ -296,7 +296,7 @@ impl<'a> Request<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use convoke_explain::{Edition, Session, explain};
+    use convoke_explain::{Session, explain};
     use convoke_files::MemoryTree;
 
     fn part(text: &str) -> Part {
@@ -319,7 +319,9 @@ mod tests {
         tree.write("/repo/sub/AGENTS.md", "Rules of the sub directory.\n");
         tree.write("/repo/sub/CLAUDE.md", "Rules for somebody else.\n");
         let session = Session::new("/repo/sub", "/home/me");
-        let report = explain(&tree, &session, &[Edition::Codex0166]).agents.remove(0);
+        let report = explain(&tree, &session, &[convoke_vendors::edition("codex").unwrap()])
+            .agents
+            .remove(0);
         let codex = convoke_vendors::cli("codex").unwrap();
         let found = differences(codex, &report, &[part(request)], &tree, Path::new("/home/me"));
         found.iter().map(ToString::to_string).collect()
@@ -339,7 +341,10 @@ mod tests {
         tree.write("/home/me/.claude/CLAUDE.md", "Rules of the user.\n");
         tree.create_directory("/repo");
         let session = Session::new("/repo", "/home/me");
-        let mut report = explain(&tree, &session, &[Edition::Claude197]).agents.remove(0);
+        let mut report =
+            explain(&tree, &session, &[convoke_vendors::edition("claude@2.1.197").unwrap()])
+                .agents
+                .remove(0);
         report.skills.clear();
         assert_eq!(report.ignored.len(), 1);
         let parts = [part("Rules of the user.")];

@@ -99,16 +99,16 @@ mod tests {
     #[test]
     fn every_agents_list_is_read() {
         let claude = "Agents:\n- one-more: x\n\nThe following skills are available:\n\n- one: First: a &lt;skill&gt;.\n- two: Second.\n\nToday.";
-        assert_eq!(compare(Edition::Claude325, claude), [""; 0]);
+        assert_eq!(compare(convoke_vendors::edition("claude").unwrap(), claude), [""; 0]);
         let codex = "### List\n- one: First: a <skill>. (file: r0/one/SKILL.md)\n- two: Second. (file: r0/two/SKILL.md)\n";
-        assert_eq!(compare(Edition::Codex0166, codex), [""; 0]);
+        assert_eq!(compare(convoke_vendors::edition("codex").unwrap(), codex), [""; 0]);
         let gemini = "<skill>\n<name>two</name>\n<description>Second.</description>\n</skill>\n<skill><name>one</name><description>First: a <skill>.</description></skill>";
-        assert_eq!(compare(Edition::Gemini, gemini), [""; 0]);
+        assert_eq!(compare(convoke_vendors::edition("gemini").unwrap(), gemini), [""; 0]);
     }
 
     #[test]
     fn the_table_of_roots_may_shorten_a_description_that_is_cut() {
-        let mut report = report(Edition::Codex0166);
+        let mut report = report(convoke_vendors::edition("codex").unwrap());
         let list =
             "- one: First: a <skill>. (file: r0/one/SKILL.md)\n- two: Sec (file: r0/two/SKILL.md)";
         let table = "- `r0` = `/private/home/.codex/skills`\n";
@@ -125,7 +125,7 @@ mod tests {
     fn every_difference_names_its_skill() {
         let claude = |list: &str| {
             compare(
-                Edition::Claude325,
+                convoke_vendors::edition("claude").unwrap(),
                 &format!("The following skills are available:\n\n{list}\n\ny"),
             )
         };

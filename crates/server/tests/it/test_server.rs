@@ -194,7 +194,7 @@ impl Host for TestHost {
         let report = convoke_explain::explain(
             &convoke_files::Disk,
             &session,
-            &convoke_explain::Edition::NEWEST,
+            &convoke_vendors::newest_editions(),
         );
         Box::pin(async { Ok(report) })
     }

@@ -2,6 +2,7 @@
 
 mod call;
 mod endpoint;
+mod loading;
 mod measured;
 pub mod question;
 mod relay;

@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 
 use convoke_agent::cli::Cli as _;
 use convoke_agent::endpoint::measured::Commands;
-use convoke_explain::{AgentReport, Edition, LoadReason, Session, explain};
+use convoke_explain::{AgentReport, LoadReason, LoadingRules, Session, explain};
 use convoke_files::{Disk, FileKind, Files as _};
 use convoke_vendor::{ConfigurationCopy, HomeError, ListedSkill, MeasuredCli, UserHome};
 use serde_json::Value;
 
+use super::loading::RULES;
 use super::{ClaudeCode, PROJECTS, STATE_FILE};
 
 impl MeasuredCli for ClaudeCode {
-    fn newest_edition(&self) -> Edition {
-        Edition::Claude325
+    fn loading_rules(&self) -> &'static LoadingRules {
+        &RULES
     }
 
     fn copy_entry(
@@ -122,7 +123,7 @@ fn copy_imports(copy: &mut ConfigurationCopy<'_>) -> Result<(), HomeError> {
     if let (Some(name), Some(directory)) = (facts.directory_variable, from.directory.to_str()) {
         session.variables.insert(name.to_owned(), directory.to_owned());
     }
-    let explained = explain(&Disk, &session, &[ClaudeCode.newest_edition()]).agents;
+    let explained = explain(&Disk, &session, &[RULES.newest()]).agents;
     for file in explained.into_iter().flat_map(|agent| agent.loaded) {
         let places = from.places(&ClaudeCode, copy.to).into_iter();
         let targets = places.filter_map(|(private, users)| {

@@ -3,17 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use convoke_agent::endpoint::measured::Commands;
-use convoke_explain::{AgentReport, Edition};
+use convoke_explain::{AgentReport, LoadingRules};
 use convoke_files::{Disk, FileKind, Files as _};
 use convoke_vendor::{
     ConfigurationCopy, HomeError, ListedSkill, MeasuredCli, SettingTexts, UserHome,
 };
 
 use super::Codex;
+use super::loading::RULES;
 
 impl MeasuredCli for Codex {
-    fn newest_edition(&self) -> Edition {
-        Edition::Codex0166
+    fn loading_rules(&self) -> &'static LoadingRules {
+        &RULES
     }
 
     fn copy_entry(

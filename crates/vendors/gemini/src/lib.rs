@@ -4,6 +4,7 @@ mod call;
 mod endpoint;
 mod home;
 mod inert;
+mod loading;
 mod measured;
 mod output;
 mod relay;

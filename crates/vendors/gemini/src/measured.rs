@@ -5,17 +5,18 @@ use std::path::{Component, Path, PathBuf};
 use convoke_agent::cli::Cli as _;
 use convoke_agent::endpoint::measured::Commands;
 use convoke_explain::diagnostics::FOLDER_UNTRUSTED;
-use convoke_explain::{AgentReport, Edition};
+use convoke_explain::{AgentReport, LoadingRules};
 use convoke_files::json::without_comments;
 use convoke_files::{Disk, FileKind, Files as _};
 use convoke_vendor::{ListedSkill, MeasuredCli, UserHome};
 use serde_json::Value;
 
 use super::GeminiCli;
+use super::loading::RULES;
 
 impl MeasuredCli for GeminiCli {
-    fn newest_edition(&self) -> Edition {
-        Edition::Gemini
+    fn loading_rules(&self) -> &'static LoadingRules {
+        &RULES
     }
 
     /// Returns the notes on projects, and the instruction files that settings name.

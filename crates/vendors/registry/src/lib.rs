@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use convoke_agent::cli::UnknownCli;
 use convoke_agent::{Cli, Programs};
+use convoke_explain::{Edition, UnknownEdition};
 use convoke_vendor::{MeasuredCli, Vendor};
 
 /// Every vendor, in the order in which they are shown.
@@ -20,6 +21,34 @@ static PROGRAMS: LazyLock<Programs> = LazyLock::new(|| {
     presets.sort_by_key(|preset| preset.name);
     Programs { clis: clis.leak(), presets: presets.leak() }
 });
+
+static EDITIONS: LazyLock<Vec<Edition>> = LazyLock::new(|| {
+    let rules = VENDORS.iter().filter_map(|vendor| vendor.loading_rules());
+    let mut editions: Vec<Edition> = rules.flat_map(|rules| rules.all()).collect();
+    editions.sort();
+    editions
+});
+
+/// Returns every edition of the loading rules, in the order in which they are shown; of one agent the oldest first.
+pub fn editions() -> &'static [Edition] {
+    &EDITIONS
+}
+
+/// Returns the newest edition of each agent's loading rules.
+pub fn newest_editions() -> Vec<Edition> {
+    editions().iter().copied().filter(|edition| edition.is_newest()).collect()
+}
+
+/// Finds an edition: the newest by the name of its agent, or any by name and version.
+pub fn edition(name: &str) -> Result<Edition, UnknownEdition> {
+    Edition::find(name, editions())
+}
+
+/// Returns the environment variables that decide what agents load.
+pub fn loading_variables() -> impl Iterator<Item = &'static str> {
+    let newest = editions().iter().filter(|edition| edition.is_newest());
+    newest.flat_map(|edition| edition.rules().variables.iter().copied())
+}
 
 /// Returns the programs of all vendors.
 pub fn programs() -> Programs {

@@ -13,6 +13,7 @@ use std::fmt;
 
 use convoke_agent::Cli;
 use convoke_agent::adapter::Preset;
+use convoke_explain::LoadingRules;
 use serde::{Serialize, Serializer};
 
 pub use self::configuration::{ConfigurationCopy, HomeError, UserHome};
@@ -23,6 +24,11 @@ pub trait Vendor: fmt::Debug + Sync {
     /// Returns its CLI, if Convoke runs one by its own protocol.
     fn cli(&self) -> Option<&'static dyn MeasuredCli> {
         None
+    }
+
+    /// Returns the rules by which its agent loads instruction files and skills, if they are known.
+    fn loading_rules(&self) -> Option<&'static LoadingRules> {
+        self.cli().map(|cli| cli.loading_rules())
     }
 
     /// Returns its programs that speak the Agent Client Protocol.

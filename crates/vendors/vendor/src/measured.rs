@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use convoke_agent::Cli;
 use convoke_agent::endpoint::measured::Commands;
-use convoke_explain::{AgentReport, Edition};
+use convoke_explain::{AgentReport, LoadingRules};
 
 use crate::{ConfigurationCopy, HomeError, UserHome};
 
 /// A CLI whose requests can be measured.
 pub trait MeasuredCli: Cli {
-    /// Returns the newest edition of its loading rules.
-    fn newest_edition(&self) -> Edition;
+    /// Returns the rules by which it loads files.
+    fn loading_rules(&self) -> &'static LoadingRules;
 
     /// Copies an entry of the configuration; `name` is its name in the facts.
     fn copy_entry(

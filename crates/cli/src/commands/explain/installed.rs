@@ -14,7 +14,7 @@ impl Installed {
     pub fn find() -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let directories: Vec<_> = std::env::split_paths(&path).collect();
-        let versions = Edition::NEWEST.iter().filter_map(|edition| {
+        let versions = convoke_vendors::newest_editions().into_iter().filter_map(|edition| {
             let name = edition.agent();
             let program = directories.iter().map(|it| it.join(name)).find(|it| it.is_file())?;
             let program = program.canonicalize().ok()?;

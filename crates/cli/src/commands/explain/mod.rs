@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use convoke_explain::{DirectoryReport, Edition, Session, VARIABLES};
+use convoke_explain::{DirectoryReport, Edition, Session};
 use convoke_files::clock::since_1970;
 use convoke_files::{Disk, absolute};
 
@@ -161,9 +161,9 @@ fn session(arguments: &Explain) -> Result<Session, UsageError> {
     };
     let home = home.canonicalize().unwrap_or(home);
     let mut session = Session::new(cwd, home);
-    let variables = VARIABLES.iter().filter_map(|name| {
+    let variables = convoke_vendors::loading_variables().filter_map(|name| {
         let value = std::env::var(name).ok()?;
-        Some(((*name).to_owned(), value))
+        Some((name.to_owned(), value))
     });
     session.variables = variables.collect::<BTreeMap<_, _>>();
     session.arguments.clone_from(&arguments.arguments);
@@ -194,11 +194,11 @@ fn chosen<'a>(
 ) -> Result<Vec<(Edition, Option<&'a str>)>, UsageError> {
     let of_installed = |edition| (installed.nearest(edition), installed.version(edition));
     if names.is_empty() {
-        return Ok(Edition::NEWEST.into_iter().map(of_installed).collect());
+        return Ok(convoke_vendors::newest_editions().into_iter().map(of_installed).collect());
     }
     let mut chosen: Vec<(Edition, Option<&str>)> = Vec::new();
     for name in names {
-        let named = name.trim().parse::<Edition>();
+        let named = convoke_vendors::edition(name.trim());
         let edition = named.map_err(|unknown| UsageError(format!("--agent: {unknown}")))?;
         let choice = if name.contains('@') { (edition, None) } else { of_installed(edition) };
         if !chosen.iter().any(|(edition, _)| *edition == choice.0) {

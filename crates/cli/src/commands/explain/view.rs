@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use convoke_core::ledger::estimate_tokens;
-use convoke_explain::{AgentReport, DirectoryReport, Edition, Limit, LoadReason, Rule};
+use convoke_explain::{AgentReport, DirectoryReport, Limit, LoadReason, Rule};
 use unicode_width::UnicodeWidthStr;
 
 use super::findings::{Finding, Findings};
@@ -88,7 +88,7 @@ impl View<'_> {
         if is_same_version(installed, measured) {
             return None;
         }
-        let is_unknown = Edition::NEWEST.contains(&edition) && edition.is_older_than(installed);
+        let is_unknown = edition.is_newest() && edition.is_older_than(installed);
         Some(if is_unknown {
             format!(
                 "{title} {installed} is installed; the newest known rules are those of {measured}"

@@ -1,4 +1,4 @@
-use convoke_explain::{Edition, Session, explain};
+use convoke_explain::{Session, explain};
 use convoke_files::MemoryTree;
 
 use super::*;
@@ -15,7 +15,14 @@ fn rendered(width: usize, is_painted: bool) -> String {
     tree.write("/h/r/CLAUDE.md", "@docs/a.md\n");
     tree.write("/h/r/docs/a.md", "text\n");
     let session = Session::new("/h/r", "/h");
-    let report = explain(&tree, &session, &[Edition::Claude197, Edition::Codex0166]);
+    let report = explain(
+        &tree,
+        &session,
+        &[
+            convoke_vendors::edition("claude@2.1.197").unwrap(),
+            convoke_vendors::edition("codex").unwrap(),
+        ],
+    );
     let view = View {
         report: &report,
         home: Path::new("/h"),

@@ -44,7 +44,7 @@ const QWEN: Installed = Installed { preset: "qwen", label: "qwen-0.24.4" };
 const NODE: &str = "node-22.23.3";
 
 fn cache() -> PathBuf {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/clis");
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/clis");
     std::env::var_os("CONVOKE_CLIS").map_or(target, PathBuf::from)
 }
 

@@ -82,7 +82,7 @@ impl Cli {
 
     /// Returns its program, or `None` when it is not installed and need not be.
     pub fn program(self) -> Option<PathBuf> {
-        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/clis");
+        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/clis");
         let cache = std::env::var_os("CONVOKE_CLIS").map_or(target, PathBuf::from);
         let name = self.kind();
         let program = cache.join(self.label()).join("node_modules/.bin").join(name);
