@@ -17,10 +17,12 @@ use crate::code::{Code, sources};
 /// Events in the output of CLIs.
 const CLI_EVENTS: [&str; 2] = ["turn.completed", "thread.started"];
 
-/// Flags of CLIs outside of the agent crate: a folder, and the flags that its code reads or that every program has.
-const FLAGS_ELSEWHERE: [(&str, &[&str]); 3] = [
-    // They decide which files a CLI loads.
-    ("crates/explain", &["--config", "--model", "--setting-sources", "--settings"]),
+/// The crates beside the vendors' own: what is asked of a vendor, the list of all, and tests.
+const NO_VENDORS: [&str; 3] =
+    ["crates/vendors/registry", "crates/vendors/suite", "crates/vendors/vendor"];
+
+/// Flags of CLIs outside of the vendors' crates: a folder, and the flags that its code reads or that every program has.
+const FLAGS_ELSEWHERE: [(&str, &[&str]); 2] = [
     // The user's own arguments, which `request` passes on.
     ("crates/cli/src/commands/request", &["--model", "--profile"]),
     ("crates/inspect", &["--version"]),
@@ -48,6 +50,17 @@ const STARTERS: [(&str, &[&str]); 3] = [
 
 /// The queues without a bound on their length: the input of a program is bounded by its bytes.
 const BOUNDED_OTHERWISE: [&str; 1] = ["crates/agent/src/process/supervise.rs"];
+
+/// Returns the folders of all crates; those of the vendors are one level deeper.
+fn crates(root: &Path) -> Vec<String> {
+    let folders = |below: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(root.join(below)).unwrap();
+        let names = entries.map(|it| it.unwrap().file_name().into_string().unwrap());
+        names.map(|name| format!("{below}/{name}")).collect()
+    };
+    let all = folders("crates").into_iter().chain(folders("crates/vendors"));
+    all.filter(|folder| root.join(folder).join("Cargo.toml").exists()).collect()
+}
 
 /// Returns the root of the workspace.
 fn workspace() -> PathBuf {
@@ -102,9 +115,7 @@ fn the_map_has_every_crate_after_those_that_it_depends_on() {
     let map: Vec<(&str, &str)> = heads
         .map(|head| head.trim_end_matches('`').split_once("` — `").expect("a folder and a crate"))
         .collect();
-    for entry in std::fs::read_dir(root.join("crates")).unwrap() {
-        let name = entry.unwrap().file_name();
-        let folder = format!("crates/{}", name.to_string_lossy());
+    for folder in crates(&root) {
         assert!(map.iter().any(|(it, _)| *it == folder), "{folder} is not on the map");
     }
     for (index, (folder, name)) in map.iter().enumerate() {
@@ -180,7 +191,10 @@ fn impurities(code: &Code) -> Vec<String> {
     const MODULES: [&str; 5] = ["std::fs", "std::env", "std::net", "std::process", "tokio"];
     const NAMES: [&str; 4] = ["SystemTime", "Instant::now", "Timestamp::now", "Zoned::now"];
     let pure = ["core", "redact", "wire", "team", "codex", "thread", "explain"];
-    if !code.is_below(&pure.map(|name| format!("crates/{name}")).each_ref().map(|it| &**it)) {
+    let is_pure =
+        code.is_below(&pure.map(|name| format!("crates/{name}")).each_ref().map(|it| &**it));
+    // What a vendor's program loads is found through `Files` only.
+    if !is_pure && !(code.is_below(&["crates/vendors"]) && code.path.contains("/src/loading/")) {
         return Vec::new();
     }
     let is_impure = |path: &str| {
@@ -310,14 +324,15 @@ fn creates_a_launch(code: &Code) -> bool {
 }
 
 #[test]
-fn flags_and_event_formats_are_in_the_agent_crate_only() {
-    let (in_agent, elsewhere): (Vec<_>, Vec<_>) =
-        sources().iter().partition(|code| code.is_below(&["crates/agent"]));
-    let in_agent: String = in_agent.iter().map(|code| code.text.as_str()).collect();
-    let flags = flags(&in_agent);
-    assert!(flags.len() >= 20, "the agent crate has {} flags", flags.len());
+fn flags_and_event_formats_are_in_the_vendors_crates_only() {
+    let is_vendors =
+        |code: &&Code| code.is_below(&["crates/vendors"]) && !code.is_below(&NO_VENDORS);
+    let (of_vendors, elsewhere): (Vec<_>, Vec<_>) = sources().iter().partition(is_vendors);
+    let of_vendors: String = of_vendors.iter().map(|code| code.text.as_str()).collect();
+    let flags = flags(&of_vendors);
+    assert!(flags.len() >= 20, "the vendors' crates have {} flags", flags.len());
     for event in CLI_EVENTS {
-        assert!(in_agent.contains(event), "the agent crate reads no `{event}`");
+        assert!(of_vendors.contains(event), "the vendors' crates read no `{event}`");
     }
     let found: Vec<String> =
         elsewhere.into_iter().flat_map(|code| formats_of_clis(code, &flags)).collect();
@@ -326,12 +341,51 @@ fn flags_and_event_formats_are_in_the_agent_crate_only() {
         ["fn f() { g(\"--permission-prompt-tool\") }", "fn f() { g(\"turn.completed\") }"]
     {
         let planted = format!("#[cfg(test)]\nmod tests;\n{planted}");
-        let code = Code::parse("crates/session/src/planted.rs", &planted);
-        assert!(!formats_of_clis(&code, &flags).is_empty(), "{planted}");
+        for folder in ["session", "agent"] {
+            let code = Code::parse(&format!("crates/{folder}/src/planted.rs"), &planted);
+            assert!(!formats_of_clis(&code, &flags).is_empty(), "{planted}");
+        }
     }
 }
 
-/// Returns the flags and events of CLIs that a module outside of the agent crate contains.
+#[test]
+fn nothing_but_the_registry_names_a_vendors_crate() {
+    let root = workspace();
+    let mut found = Vec::new();
+    for folder in crates(&root) {
+        let manifest = std::fs::read_to_string(root.join(&folder).join("Cargo.toml")).unwrap();
+        found.extend(vendors_named_by(&manifest).into_iter().map(|name| (folder.clone(), name)));
+    }
+    let (by_registry, others): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|(folder, _)| folder == "crates/vendors/registry");
+    assert!(by_registry.len() >= 4, "{by_registry:?}");
+    assert_eq!(others, [], "only the registry names a vendor");
+    for planted in [
+        "[dependencies]\nconvoke-vendor-claude.workspace = true\n",
+        "[target.'cfg(unix)'.dependencies]\nx = { package = \"convoke-vendor-claude\", path = \"\" }\n",
+    ] {
+        assert_eq!(vendors_named_by(planted), ["convoke-vendor-claude"], "{planted}");
+    }
+    let of_tests = "[dependencies]\nconvoke-vendor = \"1\"\n\
+                    [dev-dependencies]\nconvoke-vendor-claude.workspace = true\n";
+    assert_eq!(vendors_named_by(of_tests), [""; 0]);
+}
+
+/// Returns the vendors' crates that a manifest depends on, but for its tests.
+fn vendors_named_by(manifest: &str) -> Vec<String> {
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let targets = manifest.get("target").and_then(Value::as_table).into_iter().flatten();
+    let tables = targets.filter_map(|(_, it)| it.get("dependencies"));
+    let tables = manifest.get("dependencies").into_iter().chain(tables);
+    let all = tables.filter_map(Value::as_table).flatten();
+    let names = all.map(|(name, it)| match it.get("package").and_then(Value::as_str) {
+        Some(package) => package.to_owned(),
+        None => name.clone(),
+    });
+    names.filter(|name| name.starts_with("convoke-vendor-")).collect()
+}
+
+/// Returns the flags and events of CLIs that a module outside of the vendors' crates contains.
 fn formats_of_clis(code: &Code, flags: &HashSet<&str>) -> Vec<String> {
     let events = CLI_EVENTS.iter().filter(|event| code.text.contains(&format!("\"{event}\"")));
     let is_known = |flag: &str| {
