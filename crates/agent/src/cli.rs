@@ -348,6 +348,12 @@ impl Programs {
         self.presets.iter().find(|preset| preset.name == name).copied()
     }
 
+    /// Returns the npm package of a CLI or an ACP agent.
+    pub fn package(self, name: &str) -> Option<&'static str> {
+        let of_cli = self.cli(name).map(|cli| cli.facts().package);
+        of_cli.ok().or_else(|| Some(self.preset(name)?.package))
+    }
+
     /// Recognises a CLI by the name of its program or by its package directory.
     pub fn cli_of(self, program: &Path) -> Option<&'static dyn Cli> {
         let name = program.file_stem()?.to_str()?;

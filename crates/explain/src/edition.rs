@@ -20,6 +20,8 @@ pub struct LoadingRules {
     pub title: &'static str,
     /// The place of the agent in a report of all.
     pub place: u8,
+    /// Whether a report of all has it only where its program is installed.
+    pub is_optional: bool,
     /// The measured editions, the oldest first.
     pub editions: &'static [EditionFacts],
     /// The file that a project would add for this agent.

@@ -18,6 +18,7 @@ pub mod skills;
 mod survey;
 pub mod text;
 mod traps;
+pub mod whole;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

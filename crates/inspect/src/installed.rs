@@ -87,7 +87,8 @@ pub fn version_on_disk(program: &Path, agent: &'static dyn Cli) -> Option<String
     version_of(program, agent.facts().package)
 }
 
-fn version_of(program: &Path, package: &str) -> Option<String> {
+/// Finds the version of a program of an npm package in the same way.
+pub fn version_of(program: &Path, package: &str) -> Option<String> {
     let mut names = program.components().rev().take(2);
     let in_path = || names.find_map(|name| version_in(name.as_os_str().to_str()?));
     version_of_package(program, package).or_else(in_path)

@@ -14,7 +14,9 @@ const HEAD: u64 = FileKind::FrontMatter.limit() * 2;
 /// The head of a `SKILL.md`, and the size of the whole file.
 #[derive(Debug)]
 pub struct SkillText {
+    /// The head.
     pub text: String,
+    /// The bytes of the whole file.
     pub size: u64,
 }
 

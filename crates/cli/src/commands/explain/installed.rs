@@ -1,7 +1,7 @@
 //! The installed agents and their versions, read from the files of each program without running it.
 
 use convoke_explain::Edition;
-use convoke_inspect::installed::version_on_disk;
+use convoke_inspect::installed::version_of;
 
 /// The versions of the installed agents, where known.
 #[derive(Debug, Default)]
@@ -18,7 +18,8 @@ impl Installed {
             let name = edition.agent();
             let program = directories.iter().map(|it| it.join(name)).find(|it| it.is_file())?;
             let program = program.canonicalize().ok()?;
-            Some((name, version_on_disk(&program, convoke_vendors::programs().cli(name).ok()?)?))
+            let package = convoke_vendors::programs().package(name)?;
+            Some((name, version_of(&program, package)?))
         });
         Self { versions: versions.collect() }
     }

@@ -194,7 +194,9 @@ fn chosen<'a>(
 ) -> Result<Vec<(Edition, Option<&'a str>)>, UsageError> {
     let of_installed = |edition| (installed.nearest(edition), installed.version(edition));
     if names.is_empty() {
-        return Ok(convoke_vendors::newest_editions().into_iter().map(of_installed).collect());
+        let is_shown = |it: &Edition| !it.rules().is_optional || installed.version(*it).is_some();
+        let shown = convoke_vendors::newest_editions().into_iter().filter(is_shown);
+        return Ok(shown.map(of_installed).collect());
     }
     let mut chosen: Vec<(Edition, Option<&str>)> = Vec::new();
     for name in names {

@@ -56,7 +56,10 @@ pub(super) fn verify_all(
     let home = Home::new(host_environment);
     let mut skipped = Skipped::new();
     for agent in &mut report.agents {
-        let vendor = convoke_vendors::cli(agent.agent)?;
+        let Ok(vendor) = convoke_vendors::cli(agent.agent) else {
+            skipped.insert(agent.agent, "its requests are not measured".to_owned());
+            continue;
+        };
         if host_environment.programs(agent.agent).is_empty() {
             skipped.insert(agent.agent, "not installed".to_owned());
             continue;

@@ -38,6 +38,7 @@ pub static RULES: LoadingRules = LoadingRules {
     agent: "claude",
     title: "Claude Code",
     place: 0,
+    is_optional: false,
     editions: &[
         EditionFacts { version: "2.1.197", since: [0, 0, 0] },
         EditionFacts { version: "2.1.325", since: [2, 1, 198] },

@@ -29,6 +29,7 @@ pub static RULES: LoadingRules = LoadingRules {
     agent: "codex",
     title: "Codex",
     place: 2,
+    is_optional: false,
     editions: &[
         EditionFacts { version: "0.98", since: [0, 0, 0] },
         EditionFacts { version: "0.166", since: [0, 99, 0] },

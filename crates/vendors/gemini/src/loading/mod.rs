@@ -29,6 +29,7 @@ pub static RULES: LoadingRules = LoadingRules {
     agent: "gemini",
     title: "Gemini CLI",
     place: 1,
+    is_optional: false,
     editions: &[EditionFacts { version: "0.61.0", since: [0, 0, 0] }],
     main_file: "GEMINI.md",
     wrapper_ends: &[
