@@ -13,61 +13,8 @@ impl Vendor for OtherAgents {
     }
 }
 
-/// The variables of model keys, for programs that can use any model.
-const ANY_MODEL: &[&str] = &["*_API_KEY"];
-
 /// The agents, by name.
-static PRESETS: [Preset; 5] = [
-    Preset {
-        name: "copilot",
-        command: "copilot",
-        args: &["--acp", "--stdio"],
-        package: "@github/copilot",
-        sign_in: "Start `copilot` once and type `/login`, or set COPILOT_GITHUB_TOKEN.",
-        // The program replaces files in its directory, and does not start if it cannot.
-        state: &[".cache/Microsoft/DeveloperTools", ".cache/copilot", ".copilot"],
-        variables: &["COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"],
-        env: &[("COPILOT_AUTO_UPDATE", "false")],
-        endpoint: Some(&COPILOT),
-        servers_option: Some("--additional-mcp-config"),
-        followed: &[
-            ".github/copilot",
-            ".github/hooks",
-            ".github/mcp.json",
-            ".mcp.json",
-            ".vscode/mcp.json",
-        ],
-        reports_errors_as_text: true,
-        ..Preset::BASE
-    },
-    Preset {
-        name: "kilo",
-        command: "kilo",
-        package: "@kilocode/cli",
-        sign_in: "Run `kilo auth login`.",
-        directory: &[".config/kilo"],
-        files: &[(".config/kilo/.gitignore", OPENCODE_IGNORED)],
-        state: &[
-            ".cache/kilo",
-            ".local/share/kilo",
-            ".local/state/kilo",
-            ".local/state/kilo-sandbox-policy",
-        ],
-        variables: ANY_MODEL,
-        env: &[("KILO_DISABLE_AUTOUPDATE", "1")],
-        endpoint: Some(&KILO),
-        port_option: Some("--port"),
-        followed: &[
-            ".kilo",
-            ".kilocode",
-            ".opencode",
-            "kilo.json",
-            "kilo.jsonc",
-            "opencode.json",
-            "opencode.jsonc",
-        ],
-        ..Preset::BASE
-    },
+static PRESETS: [Preset; 2] = [
     Preset {
         name: "kimi",
         command: "kimi",
@@ -77,21 +24,6 @@ static PRESETS: [Preset; 5] = [
         variables: &["KIMI_*", "MOONSHOT_*"],
         endpoint: Some(&KIMI),
         followed: &[".kimi", ".kimi-code", ".mcp.json"],
-        ..Preset::BASE
-    },
-    Preset {
-        name: "opencode",
-        command: "opencode",
-        package: "opencode-ai",
-        sign_in: "Run `opencode auth login`.",
-        directory: &[".config/opencode"],
-        files: &[(".config/opencode/.gitignore", OPENCODE_IGNORED)],
-        state: &[".cache/opencode", ".local/share/opencode", ".local/state/opencode"],
-        variables: ANY_MODEL,
-        endpoint: Some(&OPENCODE),
-        port_option: Some("--port"),
-        followed: &[".opencode", "opencode.json", "opencode.jsonc"],
-        env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1"), ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")],
         ..Preset::BASE
     },
     Preset {
@@ -115,21 +47,6 @@ static PRESETS: [Preset; 5] = [
     },
 ];
 
-const COPILOT: PresetEndpoint = PresetEndpoint {
-    variables: &[
-        ("COPILOT_OFFLINE", "true"),
-        ("COPILOT_PROVIDER_BASE_URL", "{base}/v1"),
-        ("COPILOT_MODEL", "rehearsal"),
-        ("COPILOT_PROVIDER_MAX_PROMPT_TOKENS", "1000000"),
-    ],
-    files: &[],
-};
-
-const KILO: PresetEndpoint = PresetEndpoint {
-    variables: &[("KILO_DISABLE_MODELS_FETCH", "1"), ("KILO_TELEMETRY_LEVEL", "off")],
-    files: &[(".config/kilo/kilo.json", OPENCODE_JSON)],
-};
-
 const KIMI: PresetEndpoint = PresetEndpoint {
     variables: &[],
     files: &[(
@@ -141,31 +58,6 @@ const KIMI: PresetEndpoint = PresetEndpoint {
          max_context_size = 1000000\n",
     )],
 };
-
-const OPENCODE: PresetEndpoint = PresetEndpoint {
-    variables: &[("OPENCODE_DISABLE_MODELS_FETCH", "1")],
-    files: &[(".config/opencode/opencode.json", OPENCODE_JSON)],
-};
-
-/// The files that opencode and its relatives may install beside their configuration.
-const OPENCODE_IGNORED: &str =
-    "node_modules\npackage.json\npackage-lock.json\nbun.lock\n.gitignore\n";
-
-const OPENCODE_JSON: &str = r#"{
-  "model": "rehearsal/rehearsal",
-  "small_model": "rehearsal/rehearsal",
-  "autoupdate": false,
-  "share": "disabled",
-  "permission": { "bash": "ask", "edit": "ask", "webfetch": "ask" },
-  "provider": {
-    "rehearsal": {
-      "npm": "@ai-sdk/openai-compatible",
-      "options": { "baseURL": "{base}/v1", "apiKey": "rehearsal" },
-      "models": { "rehearsal": { "tool_call": true, "limit": { "context": 1000000, "output": 32000 } } }
-    }
-  }
-}
-"#;
 
 const QWEN: PresetEndpoint = PresetEndpoint {
     variables: &[

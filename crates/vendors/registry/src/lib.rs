@@ -8,10 +8,12 @@ use convoke_explain::{Edition, UnknownEdition};
 use convoke_vendor::{MeasuredCli, Vendor};
 
 /// Every vendor, in the order in which they are shown.
-pub static VENDORS: [&dyn Vendor; 4] = [
+pub static VENDORS: [&dyn Vendor; 6] = [
     &convoke_vendor_claude::ClaudeCode,
     &convoke_vendor_codex::Codex,
     &convoke_vendor_gemini::GeminiCli,
+    &convoke_vendor_opencode::Opencode,
+    &convoke_vendor_copilot::Copilot,
     &convoke_vendor_acp::OtherAgents,
 ];
 
