@@ -57,7 +57,7 @@ fn explain(files: &dyn Files, session: &Session) -> AgentReport {
         chain.iter().partition(|it| **it == root || **it == session.cwd);
     let user = session.home.join(".copilot");
 
-    let mut loader = Loader { files, report };
+    let mut loader = Loader { files, report, texts: Vec::new() };
     loader.load(&user.join("copilot-instructions.md"), LoadReason::User);
     for directory in &ends {
         loader.load(&directory.join(OWN), LoadReason::Project);
@@ -100,6 +100,8 @@ fn explain(files: &dyn Files, session: &Session) -> AgentReport {
 struct Loader<'a> {
     files: &'a dyn Files,
     report: AgentReport,
+    /// The texts of the loaded files, without their imports.
+    texts: Vec<(String, PathBuf)>,
 }
 
 impl Loader<'_> {
@@ -115,20 +117,21 @@ impl Loader<'_> {
         if !whole::load(self.files, path, why, &mut self.report) {
             return;
         }
-        let text = self.report.loaded[at].text.clone();
-        if let Some(same) = self.report.loaded[..at].iter().find(|it| it.text == text) {
-            let rule = Rule::Copy(same.path.clone());
+        let text = &self.report.loaded[at].text;
+        if let Some((_, first)) = self.texts.iter().find(|(it, _)| it == text) {
+            let rule = Rule::Copy(first.clone());
             self.report.loaded.truncate(at);
             return self.report.ignore(path, rule);
         }
-        let pasted = self.imports(path, &text, 1);
-        self.report.loaded[at].bytes_loaded += pasted;
+        self.texts.push((text.clone(), path.to_owned()));
+        self.paste_imports(at, path, 1);
     }
 
-    /// Loads the files that a text names with `@`, relative to its own. Returns their bytes.
-    fn imports(&mut self, by: &Path, text: &str, depth: usize) -> u64 {
-        let mut bytes = 0;
-        let directory = by.parent().unwrap_or(by).to_owned();
+    /// Loads the files that a loaded text names with `@`, relative to its own, and pastes them behind their names.
+    fn paste_imports(&mut self, at: usize, by: &Path, depth: usize) {
+        let text = std::mem::take(&mut self.report.loaded[at].text);
+        let directory = by.parent().unwrap_or(by);
+        let (mut pasted, mut rest) = (String::new(), 0);
         for (offset, _) in text.match_indices('@') {
             let is_start = text[..offset].chars().next_back().is_none_or(char::is_whitespace);
             let name = text[offset + 1..].split(char::is_whitespace).next().unwrap_or_default();
@@ -138,18 +141,25 @@ impl Loader<'_> {
             if !is_start || name.is_empty() || depth > MAX_DEPTH || !is_file || path == by {
                 continue;
             }
-            let at = self.report.loaded.len();
-            let why = LoadReason::Import { by: by.to_owned(), line: line_at(text, offset) };
+            let imported = self.report.loaded.len();
+            let why = LoadReason::Import { by: by.to_owned(), line: line_at(&text, offset) };
             if !whole::load(self.files, &path, why, &mut self.report) {
                 continue;
             }
-            let imported = &mut self.report.loaded[at];
-            (imported.depth, imported.is_pasted) = (depth, true);
-            let text = imported.text.clone();
-            bytes += text.len() as u64;
-            bytes += self.imports(&path, &text, depth + 1);
+            self.paste_imports(imported, &path, depth + 1);
+            let file = &mut self.report.loaded[imported];
+            (file.depth, file.is_pasted) = (depth, true);
+            let end = offset + 1 + name.len();
+            pasted.push_str(&text[rest..end]);
+            let source = path.display();
+            let open = format!("\n\n<imported_custom_instruction source=\"{source}\">\n");
+            pasted.extend([&open, file.text.trim_end(), "\n</imported_custom_instruction>"]);
+            rest = end;
         }
-        bytes
+        pasted.push_str(&text[rest..]);
+        let file = &mut self.report.loaded[at];
+        file.bytes_loaded = pasted.len() as u64;
+        file.text = pasted;
     }
 
     /// Loads the files below a directory that count for all paths.
