@@ -194,7 +194,8 @@ fn impurities(code: &Code) -> Vec<String> {
     let is_pure =
         code.is_below(&pure.map(|name| format!("crates/{name}")).each_ref().map(|it| &**it));
     // What a vendor's program loads is found through `Files` only.
-    if !is_pure && !(code.is_below(&["crates/vendors"]) && code.path.contains("/src/loading/")) {
+    let is_loading = code.is_below(&["crates/vendors"]) && code.path.contains("/src/loading/");
+    if !is_pure && !is_loading {
         return Vec::new();
     }
     let is_impure = |path: &str| {

@@ -304,7 +304,7 @@ fn linked_configuration(
     users_directory: &Path,
     place: ObservedPlace<'_>,
 ) -> Vec<PathBuf> {
-    let Some(facts) = place.vendor.map(|vendor| vendor.facts()) else { return Vec::new() };
+    let Some(facts) = place.vendor.map(Cli::facts) else { return Vec::new() };
     // Settings may hold keys; the private home has a copy without them.
     let is_settings = |name: &str| [".json", ".toml"].iter().any(|end| name.ends_with(end));
     let own = facts.configuration.iter().filter(|name| !is_settings(name));

@@ -222,7 +222,7 @@ fn each_text(event: &mut AgentEvent<'static>, visit: &mut dyn FnMut(&mut String)
         | AgentEventKind::Thinking { text, .. }
         | AgentEventKind::Retry { reason: text, .. } => show(text),
         AgentEventKind::ToolStarted { id, name, input } => {
-            [id, name, input].into_iter().for_each(show)
+            [id, name, input].into_iter().for_each(show);
         }
         AgentEventKind::ToolFinished { id, output, .. } => [id, output].into_iter().for_each(show),
         AgentEventKind::Unknown { name, json } => [name, json].into_iter().for_each(show),
@@ -235,7 +235,7 @@ fn each_text(event: &mut AgentEvent<'static>, visit: &mut dyn FnMut(&mut String)
             }
         }
         AgentEventKind::Todo { items } => {
-            items.iter_mut().map(|item| &mut item.text).for_each(show)
+            items.iter_mut().map(|item| &mut item.text).for_each(show);
         }
         AgentEventKind::PermissionAsked { question, .. } => {
             let PermissionQuestion { tool, summary, input, diff, .. } = question;
@@ -243,7 +243,7 @@ fn each_text(event: &mut AgentEvent<'static>, visit: &mut dyn FnMut(&mut String)
         }
         AgentEventKind::Warning(diagnostic) => visit(&mut diagnostic.message),
         AgentEventKind::Finished { verdict: Verdict::Failed(failure) } => {
-            visit(&mut failure.message)
+            visit(&mut failure.message);
         }
         AgentEventKind::Finished { .. }
         | AgentEventKind::Request { .. }

@@ -25,7 +25,7 @@ pub type ByPath<V> = HashMap<OsString, V, foldhash::fast::RandomState>;
 ///
 /// Every agent looks up a dozen names in every directory up to the root, and almost none exist; one listing answers all
 /// of them. Only the given directories are listed, so that large directories elsewhere cost nothing.
-pub struct Listed<'a> {
+pub(crate) struct Listed<'a> {
     cache: Arc<Cache<'a>>,
     /// The bytes that were read so far.
     read: Cell<u64>,
@@ -69,7 +69,7 @@ struct Listing {
 impl<'a> Listed<'a> {
     /// Lists directories, which must be free of links; one that cannot be listed is asked name by
     /// name.
-    pub fn new<'d>(
+    pub(crate) fn new<'d>(
         files: &'a (dyn Files + Sync),
         directories: impl IntoIterator<Item = &'d Path>,
     ) -> Self {
@@ -92,13 +92,13 @@ impl<'a> Listed<'a> {
     }
 
     /// Returns the same files for another agent, which has read nothing yet.
-    pub fn for_agent(&self) -> Self {
+    pub(crate) fn for_agent(&self) -> Self {
         let cache = Arc::clone(&self.cache);
         Self { cache, read: Cell::new(0), unlisted: RefCell::default() }
     }
 
     /// Lists directories, and reads the file of one name in each, before an agent needs them.
-    pub fn look_into(&self, directories: Vec<PathBuf>, name: &str, limit: u64) {
+    pub(crate) fn look_into(&self, directories: Vec<PathBuf>, name: &str, limit: u64) {
         let found = self.cache.files.look_into(&directories, name, limit);
         for (directory, found) in directories.into_iter().zip(found) {
             let Some(found) = found else { continue };
@@ -110,7 +110,7 @@ impl<'a> Listed<'a> {
     }
 
     /// Returns the directories that were not listed, because they have too many entries.
-    pub fn into_unlisted(self) -> BTreeSet<PathBuf> {
+    pub(crate) fn into_unlisted(self) -> BTreeSet<PathBuf> {
         self.unlisted.into_inner()
     }
 
@@ -125,7 +125,7 @@ impl<'a> Listed<'a> {
     }
 
     /// Returns the entries of a directory, sorted by name, if it was listed.
-    pub fn listed(&self, directory: &Path) -> Option<&[(OsString, EntryKind)]> {
+    pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, EntryKind)]> {
         let same = |listing: &&Listing| listing.directory.as_os_str() == directory.as_os_str();
         self.cache.listings.iter().find(same).map(|listing| listing.entries.as_slice())
     }

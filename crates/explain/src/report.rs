@@ -496,9 +496,9 @@ impl AgentReport {
     }
 
     /// Removes all diagnostics except those of one code.
-    pub fn clear_diagnostics_but(&mut self, kept: Code) {
-        self.diagnostics.retain(|diagnostic| diagnostic.code == kept);
-        self.given.retain(|(code, _), _| *code == kept);
+    pub fn clear_diagnostics_but(&mut self, kept: &Code) {
+        self.diagnostics.retain(|diagnostic| diagnostic.code == *kept);
+        self.given.retain(|(code, _), _| code == kept);
     }
 
     /// Marks all files as not loaded, because no request is made.

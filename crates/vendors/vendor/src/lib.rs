@@ -3,7 +3,7 @@
 //! A vendor is one folder beside this one. Everything that Convoke knows about its programs is there; the rest of the
 //! code meets it through [`Vendor`] and the traits that it returns, and never asks which vendor it has:
 //!
-//! - [`Cli`] is how the vendor's CLI is run, pointed to another server and relayed;
+//! - [`Cli`](convoke_agent::Cli) is how the vendor's CLI is run, pointed to another server and relayed;
 //! - [`MeasuredCli`] is how it is measured, with a copy of the user's configuration.
 
 mod configuration;
@@ -11,7 +11,6 @@ mod measured;
 
 use std::fmt;
 
-use convoke_agent::Cli;
 use convoke_agent::adapter::Preset;
 use convoke_explain::LoadingRules;
 use serde::{Serialize, Serializer};
@@ -39,8 +38,7 @@ pub trait Vendor: fmt::Debug + Sync {
 
 impl fmt::Display for dyn MeasuredCli + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cli: &dyn Cli = self;
-        cli.fmt(f)
+        f.write_str(self.facts().command)
     }
 }
 

@@ -286,7 +286,7 @@ impl Loader<'_> {
                 self.once_trusted()
             );
             // Settings are read before trust is checked, and invalid JSON ends the run there.
-            self.report.clear_diagnostics_but(diagnostics::SETTINGS_MALFORMED);
+            self.report.clear_diagnostics_but(&diagnostics::SETTINGS_MALFORMED);
             self.report.warn(diagnostics::FOLDER_UNTRUSTED, &session.cwd, message);
             self.report.withhold(&Rule::NoRequest("the folder is not trusted"));
             return;
