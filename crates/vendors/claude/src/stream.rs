@@ -102,7 +102,7 @@ const QUIET_SYSTEM: &[&str] = &[
 /// The prefix of `system` subtypes with which plugins draw on the screen.
 const SCREEN: &str = "ui_";
 
-/// AgentEvent types that are ignored.
+/// Types of events that are ignored.
 const QUIET: &[&str] = &[
     "command_lifecycle",
     "control_request",

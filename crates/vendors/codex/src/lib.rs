@@ -106,21 +106,21 @@ static PRESETS: [Preset; 1] = [Preset {
             r#"{ "auth_mode": "apikey", "OPENAI_API_KEY": "rehearsal" }"#,
         )],
     }),
-    mode: adapter_mode,
+    mode: |permissions, is_confined| Some(adapter_mode(permissions, is_confined)),
     reports_errors_as_text: true,
     ..Preset::BASE
 }];
 
 /// Returns the session mode of its adapter. By default, that asks nothing, and its own sandbox does not start inside
 /// ours.
-fn adapter_mode(permissions: Permissions, is_confined: bool) -> Option<&'static str> {
-    Some(match permissions {
+fn adapter_mode(permissions: Permissions, is_confined: bool) -> &'static str {
+    match permissions {
         Permissions::Ask => "read-only",
         _ if is_confined => "agent-full-access",
         Permissions::ReadOnly => "read-only",
         Permissions::Edit | Permissions::EditAndNetwork => "workspace-write",
         Permissions::Full => "agent-full-access",
-    })
+    }
 }
 
 impl Vendor for Codex {

@@ -92,7 +92,9 @@ fn explain(files: &dyn Files, session: &Session) -> AgentReport {
     for place in [user.join("skills"), session.home.join(".agents/skills")] {
         list.search(files, &place, SkillSource::User, Undescribed::FirstLine);
     }
-    BUILTIN.iter().for_each(|skill| list.add_builtin(skill));
+    for skill in &BUILTIN {
+        list.add_builtin(skill);
+    }
     list.finish(&mut report);
     report
 }
@@ -220,7 +222,9 @@ mod tests {
         tree.create_directory("/w/repo/.git");
         tree.create_directory(cwd);
         tree.create_directory("/home");
-        files.iter().for_each(|(path, text)| tree.write(path, *text));
+        for (path, text) in files {
+            tree.write(path, *text);
+        }
         explain(&tree, &Session::new(cwd, "/home"), &[RULES.newest()]).agents.remove(0)
     }
 

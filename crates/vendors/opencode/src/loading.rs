@@ -77,19 +77,17 @@ fn load_project(
         let paths = chain.iter().map(|directory| directory.join(name));
         let paths: Vec<PathBuf> =
             paths.filter(|path| matches!(files.kind(path), Ok(EntryKind::File))).collect();
-        if name == CLAUDE && !reads_claude {
-            paths.iter().for_each(|it| report.ignore(it, Rule::SwitchedOff(WITHOUT_CLAUDE)));
+        let off = (name == CLAUDE && !reads_claude).then_some(Rule::SwitchedOff(WITHOUT_CLAUDE));
+        if let Some(rule) = off.or_else(|| chosen.clone().map(Rule::Shadowed)) {
+            for path in &paths {
+                report.ignore(path, rule.clone());
+            }
             continue;
         }
-        match &chosen {
-            Some(by) => paths.iter().for_each(|it| report.ignore(it, Rule::Shadowed(by.clone()))),
-            None => {
-                for path in &paths {
-                    whole::load(files, path, LoadReason::Project, report);
-                }
-                chosen = paths.into_iter().next();
-            }
+        for path in &paths {
+            whole::load(files, path, LoadReason::Project, report);
         }
+        chosen = paths.into_iter().next();
     }
 }
 
@@ -229,7 +227,9 @@ mod tests {
         tree.create_directory("/w/repo/.git");
         tree.create_directory("/w/repo/sub");
         tree.create_directory("/home");
-        files.iter().for_each(|(path, text)| tree.write(path, *text));
+        for (path, text) in files {
+            tree.write(path, *text);
+        }
         let mut session = Session::new("/w/repo/sub", "/home");
         let variables = variables.iter().map(|(name, it)| ((*name).to_owned(), (*it).to_owned()));
         session.variables = variables.collect();

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use convoke_agent::cli::UnknownCli;
 use convoke_agent::{Cli, Programs};
-use convoke_explain::{Edition, UnknownEdition};
+use convoke_explain::{Edition, LoadingRules, UnknownEdition};
 use convoke_vendor::{MeasuredCli, Vendor};
 
 /// Every vendor, in the order in which they are shown.
@@ -26,7 +26,7 @@ static PROGRAMS: LazyLock<Programs> = LazyLock::new(|| {
 
 static EDITIONS: LazyLock<Vec<Edition>> = LazyLock::new(|| {
     let rules = VENDORS.iter().filter_map(|vendor| vendor.loading_rules());
-    let mut editions: Vec<Edition> = rules.flat_map(|rules| rules.all()).collect();
+    let mut editions: Vec<Edition> = rules.flat_map(LoadingRules::all).collect();
     editions.sort();
     editions
 });

@@ -27,7 +27,7 @@ pub trait Vendor: fmt::Debug + Sync {
 
     /// Returns the rules by which its agent loads instruction files and skills, if they are known.
     fn loading_rules(&self) -> Option<&'static LoadingRules> {
-        self.cli().map(|cli| cli.loading_rules())
+        self.cli().map(MeasuredCli::loading_rules)
     }
 
     /// Returns its programs that speak the Agent Client Protocol.

@@ -68,7 +68,7 @@ const COMMANDS_197: [BuiltinSkill; 3] =
 pub(super) fn skills(edition: Release) -> impl Iterator<Item = (BuiltinSkill, BuiltinKind)> {
     let (skills, commands): (&[_], &[_]) = match edition {
         Release::V197 => (&SKILLS_197, &COMMANDS_197),
-        _ => (&SKILLS_325, &COMMANDS_325),
+        Release::V325 => (&SKILLS_325, &COMMANDS_325),
     };
     let skills = skills.iter().map(|skill| (*skill, BuiltinKind::Skill));
     skills.chain(commands.iter().map(|command| (*command, BuiltinKind::Command)))

@@ -73,7 +73,7 @@ impl About {
         }
         let is_true = |value: String| match edition {
             Release::V197 => value == "true",
-            _ => matches!(&*value.to_lowercase(), "true" | "yes" | "on" | "1"),
+            Release::V325 => matches!(&*value.to_lowercase(), "true" | "yes" | "on" | "1"),
         };
         let is_hidden = value("disable-model-invocation").is_some_and(is_true);
         let paths = match Scope::new(&front, &mut Budget::default()) {
