@@ -56,10 +56,7 @@ pub(super) const READERS: &[Reader] = &[
             format!("{{\"context\": {{\"fileName\": [{}]}}}}", names.join(","))
         },
         read: |text| {
-            explained(
-                &[(".gemini/settings.json", text)],
-                convoke_vendors::edition("gemini").unwrap(),
-            )
+            explained(&[(".gemini/settings.json", text)], "gemini");
         },
     },
     Reader {
@@ -72,10 +69,7 @@ pub(super) const READERS: &[Reader] = &[
             format!("{{\"claudeMdExcludes\": [{}]}}", globs.join(","))
         },
         read: |text| {
-            explained(
-                &[(".claude/settings.json", text)],
-                convoke_vendors::edition("claude").unwrap(),
-            )
+            explained(&[(".claude/settings.json", text)], "claude");
         },
     },
     config("`[`", |bytes| repeated("[", bytes)),
@@ -140,7 +134,7 @@ const fn limit(kind: FileKind) -> usize {
 const fn front_matter(input: &'static str, make: fn(usize) -> String) -> Reader {
     let read = |front: &str| {
         let text = format!("---\n{front}\n---\nRule.\n");
-        explained(&[(".claude/rules/a.md", &text)], convoke_vendors::edition("claude").unwrap());
+        explained(&[(".claude/rules/a.md", &text)], "claude");
     };
     Reader {
         name: "front matter of a rule",
@@ -154,10 +148,7 @@ const fn front_matter(input: &'static str, make: fn(usize) -> String) -> Reader 
 const fn skill(input: &'static str, make: fn(usize) -> String) -> Reader {
     let read = |front: &str| {
         let text = format!("---\n{front}\n---\nDo it.\n");
-        explained(
-            &[(".claude/skills/a/SKILL.md", &text)],
-            convoke_vendors::edition("claude").unwrap(),
-        );
+        explained(&[(".claude/skills/a/SKILL.md", &text)], "claude");
     };
     let limit = limit(FileKind::FrontMatter);
     Reader { name: "front matter of a skill", input, limit, make, read }
@@ -175,21 +166,19 @@ const fn rule_files(input: &'static str, make: fn(usize) -> String) -> Reader {
             (0..20_000).map(|number| format!(".claude/rules/{number}.md")).collect();
         let files: Vec<_> =
             names.iter().map(String::as_str).zip(text.split_terminator('\0')).collect();
-        explained(&files, convoke_vendors::edition("claude").unwrap());
+        explained(&files, "claude");
     };
     // 20,000 files, which are as many as are looked at.
     Reader { name: "rules of Claude Code", input, limit: 760_000, make, read }
 }
 
 const fn claude(input: &'static str, make: fn(usize) -> String) -> Reader {
-    let read =
-        |text: &str| explained(&[("CLAUDE.md", text)], convoke_vendors::edition("claude").unwrap());
+    let read = |text: &str| explained(&[("CLAUDE.md", text)], "claude");
     Reader { name: "CLAUDE.md", input, limit: DOCUMENT, make, read }
 }
 
 const fn gemini(input: &'static str, make: fn(usize) -> String) -> Reader {
-    let read =
-        |text: &str| explained(&[("GEMINI.md", text)], convoke_vendors::edition("gemini").unwrap());
+    let read = |text: &str| explained(&[("GEMINI.md", text)], "gemini");
     Reader { name: "GEMINI.md", input, limit: DOCUMENT, make, read }
 }
 
@@ -214,7 +203,8 @@ const fn config(input: &'static str, make: fn(usize) -> String) -> Reader {
     }
 }
 
-fn explained(files: &[(&str, &str)], edition: Edition) {
+fn explained(files: &[(&str, &str)], agent: &str) {
+    let editions: Vec<Edition> = convoke_vendors::edition(agent).into_iter().collect();
     let mut tree = MemoryTree::default();
     tree.write("/r/.git/HEAD", "ref: refs/heads/main");
     for (name, text) in files {
@@ -222,5 +212,5 @@ fn explained(files: &[(&str, &str)], edition: Edition) {
     }
     let mut session = Session::new("/r", "/h");
     session.variables.insert("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into());
-    drop(explain(&tree, &session, &[edition]));
+    drop(explain(&tree, &session, &editions));
 }
