@@ -130,12 +130,18 @@ impl ProjectSettings {
         if named.is_empty() {
             return Ok(());
         }
+        let mut values = BTreeMap::new();
+        for name in named {
+            let value = variables.get(OsStr::new(name)).map_or(Some(""), |value| value.to_str());
+            let not_text =
+                || io::Error::other(format!("the variable {name} is not UTF-8 and cannot be kept"));
+            values.insert(name, value.ok_or_else(not_text)?);
+        }
         change_own(arguments, private, cwd, |settings| {
-            for name in named {
+            for (name, value) in values {
                 // Those that lead to the model server stay.
                 if settings["env"].get(name).is_none() {
-                    let value = variables.get(OsStr::new(name)).and_then(|value| value.to_str());
-                    settings["env"][name] = value.unwrap_or_default().into();
+                    settings["env"][name] = value.into();
                 }
             }
         })

@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(git_settings("[a]\n k = \"x\" # y\n").settings[0].written, "k = \"x\" # y");
     }
 
-    /// What the table expects is what git itself prints.
+    /// Git prints the settings that the table expects.
     #[test]
     fn the_table_is_true_of_git() {
         for (text, expected) in TEXTS {

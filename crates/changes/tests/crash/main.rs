@@ -113,8 +113,8 @@ fn an_undo_killed_at_any_write_is_done_or_not() {
     kill_undos(None);
 }
 
-/// A power failure can keep a change and lose what was written before it, unless that was flushed: a note is flushed before
-/// what it names is done. The flushes are fewer than the changes, because each waits for the disk.
+/// A power failure can keep a change and lose earlier writes that were not flushed, so the note of a change is flushed before the
+/// change is made. One flush covers many changes, because each flush waits for the disk.
 #[test]
 fn an_undo_is_on_the_disk_as_a_note_before_it_changes_a_file() {
     const FILES: usize = 300;

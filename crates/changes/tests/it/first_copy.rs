@@ -285,8 +285,8 @@ fn a_copy_that_stops_says_why() {
     assert!(record.copy_failed.is_some_and(|why| why.contains("scratch")));
 }
 
-/// Returns whether files can be cloned in the directory for temporary files. If they cannot, the test of this name runs once
-/// more on a file system that can, which nobody else sees.
+/// Returns whether files can be cloned in the directory for temporary files. If they cannot, the test of this name runs
+/// again on a file system that can, mounted for that process alone.
 fn can_clone(name: &str) -> bool {
     const AGAIN: &str = "CONVOKE_CLONING";
     let place = tempfile::tempdir().unwrap();

@@ -4,6 +4,7 @@
 //! A seed decides the kind and everything in its history. `CONVOKE_HISTORIES` sets how many there are, `CONVOKE_HISTORY_SEED`
 //! the first seed; with `CONVOKE_HISTORIES=1`, a failed one is repeated alone.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -379,6 +380,8 @@ struct History {
     tree: Tree,
     random: Rng,
     changes: Changes,
+    /// What nothing may touch, as it was last seen.
+    seen: RefCell<BTreeMap<PathBuf, Timed>>,
 }
 
 impl Drop for History {
@@ -398,7 +401,8 @@ impl History {
         let (_, create) = KINDS[kind(seed)];
         create(&tree);
         let changes = tree.changes();
-        Self { tree, random: Rng::with_seed(seed), changes }
+        let seen = RefCell::new(untouched(&tree));
+        Self { tree, random: Rng::with_seed(seed), changes, seen }
     }
 
     fn edits(&mut self, most: usize) {
@@ -409,16 +413,24 @@ impl History {
 
     /// Does something, and checks that it touches nothing that it may not.
     fn without_touching<T>(&self, what: &str, act: impl FnOnce(&Self) -> T) -> T {
-        let mut closed = closed(&self.tree);
+        let closed_before = closed(&self.tree);
         let mut before = untouched(&self.tree);
         let done = act(self);
-        closed.extend(self::closed(&self.tree));
-        let mut after = untouched(&self.tree);
-        // Nobody sees what lies in a directory that is closed to its owner. It is compared where it is open again.
-        let is_seen = |path: &Path| !path.ancestors().skip(1).any(|above| closed.contains(above));
-        before.retain(|path, _| is_seen(path));
-        after.retain(|path, _| is_seen(path));
+        let closed_after = closed(&self.tree);
+        let after = untouched(&self.tree);
+        // The owner cannot list a closed directory, so its entries are compared with what was last seen of them.
+        let is_below = |path: &Path, closed: &BTreeSet<PathBuf>| {
+            path.ancestors().skip(1).any(|above| closed.contains(above))
+        };
+        let mut seen = self.seen.borrow_mut();
+        seen.extend(before.clone());
+        let opened = after.keys().filter(|path| is_below(path, &closed_before));
+        let known =
+            opened.map(|path| (path.clone(), seen.get(path).unwrap_or(&after[path]).clone()));
+        before.extend(known.collect::<Vec<_>>());
+        before.retain(|path, _| !is_below(path, &closed_after));
         same(&after, &before, what);
+        seen.extend(after);
         done
     }
 

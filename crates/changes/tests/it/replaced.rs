@@ -1,4 +1,4 @@
-//! Directories whose place something else has taken: what lies there is nobody's work, and is neither recorded nor changed.
+//! Recorded directories that were moved away and replaced: the replacement is neither recorded nor changed.
 
 use std::fs;
 use std::os::unix::fs::symlink;

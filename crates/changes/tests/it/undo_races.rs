@@ -108,7 +108,7 @@ fn a_file_that_appears_where_an_undo_restores_one_is_kept() {
     assert_eq!((names, tree.read("d/000")), (vec!["000".into()], "mine\n".to_owned()));
 }
 
-/// What an undo had removed and not yet replaced was taken for somebody else's, and stayed lost.
+/// A file that an undo had removed but not yet replaced was not restored when the undo was refused.
 #[test]
 fn what_a_refused_undo_has_removed_and_not_yet_replaced_is_put_back() {
     let tree = Tree::plain();

@@ -419,7 +419,7 @@ mod tests {
         );
     }
 
-    /// A member that is told of no changes would believe that there are none.
+    /// Without a diagnostic, the member would assume that its teammates changed nothing.
     #[tokio::test]
     async fn changes_of_teammates_that_cannot_be_read_are_not_left_out_in_silence() {
         let place = tempfile::tempdir().unwrap();

@@ -238,7 +238,7 @@ fn messages_accepted_while_a_turn_runs_survive_the_kill_of_the_server() {
     }
 }
 
-/// What was accepted and is not stored yet is shown, and what leaves it out says so.
+/// Accepted messages that are not stored yet are shown; an export or a copy without them says so.
 #[test]
 fn messages_that_a_killed_server_left_are_shown_as_pending_and_are_in_no_copy_without_a_word() {
     let context = with_pending_messages();

@@ -39,7 +39,7 @@ pub(super) struct SharedSession {
     pub(super) follower: Option<Follower>,
     /// The announced commits; `None` until they are needed.
     commits: Option<Commits>,
-    /// What the last look at the session without a commit has shown, since when nothing was announced.
+    /// The result of the last glance at the session; `None` after a commit was announced.
     glance: Option<String>,
     /// Whether the session is as it was when it was read.
     is_unchanged: bool,

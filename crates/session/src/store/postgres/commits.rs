@@ -73,7 +73,7 @@ struct Errand {
 impl Errand {
     /// Runs the statement. Fails only if the server does not respond.
     async fn run(self, listener: &mut PgListener) -> sqlx::Result<()> {
-        // Nobody waits for it any more, and what it does may be undone already.
+        // The caller has given up, and may have undone the effect of the statement.
         if self.answer.is_closed() {
             return Ok(());
         }
