@@ -247,6 +247,28 @@ async fn a_transaction_that_was_left_open_ends_with_its_lease() {
     held.release().await;
 }
 
+/// A claim waits for whoever has locked the row of the lease. What it was given must not have ended by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_begins_when_its_claim_has_waited_for_others() {
+    let cluster = Cluster::start();
+    let duration = Duration::from_secs(5);
+    let options = cluster.url().parse().unwrap();
+    let store = PostgresStore::open_with(options, duration, Failpoint::default()).await.unwrap();
+    let new = session();
+    store.create(new.clone()).await.unwrap();
+    store.hold(new.id, holder(1)).await.unwrap().release().await;
+    let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
+    let mut other = pool.begin().await.unwrap();
+    sqlx::raw_sql("SELECT 1 FROM lease FOR UPDATE").execute(&mut *other).await.unwrap();
+    let (id, claimer) = (new.id, store.clone());
+    let claiming = tokio::spawn(async move { claimer.hold(id, holder(1)).await });
+    tokio::time::sleep(duration + Duration::from_secs(1)).await;
+    other.rollback().await.unwrap();
+    let lease = claiming.await.unwrap().unwrap();
+    assert_eq!(store.commit(new.id, commit(Head(0))).await.unwrap(), Head(1));
+    lease.release().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_neither_extends_nor_removes_the_registration_of_another() {
     let cluster = Cluster::start();

@@ -81,13 +81,17 @@ impl Fence {
     ) -> Result<SessionLease, StoreError> {
         self.finish_releases().await;
         let leases = &self.leases;
-        let claimed_at = Instant::now();
-        let claimed: Option<(i64,)> = sqlx::query_as(
+        let sent = Instant::now();
+        // The statement may wait for a transaction that its holder left open, until that holder's lease has
+        // ended. Its own lease begins after the wait; `excluded.until` would have been computed before it.
+        let claimed: Option<(i64, f64)> = sqlx::query_as(
             "INSERT INTO lease (session, epoch, until, pid, host, since) \
              VALUES ($1, 1, clock_timestamp() + make_interval(secs => $2), $3, $4, $5) \
-             ON CONFLICT (session) DO UPDATE SET epoch = lease.epoch + 1, until = excluded.until, \
+             ON CONFLICT (session) DO UPDATE SET epoch = lease.epoch + 1, \
+             until = clock_timestamp() + make_interval(secs => $2), \
              pid = excluded.pid, host = excluded.host, since = excluded.since, stopped = NULL \
-             WHERE lease.until < clock_timestamp() RETURNING epoch",
+             WHERE lease.until < clock_timestamp() \
+             RETURNING epoch, EXTRACT(EPOCH FROM until - statement_timestamp())::DOUBLE PRECISION",
         )
         .bind(session.to_string())
         .bind(leases.duration.as_secs_f64())
@@ -96,24 +100,20 @@ impl Fence {
         .bind(holder.since.0)
         .fetch_optional(&leases.pool)
         .await?;
-        let Some((epoch,)) = claimed else {
+        let Some((epoch, seconds)) = claimed else {
             return Err(StoreError::Held { session, holder: self.holder(session).await? });
         };
-        Ok(self.claimed(session, epoch, claimed_at))
+        let until = sent + Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        Ok(self.claimed(session, epoch, until))
     }
 
-    /// Registers a lease; `sent` is the time when its claim was sent.
-    pub(super) fn claimed(
-        &self,
-        session: SessionId,
-        epoch: i64,
-        claimed_at: Instant,
-    ) -> SessionLease {
+    /// Registers a lease that ends at `until`, or a little later.
+    pub(super) fn claimed(&self, session: SessionId, epoch: i64, until: Instant) -> SessionLease {
         let leases = &self.leases;
         lock(&leases.epochs).insert(session, LeaseState::Epoch(epoch));
         leases.idle.held.fetch_add(1, Ordering::SeqCst);
         let (tell, lost) = watch::channel(false);
-        let (extend, until) = watch::channel(claimed_at + leases.duration);
+        let (extend, until) = watch::channel(until);
         let heartbeat = tokio::spawn(beat(Arc::clone(leases), session, epoch, extend, tell));
         SessionLease {
             session,

@@ -35,7 +35,8 @@ impl PostgresStore {
              AND until < clock_timestamp() - INTERVAL '1 day') \
              INSERT INTO node (name, epoch, until, pid, host, since, about) \
              VALUES ($1, 1, clock_timestamp() + make_interval(secs => $2), $3, $4, $5, $6) \
-             ON CONFLICT (name) DO UPDATE SET epoch = node.epoch + 1, until = excluded.until, \
+             ON CONFLICT (name) DO UPDATE SET epoch = node.epoch + 1, \
+             until = clock_timestamp() + make_interval(secs => $2), \
              pid = excluded.pid, host = excluded.host, since = excluded.since, about = excluded.about \
              WHERE node.until < clock_timestamp() RETURNING epoch",
         )

@@ -42,7 +42,7 @@ impl PostgresStore {
             .iter()
             .map(|(session, turn)| (session.to_string(), turn.map(|turn| sql(turn.0))))
             .unzip();
-        let claimed_at = tokio::time::Instant::now();
+        let until = tokio::time::Instant::now() + fence.duration();
         let claimed: Option<(String, i64)> = sqlx::query_as(
             "WITH next AS (SELECT offer.session FROM offer JOIN lease ON lease.session = offer.session \
              WHERE (turn IS NULL OR (agent = ANY($1) AND (node IS NULL OR node = ANY($2))) \
@@ -68,7 +68,7 @@ impl PostgresStore {
         .await?;
         let Some((session, epoch)) = claimed else { return Ok(None) };
         let session = session.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?;
-        Ok(Some((session, fence.claimed(session, epoch, claimed_at))))
+        Ok(Some((session, fence.claimed(session, epoch, until))))
     }
 
     /// Returns the state of a session between the processes that share it.

@@ -145,7 +145,8 @@ async fn extend(
          AND until < clock_timestamp()) \
          INSERT INTO attendance (session, process, until) \
          VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3::DOUBLE PRECISION)) \
-         ON CONFLICT (session, process) DO UPDATE SET until = excluded.until";
+         ON CONFLICT (session, process) \
+         DO UPDATE SET until = clock_timestamp() + make_interval(secs => $3::DOUBLE PRECISION)";
     let duration = duration.as_secs_f64().to_string();
     store.ask_quietly(statement, vec![session.to_string(), process.to_owned(), duration]).await?;
     Ok(())
