@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use convoke_agent::Vendor;
 use convoke_agent::endpoint::{self, ModelServer};
-use convoke_explain::{Edition, Session, explain};
+use convoke_explain::{Session, explain};
 use convoke_files::Disk;
 use convoke_rehearsal::{Script, start};
 
@@ -49,7 +48,7 @@ fn explained(convoke: &Path, base: &Path) -> Option<()> {
     let (mut library, mut process, mut version) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let from = Instant::now();
-        let report = explain(&Disk, &session, &Edition::NEWEST);
+        let report = explain(&Disk, &session, &convoke_vendors::newest_editions());
         library.push(from.elapsed());
         assert!(report.agents.iter().all(|agent| !agent.loaded.is_empty()));
         let run = |arguments: &[&str]| {
@@ -110,7 +109,8 @@ fn measured(convoke: &Path, codex: &Path, base: &Path) -> Option<()> {
         let home = tempfile::tempdir().ok()?;
         let server = runtime.block_on(start(Script::default())).ok()?;
         let base_url = server.base_url();
-        endpoint::configure(Vendor::Codex, &base_url, home.path()).ok()?;
+        let cli = convoke_vendors::programs().cli("codex").ok()?;
+        endpoint::configure(cli, &base_url, home.path()).ok()?;
         let model_server = ModelServer { base_url: &base_url, proxy_url: &server.proxy_url() };
         let from = Instant::now();
         let mut child = Command::new(codex)
@@ -118,7 +118,7 @@ fn measured(convoke: &Path, codex: &Path, base: &Path) -> Option<()> {
             .current_dir(&cwd)
             .env_clear()
             .env("PATH", &path)
-            .envs(endpoint::environment(Vendor::Codex, model_server, home.path()))
+            .envs(endpoint::environment(cli, model_server, home.path()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -64,6 +64,7 @@ async fn start(home: &Path, work: &Path, open: bool) -> Option<Duration> {
         temp_root: std::env::temp_dir(),
         state_dir: work.to_owned(),
         sandbox: SandboxSettings::default(),
+        programs: convoke_agent::Programs::default(),
     };
     let mut turn_input = TurnInput::new("", work);
     turn_input.permissions = if open { Permissions::Full } else { Permissions::Edit };

@@ -7,7 +7,7 @@
 mod allocations;
 mod budget;
 mod changes;
-#[path = "../../crates/session/tests/postgres/cluster.rs"]
+#[path = "../../crates/conversation/session/tests/postgres/cluster.rs"]
 #[expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_conformance_store::new_session;
+use convoke_protocol::event::{Event, EventKind};
+use convoke_protocol::id::{Millis, SessionId};
+use convoke_protocol::session::NewSession;
 use convoke_session::event_queue::EventQueue;
 use convoke_session::shared::NodeOffer;
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::PostgresStore;
-use convoke_session::{
-    Coordinator, MemberAgent, Millis, NewMessage, NewSession, SessionEvent, SessionEventKind,
-    SessionId, SqliteStore, Store as _, TeamAgents,
-};
+use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, Store as _, TeamAgents};
 use convoke_team::Team;
 use tokio::runtime::Builder;
 
@@ -101,7 +101,7 @@ async fn take(store: PostgresStore, turns: Arc<AtomicU64>) {
             tokio::time::sleep(Duration::from_millis(2)).await;
             continue;
         };
-        let observer = Box::new(|_: SessionEvent| {});
+        let observer = Box::new(|_: Event| {});
         let coordinator =
             Coordinator::of_claim(store.clone(), id, lease, team.clone(), observer).await.unwrap();
         turns.fetch_add(u64::from(coordinator.run_claimed().await.unwrap()), Ordering::Relaxed);
@@ -136,7 +136,7 @@ async fn with_sqlite() -> f64 {
         }
         let store = store.clone();
         running.spawn(async move {
-            let observer = Box::new(|_: SessionEvent| {});
+            let observer = Box::new(|_: Event| {});
             let mut coordinator =
                 Coordinator::create(store, session(), team(), observer).await.unwrap();
             coordinator.accept(question()).await.unwrap();
@@ -217,7 +217,7 @@ async fn latency(cluster: &Cluster) {
     let id: SessionId = new.id;
     let (observer, mut seen) = EventQueue::new();
     let mut speaker =
-        Coordinator::create(here, new, team(), Box::new(|_: SessionEvent| {})).await.unwrap();
+        Coordinator::create(here, new, team(), Box::new(|_: Event| {})).await.unwrap();
     let mut reader = Coordinator::open(there, id, team(), Box::new(observer)).await.unwrap();
     let reading = tokio::spawn(async move {
         loop {
@@ -230,7 +230,7 @@ async fn latency(cluster: &Cluster) {
         let begun = Instant::now();
         speaker.accept(NewMessage::from_person("ada", format!("note {number}"))).await.unwrap();
         while let Some(event) = seen.recv().await {
-            if let SessionEventKind::Message(message) = event.kind
+            if let EventKind::Message(message) = event.kind
                 && message.text == format!("note {number}")
             {
                 break;

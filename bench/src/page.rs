@@ -5,7 +5,7 @@ mod stage;
 
 use std::time::Instant;
 
-use convoke_session::SessionId;
+use convoke_protocol::id::SessionId;
 use tokio::task::JoinSet;
 
 use self::client::{Client, Timing, Viewer};

@@ -55,7 +55,9 @@ pub(super) const READERS: &[Reader] = &[
             let names: Vec<_> = (0..bytes / 10).map(|number| format!("\"{number:07}\"")).collect();
             format!("{{\"context\": {{\"fileName\": [{}]}}}}", names.join(","))
         },
-        read: |text| explained(&[(".gemini/settings.json", text)], Edition::Gemini),
+        read: |text| {
+            explained(&[(".gemini/settings.json", text)], "gemini");
+        },
     },
     Reader {
         name: "settings of Claude Code",
@@ -66,7 +68,9 @@ pub(super) const READERS: &[Reader] = &[
             let globs: Vec<_> = (0..bytes / 16).map(glob).collect();
             format!("{{\"claudeMdExcludes\": [{}]}}", globs.join(","))
         },
-        read: |text| explained(&[(".claude/settings.json", text)], Edition::Claude325),
+        read: |text| {
+            explained(&[(".claude/settings.json", text)], "claude");
+        },
     },
     config("`[`", |bytes| repeated("[", bytes)),
     config("`a.a.a…`", |bytes| format!("{}a = 1", repeated("a.", bytes - 8))),
@@ -130,7 +134,7 @@ const fn limit(kind: FileKind) -> usize {
 const fn front_matter(input: &'static str, make: fn(usize) -> String) -> Reader {
     let read = |front: &str| {
         let text = format!("---\n{front}\n---\nRule.\n");
-        explained(&[(".claude/rules/a.md", &text)], Edition::Claude325);
+        explained(&[(".claude/rules/a.md", &text)], "claude");
     };
     Reader {
         name: "front matter of a rule",
@@ -144,7 +148,7 @@ const fn front_matter(input: &'static str, make: fn(usize) -> String) -> Reader 
 const fn skill(input: &'static str, make: fn(usize) -> String) -> Reader {
     let read = |front: &str| {
         let text = format!("---\n{front}\n---\nDo it.\n");
-        explained(&[(".claude/skills/a/SKILL.md", &text)], Edition::Claude325);
+        explained(&[(".claude/skills/a/SKILL.md", &text)], "claude");
     };
     let limit = limit(FileKind::FrontMatter);
     Reader { name: "front matter of a skill", input, limit, make, read }
@@ -162,19 +166,19 @@ const fn rule_files(input: &'static str, make: fn(usize) -> String) -> Reader {
             (0..20_000).map(|number| format!(".claude/rules/{number}.md")).collect();
         let files: Vec<_> =
             names.iter().map(String::as_str).zip(text.split_terminator('\0')).collect();
-        explained(&files, Edition::Claude325);
+        explained(&files, "claude");
     };
     // 20,000 files, which are as many as are looked at.
     Reader { name: "rules of Claude Code", input, limit: 760_000, make, read }
 }
 
 const fn claude(input: &'static str, make: fn(usize) -> String) -> Reader {
-    let read = |text: &str| explained(&[("CLAUDE.md", text)], Edition::Claude325);
+    let read = |text: &str| explained(&[("CLAUDE.md", text)], "claude");
     Reader { name: "CLAUDE.md", input, limit: DOCUMENT, make, read }
 }
 
 const fn gemini(input: &'static str, make: fn(usize) -> String) -> Reader {
-    let read = |text: &str| explained(&[("GEMINI.md", text)], Edition::Gemini);
+    let read = |text: &str| explained(&[("GEMINI.md", text)], "gemini");
     Reader { name: "GEMINI.md", input, limit: DOCUMENT, make, read }
 }
 
@@ -199,7 +203,8 @@ const fn config(input: &'static str, make: fn(usize) -> String) -> Reader {
     }
 }
 
-fn explained(files: &[(&str, &str)], edition: Edition) {
+fn explained(files: &[(&str, &str)], agent: &str) {
+    let editions: Vec<Edition> = convoke_vendors::edition(agent).into_iter().collect();
     let mut tree = MemoryTree::default();
     tree.write("/r/.git/HEAD", "ref: refs/heads/main");
     for (name, text) in files {
@@ -207,5 +212,5 @@ fn explained(files: &[(&str, &str)], edition: Edition) {
     }
     let mut session = Session::new("/r", "/h");
     session.variables.insert("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into());
-    drop(explain(&tree, &session, &[edition]));
+    drop(explain(&tree, &session, &editions));
 }

@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on ends")]
 
-use convoke_agent::thread::{RequestTexts, ThreadStore as _};
-use convoke_conformance_store::{message, new_session, request};
+use convoke_agent::thread::ThreadStore as _;
+use convoke_conformance_store::{Log, message, new_session, request, said};
+use convoke_protocol::id::{AttemptRef, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::request::RequestTexts;
 use convoke_session::store::{Page, SessionImport as _};
 use convoke_session::transfer::{export, fork, import};
-use convoke_session::{
-    AttemptRef, MessageNumber, Millis, SessionId, SqliteStore, State, Store as _, ThreadId, TurnId,
-};
+use convoke_session::{SqliteStore, Store as _};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -85,16 +85,15 @@ impl Stage {
         let text = "x".repeat(KIB);
         let count = count as u64;
         self.runtime.block_on(async {
+            let mut log = Log::of(&new);
             let mut import = self.store.import(new).await.unwrap();
             let numbers: Vec<u64> = (1..=count).collect();
             for numbers in numbers.chunks(1000) {
                 let messages = numbers.iter().map(|&n| message(n, None, "max", &["all"], &text));
-                let page = Page { messages: messages.collect(), ..Page::default() };
-                import.write(page).await.unwrap();
+                let events = log.events(messages.map(said));
+                import.write(Page { events, ..Page::default() }).await.unwrap();
             }
-            let last_message = MessageNumber(count);
-            let state = State { last_message, next_message_id: count + 1, ..State::default() };
-            import.finish(state).await.unwrap();
+            import.finish().await.unwrap();
         });
         session
     }

@@ -2,18 +2,18 @@
 
 use std::hint::black_box;
 
+use convoke_agent::ending::{Ending, Exit};
 use convoke_agent::stream::EventReader;
 use convoke_agent::stream::acp::Acp;
-use convoke_agent::stream::claude::Claude;
-use convoke_agent::stream::codex_app::CodexApp;
-use convoke_agent::stream::codex_exec::CodexExec;
-use convoke_agent::stream::gemini::Gemini;
 use convoke_agent::stream::lines::{Line, LineSplitter};
-use convoke_agent::verdict::{Ending, Exit};
 use convoke_core::marker::{TextPolicy, scan};
 use convoke_model::wire::read_stream;
 use convoke_team::{FileLocation, Team};
 use convoke_thread::config::Wire;
+use convoke_vendor_claude::stream::Claude;
+use convoke_vendor_codex::stream::app::CodexApp;
+use convoke_vendor_codex::stream::exec::CodexExec;
+use convoke_vendor_gemini::stream::Gemini;
 use convoke_wire::AnswerReader;
 
 use super::{MIB, Reader, numbered, repeated};
@@ -233,17 +233,17 @@ const fn chat(input: &'static str, make: fn(usize) -> String) -> Reader {
 
 /// The reader of an answer that passes a relay.
 const fn facts(input: &'static str, make: fn(usize) -> String) -> Reader {
-    let read = |text: &str| relayed(convoke_wire::Wire::Responses, text);
+    let read = |text: &str| relayed(convoke_protocol::wire::Wire::Responses, text);
     Reader { name: "an answer that is relayed", input, limit: OUTPUT, make, read }
 }
 
 /// The same for an answer of Gemini, which counts tokens in every event.
 const fn gemini_facts(input: &'static str, make: fn(usize) -> String) -> Reader {
-    let read = |text: &str| relayed(convoke_wire::Wire::Gemini, text);
+    let read = |text: &str| relayed(convoke_protocol::wire::Wire::Gemini, text);
     Reader { name: "an answer that is relayed", input, limit: OUTPUT, make, read }
 }
 
-fn relayed(wire: convoke_wire::Wire, text: &str) {
+fn relayed(wire: convoke_protocol::wire::Wire, text: &str) {
     let mut reader = AnswerReader::new(wire, "text/event-stream");
     for piece in text.as_bytes().chunks(64 << 10) {
         reader.push(piece);

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use convoke_session::SessionId;
+use convoke_protocol::id::SessionId;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

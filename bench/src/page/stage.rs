@@ -7,8 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use convoke_agent::adapter::{Script, StandIn};
-use convoke_conformance_store::{attempt, message, new_session, turn};
+use convoke_conformance_store::{Log, message, new_session, queued, replied, said, started};
 use convoke_explain::DirectoryReport;
+use convoke_protocol::content::Content;
+use convoke_protocol::id::SessionId;
+use convoke_protocol::session::NewSession;
+use convoke_server::other_sessions::{
+    FileState, OtherList, OtherName, OtherSession, OtherSessions, PageEnds, PricedRequest,
+    ReadError, TextName,
+};
 use convoke_server::{
     CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges, Token,
     UndoReply,
@@ -16,10 +23,7 @@ use convoke_server::{
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
 use convoke_session::store::{Page, SessionImport as _};
-use convoke_session::{
-    AnyStore, Content, Coordinator, MemberAgent, MessageNumber, NewSession, SessionId, SqliteStore,
-    State, Store as _, TeamAgents, TurnId, TurnState,
-};
+use convoke_session::{AnyStore, Coordinator, MemberAgent, SqliteStore, Store as _, TeamAgents};
 use convoke_team::Team;
 use tempfile::TempDir;
 
@@ -79,36 +83,28 @@ async fn fill(store: &AnyStore, number: u64, count: u64) -> SessionId {
     let text =
         |number: u64| format!("{} word{}", "some words of a message, ".repeat(12), number % 100);
     let contents = ["prompt", "{}", LEDGER].map(Content::new);
+    let mut log = Log::of(&new);
     let mut import = store.import(new).await.unwrap();
     let numbers: Vec<u64> = (1..=count).collect();
     for numbers in numbers.chunks(1000) {
-        let mut page = Page { contents: contents.to_vec(), ..Page::default() };
+        let mut events = Vec::new();
         for &number in numbers {
             let is_reply = number % 2 == 0;
             let (from, to) = if is_reply { ("max", "kim") } else { ("kim", "max") };
             let answers = is_reply.then_some(number - 1);
-            page.messages.push(message(number, answers, from, &[to], &text(number)));
+            let message = message(number, answers, from, &[to], &text(number));
             if is_reply {
-                let done = turn(number / 2, number - 1, TurnState::Done);
-                let reply = Some(MessageNumber(number));
-                page.turns.push(convoke_session::Turn {
-                    reply,
-                    attempts: 1,
-                    problem: None,
-                    ..done
-                });
-                page.attempts.push(attempt(number / 2, 1, &contents, true));
+                let turn = number / 2;
+                events.extend([queued(turn, number - 1), started(turn, 1, &contents)]);
+                events.extend(replied(turn, 1, message));
+            } else {
+                events.push(said(message));
             }
         }
-        import.write(page).await.unwrap();
+        let (contents, events) = (contents.to_vec(), log.events(events));
+        import.write(Page { contents, events, ..Page::default() }).await.unwrap();
     }
-    let state = State {
-        last_message: MessageNumber(count),
-        last_turn: TurnId(count / 2),
-        next_message_id: count + 1,
-        ..State::default()
-    };
-    import.finish(state).await.unwrap();
+    import.finish().await.unwrap();
     session
 }
 
@@ -122,7 +118,42 @@ fn nothing<T: Send + 'static>() -> HostFuture<T> {
     Box::pin(async { Err("not measured".to_owned()) })
 }
 
+/// A machine without sessions of other programs.
+struct NoSessions;
+
+impl NoSessions {
+    fn none<T>() -> Result<T, ReadError> {
+        Err(ReadError::NotFound("not measured".to_owned()))
+    }
+}
+
+impl OtherSessions for NoSessions {
+    fn list(&self, _from: usize, _limit: usize) -> Result<OtherList, ReadError> {
+        Ok(OtherList::default())
+    }
+
+    fn read(&self, _name: &OtherName, _ends: &PageEnds) -> Result<OtherSession, ReadError> {
+        Self::none()
+    }
+
+    fn request(&self, _name: &OtherName, _number: u64) -> Result<Arc<PricedRequest>, ReadError> {
+        Self::none()
+    }
+
+    fn text(&self, _name: &OtherName, _text: &TextName) -> Result<String, ReadError> {
+        Self::none()
+    }
+
+    fn state(&self, _name: &OtherName) -> Result<FileState, ReadError> {
+        Self::none()
+    }
+}
+
 impl Host for StageHost {
+    fn other_sessions(&self) -> Arc<dyn OtherSessions> {
+        Arc::new(NoSessions)
+    }
+
     fn open(
         &self,
         session: Option<SessionId>,

@@ -1,13 +1,13 @@
 //! Renaming, removing, restoring and searching sessions, and their costs.
 
-use convoke_agent::usage::Usage;
+use convoke_protocol::content::Content;
+use convoke_protocol::id::{MemberName, Millis, SessionId};
+use convoke_protocol::session::MemberCost;
+use convoke_protocol::turn::{AttemptResult, TurnState};
+use convoke_protocol::usage::Usage;
+use convoke_session::store::{Commit, Holder, Store, StoreError};
 
-use super::{attempt, commit, message, new_session, turn};
-use convoke_session::content::Content;
-use convoke_session::id::{Head, MemberName, MessageNumber, Millis, SessionId};
-use convoke_session::session::MemberCost;
-use convoke_session::store::{Holder, Store, StoreError};
-use convoke_session::turn::TurnState;
+use super::rows::{Log, ended, message, new_session, queued, said, started, timed_out};
 
 pub(super) async fn removed_sessions_can_be_restored(store: &impl Store) -> Result<(), StoreError> {
     let new = new_session();
@@ -45,7 +45,7 @@ pub(super) async fn sessions_are_renamed(store: &impl Store) -> Result<(), Store
 
 pub(super) async fn words_are_found(store: &impl Store) -> Result<(), StoreError> {
     let new = new_session();
-    store.create(new.clone()).await?;
+    let mut log = Log::create(store, &new).await?;
     // Other sessions in the store may contain the same words.
     let own = format!("w{}", &new.id.to_string()[24..]);
     let texts = [
@@ -53,10 +53,8 @@ pub(super) async fn words_are_found(store: &impl Store) -> Result<(), StoreError
         format!("Nothing but {own}"),
         format!("{own} 数据库迁移计划"),
     ];
-    let mut step = commit(Head(0));
     let numbered = (1..).zip(&texts);
-    step.messages = numbered.map(|(n, text)| message(n, None, "max", &[], text)).collect();
-    store.commit(new.id, step).await?;
+    log.add(store, numbered.map(|(n, text)| said(message(n, None, "max", &[], text)))).await?;
     for (words, expected) in [
         (&["migration"][..], &[1][..]),
         (&["MIGRAT"], &[1]),
@@ -92,18 +90,19 @@ pub(super) async fn words_are_found(store: &impl Store) -> Result<(), StoreError
 
 pub(super) async fn costs_are_summed(store: &impl Store) -> Result<(), StoreError> {
     let new = new_session();
-    store.create(new.clone()).await?;
+    let mut log = Log::create(store, &new).await?;
     let contents = ["prompt", "input", "ledger"].map(Content::new);
     let usage = Usage { input: 10, cached: 4, cache_write: 1, output: 3, reasoning: 2 };
-    let mut step = commit(Head(0));
-    step.contents = contents.to_vec();
-    step.turns = (1..=3).map(|n| turn(n, 1, TurnState::Failed)).collect();
-    step.attempts = (1..=3).map(|n| attempt(n, 1, &contents, n < 3)).collect();
-    for ended in step.attempts.iter_mut().filter_map(|attempt| attempt.ended.as_mut()) {
-        ended.usage = Some(usage);
+    let mut events = Vec::new();
+    for turn in 1..=3 {
+        events.extend([queued(turn, 1), started(turn, 1, &contents)]);
+        if turn < 3 {
+            let result = AttemptResult { usage: Some(usage), ..timed_out(&contents[0]) };
+            events.push(ended(turn, 1, TurnState::Failed, result));
+        }
     }
-    step.state.last_message = MessageNumber(0);
-    store.commit(new.id, step).await?;
+    let step = Commit { contents: contents.to_vec(), ..log.commit(events) };
+    log.store(store, step).await?;
     let costs = store.costs(new.id).await?;
     let expected = MemberCost {
         member: MemberName::from("max"),

@@ -1,19 +1,22 @@
 //! Requests: stored before they are sent, and removed with their session.
 
-use convoke_agent::event::RequestPurpose;
-use convoke_agent::thread::{
-    RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStoreError,
+use convoke_agent::thread::ThreadStoreError;
+use convoke_protocol::agent_event::RequestPurpose;
+use convoke_protocol::content::ContentHash;
+use convoke_protocol::id::{AttemptRef, EventNumber, Millis, SessionId, ThreadId, TurnId};
+use convoke_protocol::request::{
+    RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts,
 };
-
-use super::rows::{commit, new_session};
-use convoke_session::id::{AttemptRef, Head, Millis, SessionId, ThreadId, TurnId};
 use convoke_session::request::{self, TextDelta};
 use convoke_session::store::{Page, SessionImport, Store, StoreError};
+
+use super::rows::new_session;
 
 pub(super) async fn are_kept_to_the_byte(store: &impl Store) -> Result<(), StoreError> {
     requests_come_back_in_order(store).await?;
     of_two_who_send_both_are_kept(store).await?;
     requests_are_part_of_an_import(store).await?;
+    the_oldest_texts_make_room(store).await?;
     removing_a_session_removes_its_requests_alone(store).await
 }
 
@@ -40,9 +43,13 @@ pub fn request(
     texts: RequestTexts,
 ) -> RequestRecord {
     let meta = RequestMeta {
-        at: Millis(1_700_000_000_002),
         unchanged_bytes: 1,
-        ..RequestMeta::new("/\"path\"", RequestPurpose::Answer, texts.body.len() as u64)
+        ..RequestMeta::new(
+            Millis(1_700_000_000_002),
+            "/\"path\"",
+            RequestPurpose::Answer,
+            texts.body.len() as u64,
+        )
     };
     let outcome = RequestOutcome::default();
     RequestRecord { thread: thread.clone(), number, attempt, meta, outcome, texts }
@@ -99,7 +106,11 @@ async fn requests_come_back_in_order(store: &impl Store) -> Result<(), StoreErro
         "a request begins a thread"
     );
     assert_eq!(store.thread_lines(&thread).await?, [], "a request adds no line to its thread");
-    assert_eq!(store.session(session).await?.head, Head(0), "a request does not move the head");
+    assert_eq!(
+        store.session(session).await?.head,
+        EventNumber(1),
+        "a request does not move the head"
+    );
     let failed = RequestOutcome { failed: vec!["busy".to_owned()], ..RequestOutcome::default() };
     let done = RequestOutcome { end: Some(RequestEnd::Answered), ..failed.clone() };
     store.set_outcome(&thread, 2, &failed).await?;
@@ -168,7 +179,7 @@ async fn requests_are_part_of_an_import(store: &impl Store) -> Result<(), StoreE
     for record in requests.clone() {
         import.write(Page { requests: vec![record], ..Page::default() }).await?;
     }
-    import.finish(commit(Head(0)).state).await?;
+    import.finish().await?;
     assert_eq!(store.request_deltas(&thread, 0, 9).await?, requests, "an import brings them whole");
     assert_eq!(
         store.threads(new.id).await?,
@@ -178,6 +189,43 @@ async fn requests_are_part_of_an_import(store: &impl Store) -> Result<(), StoreE
     assert_sent(store, &thread).await?;
     let next = request(&thread, 1, None, texts(TEXTS[0]));
     assert_eq!(store.add_request(&next, None).await?, 5, "requests continue after imported ones");
+    Ok(())
+}
+
+async fn the_oldest_texts_make_room(store: &impl Store) -> Result<(), StoreError> {
+    const REQUESTS: u64 = 30;
+    let (session, thread) = begin(store).await?;
+    // Texts that cannot be packed: each request adds a hash to the one before.
+    let long = |number: u64| -> String {
+        let hashes = (0..number).map(|at| ContentHash::new(&at.to_string()).to_string());
+        hashes.collect::<Vec<_>>().join("\n")
+    };
+    let mut before = None;
+    for number in 1..=REQUESTS {
+        let texts = RequestTexts { body: long(number), ledger: format!("entry {number}") };
+        let record = request(&thread, number, Some(attempt_of(session)), texts);
+        store.add_request(&record, before.as_ref()).await?;
+        before = Some(record.texts);
+    }
+    assert_eq!(store.limit_texts(&thread, 1 << 30).await?, 0, "there is room");
+    let dropped = store.limit_texts(&thread, 1000).await?;
+    assert!(dropped > 0 && dropped < REQUESTS, "{dropped} requests lost their texts");
+    assert_eq!(store.limit_texts(&thread, 4000).await?, 0, "there is room again");
+    let next = RequestTexts { body: long(REQUESTS + 1), ledger: String::new() };
+    let next = request(&thread, REQUESTS + 1, Some(attempt_of(session)), next);
+    store.add_request(&next, before.as_ref()).await?;
+    for record in store.requests(&thread).await? {
+        let is_dropped = record.number <= dropped;
+        assert_eq!(record.meta.dropped, is_dropped, "the oldest are marked");
+        let expected = if is_dropped { String::new() } else { long(record.number) };
+        let texts = store.request_texts(&thread, record.number).await?;
+        assert_eq!(texts.body, expected, "the others keep their texts");
+    }
+    let all = store.request_deltas(&thread, 0, usize::MAX >> 1).await?;
+    assert_eq!(all.len() as u64, REQUESTS + 1, "a thread without some texts can be exported");
+    let left = store.limit_texts(&thread, 1).await?;
+    assert_eq!(left, REQUESTS - dropped, "the last request always keeps its texts");
+    assert_eq!(store.last_request(&thread).await?, Some(next), "the last request is whole");
     Ok(())
 }
 

@@ -6,22 +6,20 @@ use convoke_core::{
     AgentContext, ContextManager, ContextOptions, Hooks, MessageId, PromptContextMessage,
     Visibility,
 };
-
-use super::rows::{commit, message, new_session};
-use convoke_session::id::{Head, MessageNumber};
-use convoke_session::session::NumberedMessage;
+use convoke_protocol::id::MessageNumber;
+use convoke_protocol::message::Message;
 use convoke_session::store::{ContextReader, Store, StoreError, Window};
+
+use super::rows::{Log, message, new_session, said};
 
 const MEMBERS: [&str; 4] = ["kailai", "max", "Code-Reviewer", "tom"];
 const MESSAGES: u64 = 120;
 
 pub(super) async fn are_those_of_the_context_manager(store: &impl Store) -> Result<(), StoreError> {
     let new = new_session();
-    store.create(new.clone()).await?;
-    let mut step = commit(Head(0));
-    step.messages = conversation();
-    let messages = step.messages.clone();
-    store.commit(new.id, step).await?;
+    let messages = conversation();
+    let mut log = Log::create(store, &new).await?;
+    log.add(store, messages.iter().cloned().map(said)).await?;
     for visibility in [Visibility::All, Visibility::Addressed] {
         let mut manager = ContextManager::new(
             ContextOptions { visibility, ..ContextOptions::default() }.into(),
@@ -68,8 +66,8 @@ fn expected(manager: &ContextManager, answers: u64, limit: usize, member: &str) 
     messages.into_iter().filter_map(|message| message.id().map(str::to_owned)).collect()
 }
 
-fn ids(current: &NumberedMessage, earlier: &[NumberedMessage], limit: usize) -> Vec<String> {
-    let clean = |message: &'_ NumberedMessage| message.message.content.clone();
+fn ids(current: &Message, earlier: &[Message], limit: usize) -> Vec<String> {
+    let clean = |message: &'_ Message| message.message.content.clone();
     let text = clean(current);
     let texts: Vec<String> = earlier.iter().map(clean).collect();
     let earlier = earlier
@@ -81,7 +79,7 @@ fn ids(current: &NumberedMessage, earlier: &[NumberedMessage], limit: usize) -> 
 }
 
 /// Creates a conversation in which messages answer earlier ones, to some members and to all.
-fn conversation() -> Vec<NumberedMessage> {
+fn conversation() -> Vec<Message> {
     let mut state = 7_u64;
     let mut random = |below: u64| {
         state =

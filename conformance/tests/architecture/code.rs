@@ -112,8 +112,8 @@ pub fn sources() -> &'static [Code] {
 
 fn read_sources(root: &Path) -> Vec<Code> {
     let mut files = Vec::new();
-    let crates = std::fs::read_dir(root.join("crates")).unwrap();
-    let mut open: Vec<PathBuf> = crates.map(|it| it.unwrap().path().join("src")).collect();
+    let mut open: Vec<PathBuf> =
+        crate::crates(root).into_iter().map(|it| root.join(it).join("src")).collect();
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten() {
             let path = entry.unwrap().path();

@@ -24,6 +24,8 @@ const FORGETTING: [&str; 10] = [
 const FORGETTING_BY_FUNCTION: [&str; 3] = ["unwrap_or_else", "map_or_else", "or_else"];
 /// Methods of a set of tasks that return the results of those that ended.
 const OF_SETS: [&str; 4] = ["join_next", "try_join_next", "join_next_with_id", "join_all"];
+/// Functions that run other work as a task or a thread, and return its failure as an error of their own.
+const RUNNERS: [&str; 3] = ["blocking", "in_thread", "off_the_runtime"];
 
 /// Calls whose value contains their argument.
 const PASSING_ON: [&str; 5] = ["Some", "Ok", "map", "take", "lock"];
@@ -49,6 +51,7 @@ enum Value {
 pub fn dropped(tokens: &[TokenTree]) -> Vec<Dropped> {
     let mut search = Search::default();
     search.fields(tokens);
+    search.keepers(tokens);
     search.statements(tokens, "");
     let never_joined = search.fields.iter().filter(|(_, is_joined)| !**is_joined);
     let never_joined = never_joined.map(|(field, _)| Dropped {
@@ -68,6 +71,8 @@ struct Search {
     bound: BTreeSet<String>,
     /// The fields and arguments that are handles, and whether they are joined somewhere.
     fields: BTreeMap<String, bool>,
+    /// The names of scopes, and of sets whose tasks are joined somewhere.
+    keepers: BTreeSet<String>,
     found: Vec<Dropped>,
 }
 
@@ -104,6 +109,34 @@ impl Search {
                 }
                 self.fields(&inner);
             }
+        }
+    }
+
+    /// Collects the names of what keeps the handles of its tasks: the argument of `scope(|name| …)`, an argument `name:
+    /// &Scope`, and `name` in `name.join_next()`.
+    fn keepers(&mut self, tokens: &[TokenTree]) {
+        for (at, token) in tokens.iter().enumerate() {
+            let TokenTree::Group(group) = token else { continue };
+            let inner = tree(group);
+            let word = at.checked_sub(1).map(|it| tokens[it].to_string()).unwrap_or_default();
+            if word == "scope" && inner.first().is_some_and(|it| is(it, '|')) {
+                self.keepers.extend(inner.get(1).map(ToString::to_string));
+            }
+            if OF_SETS.contains(&&*word) {
+                // `(…)` is `name.lock().await`, or the like.
+                let before = tokens[..at - 1].iter().rev().skip(1);
+                let receiver = before.take_while(|it| !is(it, '=') && !is(it, ';'));
+                let names = receiver.filter(|it| matches!(it, TokenTree::Ident(_)));
+                self.keepers.extend(names.map(ToString::to_string));
+            }
+            for argument in inner.split(|token| is(token, ',')) {
+                let is_scope = argument.iter().any(|it| it.to_string() == "Scope");
+                let colon = argument.iter().position(|it| is(it, ':'));
+                if let Some(at) = colon.filter(|at| is_scope && *at > 0) {
+                    self.keepers.insert(argument[at - 1].to_string());
+                }
+            }
+            self.keepers(&inner);
         }
     }
 
@@ -281,11 +314,19 @@ impl Search {
                 && words[..end].get(next + 1).is_some_and(|it| it == "await");
             if is_awaited { (Value::Joined, next + 2) } else { (Value::Handle, next) }
         };
-        if ["spawn", "spawn_blocking", "spawn_scoped"].contains(&word) {
+        if ["spawn", "spawn_blocking", "spawn_local", "spawn_scoped"].contains(&word) {
             let receiver = at.checked_sub(2).map_or("", |it| &*words[it]);
-            // A set and a scope keep the handles of their tasks.
-            let is_kept = before == "." && !["runtime", "handle"].contains(&receiver);
-            return (arguments(at + 1) == Some(false) && !is_kept).then(|| awaited(at + 2));
+            let is_kept = before == "." && self.keepers.contains(receiver);
+            // The one method without an argument starts a program.
+            if arguments(at + 1) != Some(false) || is_kept {
+                return None;
+            }
+            let is_question = words[..end].get(at + 2).is_some_and(|it| it == "?");
+            return Some(awaited(at + 2 + usize::from(is_question)));
+        }
+        if RUNNERS.contains(&word) && before != "fn" && arguments(at + 1) == Some(false) {
+            let (_, next) = awaited(at + 2);
+            return Some((Value::Joined, next));
         }
         if before == "." && OF_SETS.contains(&word) && arguments(at + 1) == Some(true) {
             let (_, next) = awaited(at + 2);
@@ -519,37 +560,42 @@ fn no_failure_of_a_task_or_a_thread_is_dropped_without_a_reason() {
 /// The places that may drop a failure: file, function, code, and what still tells of it.
 #[rustfmt::skip]
 const ALLOWED: &[(&str, &str, &str, &str)] = &[
-    ("crates/agent/src/adapter/mod.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
-    ("crates/agent/src/adapter/stand_in.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
-    ("crates/agent/src/process/guardian.rs", "guard", "thread::spawn(…)", "the guardian goes on when its channel closes"),
-    ("crates/agent/src/process/guardian.rs", "run_keeper", "thread::spawn(…)", "the guardian sees the end of the connection"),
-    ("crates/agent/src/process/private_dir.rs", "sweep_in_background", "std::thread::spawn(…)", "what it leaves is removed at the next start"),
-    ("crates/agent/src/process/supervise.rs", "new", "tokio::spawn(…)", "the program sees the end of its input"),
-    ("crates/agent/src/process/terminal.rs", "end", "let _ = task.await", "the task drops its child, which is all that is waited for"),
-    ("crates/agent/src/team_tools/socket.rs", "", "accepting: JoinHandle is never joined", "it ends with the turn, by being aborted"),
-    ("crates/agent/src/team_tools/socket.rs", "accept", "while calls.try_join_next().is_some()", "the caller sees its connection close"),
-    ("crates/changes/src/copier.rs", "copy", "thread::spawn(…)", "a panic ends the copy, and the records say which files have none"),
-    ("crates/changes/src/interruption.rs", "drop", "let _ = self.thread.take().map(…)", "without the touches, changes of the turn count as perhaps a person's"),
-    ("crates/changes/src/store.rs", "lock", "std::thread::spawn(…)", "the wait for the lock fails"),
-    ("crates/cli/src/commands/acp/mod.rs", "read_messages", "std::thread::spawn(…)", "the reader of its channel sees the end of the input"),
-    ("crates/cli/src/commands/chat/lines.rs", "read_lines", "std::thread::spawn(…)", "the reader of its channel sees the end of the input"),
-    ("crates/cli/src/commands/run/answers.rs", "read_lines", "std::thread::spawn(…)", "the reader of its channel sees the end of the input"),
-    ("crates/cli/src/commands/serve/opening.rs", "open", "std::thread::spawn(…)", "it only reaps the browser"),
-    ("crates/cli/src/commands/serve/page.rs", "", "serving: JoinHandle is never joined", "the page ends with the chat, by being aborted"),
-    ("crates/cli/src/commands/serve/page.rs", "into_remote", "tokio::spawn(…)", "the page is told that the chat has ended"),
-    ("crates/cli/src/following.rs", "follow", "interrupt is never joined", "it ends with the turn, by being aborted"),
-    ("crates/inspect/src/capture/child.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
-    ("crates/inspect/src/record/mod.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
-    ("crates/inspect/src/record/relaying.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
-    ("crates/model/src/member.rs", "begin", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
-    ("crates/rehearsal/src/server.rs", "shutdown", "let _ = (…).await", "clients see their connections close"),
-    ("crates/relay/src/connect.rs", "", "driver: JoinHandle is never joined", "the request that it carries fails"),
-    ("crates/server/src/feed.rs", "get", "tokio::spawn(…)", "viewers read the store when they connect again"),
-    ("crates/server/src/running_sessions.rs", "start", "tokio::spawn(…)", "the request that it was answering fails"),
-    ("crates/server/src/stream.rs", "follow", "tokio::spawn(…)", "the stream ends, and the browser connects again"),
-    ("crates/session/src/store/postgres/commits.rs", "listen", "let task = tokio::spawn(…).abort_handle()", "its readers see the end of their channel"),
-    ("crates/session/src/store/postgres/lease.rs", "claimed", "heartbeat:heartbeat.abort_handle()", "the lease is lost, and nothing is written any more"),
-    ("crates/session/src/store/postgres/signal.rs", "attend", "beats:beats.abort_handle()", "the heartbeat begins again (`kept_running`)"),
+    ("crates/runtime/agent/src/adapter/mod.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
+    ("crates/runtime/agent/src/adapter/stand_in.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
+    ("crates/runtime/agent/src/process/guardian.rs", "first_connection", "thread::Builder::new().spawn(…)?", "the other thread tells of the end of the keeper, and without either the wait fails"),
+    ("crates/runtime/agent/src/process/guardian.rs", "guard", "thread::spawn(…)", "the guardian goes on when its channel closes"),
+    ("crates/runtime/agent/src/process/guardian.rs", "run_keeper", "thread::spawn(…)", "the guardian sees the end of the connection"),
+    ("crates/runtime/agent/src/process/private_dir.rs", "sweep_in_background", "std::thread::spawn(…)", "what it leaves is removed at the next start"),
+    ("crates/runtime/agent/src/process/supervise.rs", "new", "tokio::spawn(…)", "the program sees the end of its input"),
+    ("crates/runtime/agent/src/process/terminal.rs", "end", "let _ = task.await", "the task drops its child, which is all that is waited for"),
+    ("crates/runtime/agent/src/team_tools/socket.rs", "", "accepting: JoinHandle is never joined", "it ends with the turn, by being aborted"),
+    ("crates/runtime/agent/src/team_tools/socket.rs", "accept", "while calls.try_join_next().is_some()", "the caller sees its connection close"),
+    ("crates/runtime/changes/src/copier.rs", "copy", "thread::spawn(…)", "a panic ends the copy, and the records say which files have none"),
+    ("crates/runtime/changes/src/interruption.rs", "drop", "let _ = self.thread.take().map(…)", "without the touches, changes of the turn count as perhaps a person's"),
+    ("crates/runtime/changes/src/store.rs", "lock", "std::thread::spawn(…)", "the wait for the lock fails"),
+    ("crates/front/cli/src/commands/acp/mod.rs", "read_messages", "std::thread::spawn(…)", "the reader of its channel sees the end of the input"),
+    ("crates/front/cli/src/commands/chat/lines.rs", "read_lines", "std::thread::spawn(…)", "the reader of its channel sees the end of the input"),
+    ("crates/front/cli/src/commands/run/answers.rs", "read_lines", "std::thread::spawn(…)", "the reader of its channel sees the end of the input"),
+    ("crates/front/cli/src/commands/serve/opening.rs", "open", "std::thread::spawn(…)", "it only reaps the browser"),
+    ("crates/front/cli/src/commands/serve/page.rs", "", "serving: JoinHandle is never joined", "the page ends with the chat, by being aborted"),
+    ("crates/front/cli/src/commands/serve/page.rs", "into_remote", "tokio::spawn(…)", "the page is told that the chat has ended"),
+    ("crates/front/cli/src/commands/watch.rs", "", "serving: JoinHandle is never joined", "the page ends with the program, by being aborted"),
+    ("crates/front/cli/src/following.rs", "follow", "interrupt is never joined", "it ends with the turn, by being aborted"),
+    ("crates/front/cli/src/conversation/change_recorder.rs", "begin", "let _ = in_thread(…).await", "the diagnostic that the turn is not recorded stands"),
+    ("crates/lab/inspect/src/capture/child.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
+    ("crates/lab/inspect/src/record/mod.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
+    ("crates/lab/inspect/src/record/relaying.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
+    ("crates/lab/inspect/src/record/watching.rs", "start", "tokio::spawn(…)", "the requests of the program are counted as not recorded"),
+    ("crates/runtime/model/src/member.rs", "begin", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),
+    ("crates/runtime/rehearsal/src/server.rs", "shutdown", "let _ = (…).await", "clients see their connections close"),
+    ("crates/runtime/relay/src/connect.rs", "", "driver: JoinHandle is never joined", "the request that it carries fails"),
+    ("crates/front/server/src/feed.rs", "get", "tokio::spawn(…)", "viewers read the store when they connect again"),
+    ("crates/front/server/src/running_sessions.rs", "start", "tokio::spawn(…)", "the request that it was answering fails"),
+    ("crates/front/server/src/stream.rs", "follow", "tokio::spawn(…)", "the stream ends, and the browser connects again"),
+    ("crates/conversation/session/src/coordinator/signals.rs", "watch_signals", "watch.spawn(…)", "what it runs begins again (`kept_running`), and it ends with the set"),
+    ("crates/conversation/session/src/store/postgres/commits.rs", "listen", "let task = tokio::spawn(…).abort_handle()", "its readers see the end of their channel"),
+    ("crates/conversation/session/src/store/postgres/lease.rs", "claimed", "heartbeat:heartbeat.abort_handle()", "the lease is lost, and nothing is written any more"),
+    ("crates/conversation/session/src/store/postgres/signal.rs", "attend", "beats:beats.abort_handle()", "the heartbeat begins again (`kept_running`)"),
 ];
 
 #[test]
@@ -582,6 +628,14 @@ fn every_way_to_drop_a_failure_is_seen() {
         "fn f() { let beats = tokio::spawn(work()); g(beats.abort_handle()) }",
         "fn f() { let task = tokio::spawn(work()).abort_handle(); g(task) }",
         "fn f() { self.runtime.spawn(work()); }",
+        "fn f() { Builder::new().spawn(work)?; }",
+        "fn f() { thread::Builder::new().name(n).spawn(move || work())?; g() }",
+        "fn f() { Handle::current().spawn(work()); }",
+        "async fn f() { tokio::task::spawn_local(work()); }",
+        "fn f() { let mut set = JoinSet::new(); set.spawn(work()); g(set) }",
+        "async fn f() { let _ = in_thread(work).await; }",
+        "async fn f() { if let Ok(it) = off_the_runtime(work).await { g(it) } }",
+        "async fn f() { blocking(work).await.ok() }",
         "#[cfg(test)]\nmod tests;\nfn f() { tokio::spawn(work()); }",
     ] {
         let code = Code::parse("crates/a/src/planted.rs", planted);
@@ -598,6 +652,10 @@ fn every_way_to_drop_a_failure_is_seen() {
         "async fn f() { let mut set = JoinSet::new(); set.spawn(work()); let it = set.join_next().await; g(it) }",
         "fn f() { path.join(name).ok(); names.join(\", \"); }",
         "fn f() { let child = Command::new(program).spawn().ok(); }",
+        "fn f() { scope(|s| { s.spawn(work); }) }",
+        "fn f(s: &Scope<'_, '_>) { s.spawn(work); }",
+        "async fn f() { in_thread(work).await? }",
+        "async fn blocking(work: impl FnOnce()) -> Result<(), E> { spawn_blocking(work).await.map_err(E::Task) }",
         "#[cfg(test)]\nmod tests { fn f() { tokio::spawn(work()); } }",
     ] {
         let code = Code::parse("crates/a/src/planted.rs", kept);

@@ -1,11 +1,12 @@
 use convoke_agent::TurnResult;
 use convoke_agent::adapter::acp::{Session, SessionSettings};
-use convoke_agent::event::EventKind;
+use convoke_agent::ending::{Ending, Exit};
 use convoke_agent::process::{Decision, Dialogue, Input};
 use convoke_agent::stream::TurnPhase;
 use convoke_agent::stream::acp::Acp;
 use convoke_agent::stream::lines::{Line, LineSplitter};
-use convoke_agent::verdict::{Ending, Exit, Verdict};
+use convoke_protocol::agent_event::AgentEventKind;
+use convoke_protocol::verdict::Verdict;
 use serde_json::Value;
 
 const REPLY_LIMIT: usize = 1000;
@@ -50,7 +51,7 @@ fn read(output: &[u8], size: usize) -> (TurnResult, TurnPhase, Vec<u8>) {
         session.reader_mut().line_lacks(line.left_out);
         let mut asked = Vec::new();
         write(session.line(line.bytes, &mut |event| {
-            if let EventKind::PermissionAsked { question, .. } = event.kind {
+            if let AgentEventKind::PermissionAsked { question, .. } = event.kind {
                 asked.push(question.id);
             }
         }));

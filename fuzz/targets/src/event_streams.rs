@@ -1,11 +1,12 @@
 use convoke_agent::TurnResult;
-use convoke_agent::stream::claude::Claude;
-use convoke_agent::stream::codex_app::CodexApp;
-use convoke_agent::stream::codex_exec::CodexExec;
-use convoke_agent::stream::gemini::Gemini;
+use convoke_agent::ending::{Ending, Exit};
 use convoke_agent::stream::lines::{Line, LineSplitter};
 use convoke_agent::stream::{EventReader, TurnPhase};
-use convoke_agent::verdict::{Ending, Exit, Verdict};
+use convoke_protocol::verdict::Verdict;
+use convoke_vendor_claude::stream::Claude;
+use convoke_vendor_codex::stream::app::CodexApp;
+use convoke_vendor_codex::stream::exec::CodexExec;
+use convoke_vendor_gemini::stream::Gemini;
 
 const REPLY_LIMIT: usize = 1000;
 const LINE_LIMIT: usize = 4000;

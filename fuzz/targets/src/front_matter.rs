@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use convoke_explain::{Edition, Session, explain};
+use convoke_explain::{Session, explain};
 use convoke_files::MemoryTree;
 use convoke_thread::config::{Config, Machine, Overrides};
 use convoke_thread::pack::Shape;
@@ -23,7 +23,8 @@ pub fn front_matter(bytes: &[u8]) -> bool {
 fn check_rule(tree: &MemoryTree) {
     let mut session = Session::new("/r", "/h");
     session.reads = vec!["/r/src/f.ts".into()];
-    for agent in explain(tree, &session, &[Edition::Claude325]).agents {
+    let editions: Vec<_> = convoke_vendors::edition("claude").into_iter().collect();
+    for agent in explain(tree, &session, &editions).agents {
         assert!(agent.loaded.len() <= 1, "a rule is loaded once");
         for file in &agent.loaded {
             assert_eq!(file.path, Path::new(RULE));

@@ -1,7 +1,9 @@
+use convoke_protocol::id::{Millis, SessionId};
+use convoke_protocol::session::NewSession;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::transfer::{ArchiveSource, ImportLimits, TransferError, export};
-use convoke_session::{Millis, NewSession, SessionId, SqliteStore, Store};
+use convoke_session::{SqliteStore, Store};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 

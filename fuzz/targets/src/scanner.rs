@@ -1,6 +1,6 @@
-#[path = "../../../crates/core/tests/properties/markers/compat_reference.rs"]
+#[path = "../../../crates/engine/core/tests/properties/markers/compat_reference.rs"]
 mod compat_reference;
-#[path = "../../../crates/core/tests/properties/markers/preserve_reference.rs"]
+#[path = "../../../crates/engine/core/tests/properties/markers/preserve_reference.rs"]
 mod preserve_reference;
 
 use convoke_core::marker::{TextPolicy, scan};

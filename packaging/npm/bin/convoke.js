@@ -13,7 +13,7 @@ try {
 } catch {
   console.error(
     `convoke: there is no binary for ${platform}. If this platform is supported, optional dependencies ` +
-      "were left out: install again without --omit=optional. Otherwise build it: cargo install --path crates/cli",
+      "were left out: install again without --omit=optional. Otherwise build it: cargo install --path crates/front/cli",
   );
   process.exit(1);
 }

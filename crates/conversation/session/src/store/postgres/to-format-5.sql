@@ -1,0 +1,19 @@
+-- From format 4 to format 5: the log of each session. Programs of earlier versions that are still running cannot write any more:
+-- they would change rows without events, and do not know this column.
+ALTER TABLE session RENAME COLUMN head TO events;
+CREATE TABLE event (
+    session     TEXT COLLATE "C" NOT NULL,
+    number      BIGINT NOT NULL,
+    bytes       BIGINT NOT NULL,
+    packed      BYTEA NOT NULL,
+    PRIMARY KEY (session, number)
+);
+CREATE TABLE piece (
+    session     TEXT COLLATE "C" NOT NULL,
+    turn        BIGINT NOT NULL,
+    attempt     BIGINT NOT NULL,
+    position    BIGINT NOT NULL,
+    text        BYTEA NOT NULL,
+    PRIMARY KEY (session, turn, attempt, position)
+);
+UPDATE convoke_store SET format = 5;

@@ -1,0 +1,334 @@
+//! `convoke sessions list`.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use clap::Args;
+use convoke_open::prices::OwnPrices;
+use convoke_open::summary::Summary as OtherSummary;
+use convoke_protocol::id::Millis;
+use convoke_protocol::session::{MemberCost, Summary};
+use convoke_session::{AnyStore, Store as _};
+use convoke_source::{FoundSession, SourceError};
+use convoke_team::Team;
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{short, write_json};
+use crate::conversation::sessions::WorkingDirectory;
+use crate::figures::{begun, count, dollars, number, padded, shortened};
+use crate::host_environment;
+use crate::other_programs::{HomeArgument, short_name, with_catalog};
+use crate::outcome::Outcome;
+use crate::terminal::{Paint, printable, stderr, stdout, width};
+
+/// The program of Convoke's own sessions.
+pub(super) const OWN: &str = "convoke";
+/// The default of `--limit`.
+const LIMIT: usize = 20;
+/// The columns of a directory or of member names.
+const COLUMN: usize = 24;
+/// The minimum width of a conversation's beginning.
+const BEGINNING: usize = 12;
+
+#[derive(Debug, Default, Args)]
+pub(super) struct Arguments {
+    /// List the sessions of every directory
+    #[arg(long)]
+    all: bool,
+    /// List only the sessions of this program; `convoke` for its own
+    #[arg(long, value_name = "PROGRAM")]
+    agent: Option<String>,
+    /// The maximum number of sessions to list; by default 20, and every one with --json
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    #[command(flatten)]
+    home: HomeArgument,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
+    let here = WorkingDirectory::find(&host_environment::of_process()?);
+    let is_wanted = |program| arguments.agent.as_deref().is_none_or(|wanted| wanted == program);
+    // The home of somebody else has no sessions of this store.
+    let own = if is_wanted(OWN) && arguments.home.directory.is_none() {
+        store.sessions().await?
+    } else {
+        Vec::new()
+    };
+    let mut problems = Vec::new();
+    let mut all: Vec<Listed> = own.into_iter().map(Listed::Own).collect();
+    with_catalog(&arguments.home, |catalog| {
+        let found = catalog.list();
+        let found_sessions = found.sessions.into_iter().filter(|it| is_wanted(it.program));
+        all.extend(found_sessions.map(|session| Listed::Other(Box::new(session))));
+        problems = found.problems;
+        Ok(())
+    })?;
+    all.sort_by_key(|session| std::cmp::Reverse(session.changed_at()));
+    let is_empty = all.is_empty();
+    let (mut sessions, elsewhere): (Vec<Listed>, Vec<Listed>) =
+        all.into_iter().partition(|session| arguments.all || session.is_of(&here));
+    let found = sessions.len();
+    let usual = if arguments.json { usize::MAX } else { LIMIT };
+    sessions.truncate(arguments.limit.unwrap_or(usual));
+    let rows = read(sessions, arguments, store, &mut problems).await?;
+    tell(&problems)?;
+    if arguments.json {
+        let rows: Vec<Value> = rows.iter().map(Row::to_json).collect::<Result<_, _>>()?;
+        let elsewhere = elsewhere.len();
+        write_json(
+            &json!({"version": 1, "sessions": rows, "total": found, "elsewhere": elsewhere}),
+        )?;
+        return Ok(Outcome::Done);
+    }
+    let mut out = stdout();
+    let (paint, columns) = (Paint::for_stream(&out), width(&out));
+    for line in table(&rows, &here, store.now(), columns, paint) {
+        writeln!(out, "{line}")?;
+    }
+    if is_empty {
+        writeln!(out, "No sessions yet; `convoke run` starts one.")?;
+    } else if found == 0 {
+        writeln!(out, "No sessions of this directory; `convoke run` starts one.")?;
+    }
+    let hidden = [
+        (found - rows.len(), "older", "--limit N"),
+        (elsewhere.len(), "of other directories", "--all"),
+    ];
+    for (many, which, option) in hidden.into_iter().filter(|(many, ..)| *many > 0) {
+        let text = format!("{} {which}: `{option}` lists them", count(many as u64, "session"));
+        writeln!(out, "{}", paint.faint(&text))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Tells which sessions of other programs could not be read.
+pub(super) fn tell(problems: &[SourceError]) -> anyhow::Result<()> {
+    for problem in problems {
+        let reason = std::error::Error::source(problem);
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        writeln!(stderr(), "{}", printable(&format!("{problem}{reason}")))?;
+    }
+    Ok(())
+}
+
+/// A session that was found and not read yet.
+enum Listed {
+    Own(Summary),
+    Other(Box<FoundSession>),
+}
+
+impl Listed {
+    fn changed_at(&self) -> i64 {
+        match self {
+            Self::Own(session) => session.updated_at.0,
+            Self::Other(session) => session.changed_at.0,
+        }
+    }
+
+    fn is_of(&self, here: &WorkingDirectory) -> bool {
+        match self {
+            Self::Own(session) => here.has(session),
+            Self::Other(session) => session.cwd.as_deref().is_some_and(|cwd| here.is_near(cwd)),
+        }
+    }
+}
+
+/// Reads what the list shows of sessions.
+async fn read(
+    sessions: Vec<Listed>,
+    arguments: &Arguments,
+    store: &AnyStore,
+    problems: &mut Vec<SourceError>,
+) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::with_capacity(sessions.len());
+    for session in sessions {
+        match session {
+            Listed::Own(session) => rows.push(Row::read(session, store).await?),
+            Listed::Other(found) => {
+                with_catalog(&arguments.home, |catalog| {
+                    match convoke_open::summary::read(catalog, &found, &OwnPrices::new()) {
+                        Ok(summary) => rows.push(Row::Other(found, Box::new(summary))),
+                        Err(problem) => problems.push(problem),
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// A session in the list.
+enum Row {
+    Own { session: Summary, members: Vec<String>, costs: Vec<MemberCost> },
+    Other(Box<FoundSession>, Box<OtherSummary>),
+}
+
+impl Row {
+    async fn read(session: Summary, store: &AnyStore) -> anyhow::Result<Self> {
+        let team = Team::parse(&store.session(session.id).await?.began.team);
+        let members = team.iter().flat_map(Team::names).map(ToString::to_string).collect();
+        let costs = store.costs(session.id).await?;
+        Ok(Self::Own { session, members, costs })
+    }
+
+    fn to_json(&self) -> serde_json::Result<Value> {
+        match self {
+            Self::Own { session, members, costs } => {
+                let mut value = serde_json::to_value(session)?;
+                value["agent"] = json!(OWN);
+                value["cwd"] = json!(session.directory);
+                value["title"] = json!(session.beginning);
+                value["members"] = json!(members);
+                value["costUsd"] = json!(cost_usd(costs));
+                Ok(value)
+            }
+            Self::Other(found, summary) => Ok(summary.to_json(found)),
+        }
+    }
+
+    /// Returns the beginning of the conversation.
+    fn beginning(&self) -> &str {
+        let beginning = match self {
+            Self::Own { session, .. } => session.beginning.as_deref(),
+            Self::Other(_, summary) => summary.title.as_deref(),
+        };
+        beginning.unwrap_or_default()
+    }
+
+    fn cells(&self, here: &WorkingDirectory, now: Millis) -> [String; 6] {
+        let (id, at, directory, who, turns, cost) = match self {
+            Self::Own { session, members, costs } => own_cells(session, members, costs),
+            Self::Other(found, summary) => other_cells(found, summary),
+        };
+        [
+            id,
+            age(now.since(at)),
+            shortened(&printable(&here.shown(Path::new(&directory))), COLUMN),
+            begun(&printable(&who), COLUMN),
+            turns,
+            cost,
+        ]
+    }
+}
+
+type Cells = (String, Millis, String, String, String, String);
+
+fn own_cells(session: &Summary, members: &[String], costs: &[MemberCost]) -> Cells {
+    let Summary { id, name, rehearsal, turns, waiting, updated_at, directory, .. } = session;
+    let mut turns = count(*turns, "turn");
+    if *waiting > 0 {
+        turns = format!("{turns}, {} waiting", number(*waiting));
+    }
+    let cost = match (cost_usd(costs), rehearsal) {
+        (Some(cost), _) => dollars(cost),
+        (None, Some(_)) => "rehearsal".to_owned(),
+        (None, None) => "-".to_owned(),
+    };
+    let name = name.as_deref().unwrap_or_default();
+    let members = members.join(", ");
+    let who = if name.is_empty() { members } else { format!("{name}: {members}") };
+    (short(*id), *updated_at, directory.clone(), who, turns, cost)
+}
+
+fn other_cells(found: &FoundSession, summary: &OtherSummary) -> Cells {
+    let cost = match summary.cost.known {
+        0 => "-".to_owned(),
+        _ => dollars(summary.cost.amount),
+    };
+    let directory = summary.cwd.clone().or_else(|| found.cwd.clone()).unwrap_or_default();
+    let model = summary.model.clone().unwrap_or_default();
+    let at = summary.ended_at.unwrap_or(found.changed_at);
+    (short_name(found), at, directory, model, count(summary.requests, "request"), cost)
+}
+
+/// Returns the sum of the reported costs; `None` if none was reported.
+fn cost_usd(costs: &[MemberCost]) -> Option<f64> {
+    costs.iter().filter_map(|cost| cost.cost_usd).reduce(|sum, cost| sum + cost)
+}
+
+/// Returns the lines of the table: aligned columns, then the beginning of each conversation, if it fits. In a
+/// narrow terminal a session takes two lines.
+fn table(
+    rows: &[Row],
+    here: &WorkingDirectory,
+    now: Millis,
+    columns: usize,
+    paint: Paint,
+) -> Vec<String> {
+    let cells: Vec<[String; 6]> = rows.iter().map(|row| row.cells(here, now)).collect();
+    let widths: [usize; 6] = std::array::from_fn(|column| {
+        cells.iter().map(|cells| cells[column].width()).max().unwrap_or(0)
+    });
+    let total: usize = widths.iter().sum::<usize>() + 2 * widths.len();
+    let mut lines = Vec::new();
+    for (row, cells) in rows.iter().zip(&cells) {
+        let beginning = row.beginning();
+        let [id, age, directory, who, turns, cost] = cells;
+        if columns < total {
+            lines.push(format!("{}  {age}  {directory}", paint.strong(id)));
+            let rest = format!("  {who}  {turns}  {cost}");
+            lines.push(paint.faint(&begun(&rest, columns)));
+            continue;
+        }
+        let gap = |text: &str, width: usize| " ".repeat(width - text.width());
+        let mut line = format!(
+            "{}  {}{age}  {}  {}  {}  {}{cost}",
+            paint.strong(id),
+            gap(age, widths[1]),
+            padded(directory, widths[2]),
+            padded(who, widths[3]),
+            paint.faint(&padded(turns, widths[4])),
+            gap(cost, widths[5]),
+        );
+        if columns - total >= BEGINNING {
+            line += "  ";
+            line += &one_line(beginning, columns - total);
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    lines
+}
+
+/// Returns the beginning of a text on one line, at most `width` columns of it.
+pub(in crate::commands) fn one_line(text: &str, width: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    begun(&printable(&words.join(" ")), width)
+}
+
+/// Returns a number of milliseconds as the age of something.
+pub(in crate::commands) fn age(millis: i64) -> String {
+    match millis / 1000 {
+        ..60 => "just now".to_owned(),
+        seconds @ 60..3600 => format!("{} min ago", seconds / 60),
+        seconds @ 3600..86_400 => format!("{} h ago", seconds / 3600),
+        seconds => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_use_the_largest_unit_that_fits() {
+        let ages = [-5, 59, 60, 3599, 7200, 86_400 * 12].map(|seconds| age(seconds * 1000));
+        assert_eq!(
+            ages,
+            ["just now", "just now", "1 min ago", "59 min ago", "2 h ago", "12 d ago"]
+        );
+    }
+
+    #[test]
+    fn long_texts_are_cut_to_their_columns() {
+        assert_eq!(begun("short", 5), "short");
+        assert_eq!(begun("longer", 5), "long…");
+        assert_eq!(begun("漢字漢字", 5), "漢字…");
+        assert_eq!(shortened("/home/kim/project", 9), "…/project");
+        assert_eq!(one_line("two\n  lines", 80), "two lines");
+    }
+}

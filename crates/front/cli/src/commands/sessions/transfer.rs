@@ -1,0 +1,287 @@
+//! `convoke sessions export`, `import` and `fork`.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write, stdin};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use convoke_core::Diagnostic;
+use convoke_files::draft::Draft;
+use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::session::NewSession;
+use convoke_server::{ExportForm, document};
+use convoke_session::rows::each_turn;
+use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
+use convoke_session::{AnyStore, Store as _, StoreError};
+use serde_json::json;
+
+use super::conversation::pending_diagnostic;
+use super::{SessionArgument, markdown, write_json};
+use crate::conversation::Rehearse;
+use crate::conversation::change_recorder::changes_of;
+use crate::conversation::home::Home;
+use crate::conversation::project::{self, Project, UserConfiguration, find_team_file};
+use crate::conversation::team_redaction::without_secrets;
+use crate::diagnostics::{self, Deny};
+use crate::host_environment;
+use crate::outcome::{AfterWork as _, Outcome, UsageError};
+use crate::terminal::stdout;
+use crate::threads;
+
+#[derive(Debug, Args)]
+pub(super) struct Fork {
+    #[command(flatten)]
+    which: SessionArgument,
+    /// The number of the last message to copy [default: the newest]
+    #[arg(long, value_name = "MESSAGE")]
+    after: Option<u64>,
+    /// Make the copy a rehearsal, in which stand-ins reply; with `=cli`, the installed programs with a model server on this
+    /// machine
+    #[arg(long, value_name = "WITH", num_args = 0..=1, require_equals = true, default_missing_value = "stand-in")]
+    rehearse: Option<Rehearse>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    deny: Deny,
+}
+
+pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<Outcome> {
+    let session = arguments.which.find(store).await?;
+    let copy = SessionId::generate();
+    let after = arguments.after.map(MessageNumber);
+    let rehearsal = arguments.rehearse.and_then(Rehearse::rehearsal);
+    let mut diagnostics = transfer::fork(store, session, after, copy, store.now(), rehearsal)
+        .await
+        .map_err(explain)?;
+    diagnostics.extend(fork_changes(store, session, copy).await?);
+    // A copy as of a message has nothing that came later.
+    if after.is_none() {
+        diagnostics.extend(pending_diagnostic(store, session).await?);
+    }
+    if arguments.json {
+        let forked = json!({"session": copy, "from": session, "diagnostics": diagnostics});
+        write_json(&forked).after(format!("session {copy} is stored"))?;
+    } else {
+        writeln!(stdout(), "{copy}").after(format!("session {copy} is stored"))?;
+        diagnostics::show(&diagnostics)?;
+    }
+    Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
+}
+
+/// Copies the recorded changes of the copied turns. Returns a diagnostic about workspaces.
+async fn fork_changes(
+    store: &AnyStore,
+    session: SessionId,
+    copy: SessionId,
+) -> anyhow::Result<Option<Diagnostic>> {
+    let mut turns = HashSet::new();
+    each_turn(store, copy, |turn| {
+        turns.insert(turn.id.0);
+        Ok::<_, StoreError>(())
+    })
+    .await?;
+    let changes = changes_of(&host_environment::of_process()?);
+    let (from, to) = (session.to_string(), copy.to_string());
+    changes
+        .fork(&from, &to, |turn| turns.contains(&turn))
+        .context("the session was copied without its recorded changes")?;
+    let workspaces = changes.workspaces(&from)?;
+    let members: Vec<String> = workspaces.into_iter().map(|it| it.member).collect();
+    let message = format!("not copied: the workspaces of {}", members.join(", "));
+    let code = convoke_changes::diagnostics::WORKSPACE_NOT_COPIED;
+    Ok((!members.is_empty()).then(|| Diagnostic::new(code, message)))
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Export {
+    #[command(flatten)]
+    which: SessionArgument,
+    /// Write everything: turns, prompts, replies, threads and requests, one JSON object per line
+    #[arg(long)]
+    all: bool,
+    /// Write the log: every event with its number, as `run --json` does, without the texts of prompts
+    #[arg(long, conflicts_with = "all")]
+    log: bool,
+    /// Write a transcript as Markdown
+    #[arg(long, conflicts_with_all = ["all", "log"])]
+    markdown: bool,
+    /// Write one HTML file: the messages, and the ledger and exact texts of every turn; no scripts, no
+    /// external resources
+    #[arg(long, conflicts_with_all = ["all", "log", "markdown"])]
+    html: bool,
+    /// The file to write, readable by you alone [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Has no effect: the output is always JSON
+    #[arg(long, hide = true)]
+    json: bool,
+}
+
+pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Result<Outcome> {
+    let session = arguments.which.find(store).await?;
+    let form = match arguments {
+        Export { html: true, .. } => ExportForm::Html,
+        Export { markdown: true, .. } => ExportForm::Markdown,
+        Export { all: true, .. } => ExportForm::Archive,
+        Export { log: true, .. } => ExportForm::Log,
+        _ => ExportForm::Snapshot,
+    };
+    let written = match &arguments.output {
+        None => write(form, store, session, stdout().verbatim()).await,
+        Some(path) => {
+            let mut file = create_private(path)?;
+            let written = write(form, store, session, &mut file).await;
+            let written = written.and_then(|()| Ok(file.publish()?));
+            written.with_context(|| format!("cannot write {}", path.display()))
+        }
+    };
+    written?;
+    let changes = changes_of(&host_environment::of_process()?);
+    let recorded = changes.records(&session.to_string())?;
+    if arguments.all && recorded.iter().any(|record| !record.changes.is_empty()) {
+        let message = "the recorded changes of files are not part of the archive";
+        let code = convoke_changes::diagnostics::CHANGES_NOT_EXPORTED;
+        diagnostics::show(&[Diagnostic::new(code, message)])?;
+    }
+    // The forms for readers show them.
+    if matches!(form, ExportForm::Snapshot | ExportForm::Archive | ExportForm::Log)
+        && let Some(pending) = pending_diagnostic(store, session).await?
+    {
+        diagnostics::show(&[pending])?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Writes a session in a form.
+pub(in crate::commands) async fn write(
+    form: ExportForm,
+    store: &AnyStore,
+    session: SessionId,
+    out: impl Write + Send,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(out);
+    match form {
+        ExportForm::Html => document::write(store, session, &mut out).await?,
+        ExportForm::Markdown => markdown::write(store, session, &mut out).await?,
+        ExportForm::Archive => transfer::export(store, session, &mut out).await?,
+        ExportForm::Log => transfer::export_log(store, session, &mut out).await?,
+        ExportForm::Snapshot => {
+            transfer::export_snapshot(store, session, store.now(), &mut out).await?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// Creates a new file for this user alone.
+fn create_private(path: &Path) -> Result<Draft, UsageError> {
+    Draft::create_new(path, 0o600).map_err(|error| {
+        UsageError(format!("cannot write {}: {error}; name a new file", path.display()))
+    })
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    /// The exported file; `-` reads standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The team file for a snapshot, which contains none [default: convoke.toml here or in a parent directory]
+    #[arg(long, value_name = "FILE")]
+    team: Option<PathBuf>,
+    /// The maximum size of all texts, counting each request in full
+    #[arg(long, value_name = "BYTES")]
+    max_bytes: Option<u64>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    deny: Deny,
+}
+
+pub(super) async fn import(arguments: &Import, store: &AnyStore) -> anyhow::Result<Outcome> {
+    let shown = arguments.file.display();
+    let file: Box<dyn Read + Send> = if arguments.file == Path::new("-") {
+        Box::new(stdin())
+    } else {
+        let file = fs::File::open(&arguments.file);
+        Box::new(file.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?)
+    };
+    let explain = |error| explain_file(&arguments.file, error);
+    let limits = ImportLimits {
+        bytes: arguments.max_bytes.unwrap_or(ImportLimits::default().bytes),
+        ..ImportLimits::default()
+    };
+    let source = ArchiveSource::open(BufReader::new(file), limits).map_err(explain)?;
+    let new = new_session(arguments, &source, store)?;
+    let imported = source.import(store, new, &threads::check).await.map_err(explain)?;
+    let stored = format!("session {} is stored", imported.session);
+    if arguments.json {
+        write_json(&json!({"session": imported.session, "diagnostics": imported.diagnostics}))
+            .after(stored)?;
+    } else {
+        writeln!(stdout(), "{}", imported.session).after(stored)?;
+        diagnostics::show(&imported.diagnostics)?;
+    }
+    Ok(arguments
+        .deny
+        .outcome(imported.diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
+}
+
+/// Returns the new session of a snapshot, which contains no team.
+fn new_session<R: BufRead + Send>(
+    arguments: &Import,
+    source: &ArchiveSource<R>,
+    store: &AnyStore,
+) -> anyhow::Result<NewSession> {
+    let host_environment = host_environment::of_process()?;
+    let user = UserConfiguration::load(&Home::new(&host_environment))?;
+    let path = arguments.team.clone().or_else(|| find_team_file(&host_environment));
+    let mut new = NewSession {
+        id: SessionId::generate(),
+        created_at: store.now(),
+        name: None,
+        directory: project::as_text(&host_environment.cwd)?,
+        team: String::new(),
+        task: None,
+        rehearsal: None,
+    };
+    match path {
+        Some(path) => {
+            let project = Project::read(&path, &user)?;
+            new.name.clone_from(&project.team.name);
+            new.directory = project::as_text(&project.directory)?;
+            new.team = without_secrets(&project.text);
+        }
+        None if source.has_team() => {}
+        None => {
+            // Report an invalid file before a missing team.
+            source.check_snapshot(new).map_err(|error| explain_file(&arguments.file, error))?;
+            let problem = "a snapshot contains no team, and this directory has no convoke.toml; pass --team FILE";
+            return Err(UsageError(problem.to_owned()).into());
+        }
+    }
+    Ok(new)
+}
+
+/// Converts errors in the input to usage errors.
+fn explain(error: TransferError) -> anyhow::Error {
+    match error {
+        TransferError::Store(_) | TransferError::Io(_) | TransferError::Read(_) => error.into(),
+        wrong => UsageError(wrong.to_string()).into(),
+    }
+}
+
+/// Converts errors in the input to usage errors that name the file.
+fn explain_file(file: &Path, error: TransferError) -> anyhow::Error {
+    if let TransferError::Read(error) = error {
+        return anyhow::anyhow!("cannot read {}: {error}", file.display());
+    }
+    match explain(error) {
+        error if error.is::<UsageError>() => {
+            UsageError(format!("{}: {error}", file.display())).into()
+        }
+        error => error,
+    }
+}

@@ -1,0 +1,168 @@
+//! `convoke usage`: tokens, cache and dollars of all sessions.
+
+use std::io::Write as _;
+
+use clap::{Args, ValueEnum};
+use convoke_core::figures::rounded_percent;
+use convoke_open::prices::{OwnPrices, TABLE};
+use convoke_open::usage::{self, By, Query, Row, Table};
+use convoke_protocol::id::Millis;
+use convoke_protocol::usage::Usage;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use crate::commands::sessions::write_json;
+use crate::figures::{begun, count, dollars, number, padded};
+use crate::other_programs::{HomeArgument, with_catalog};
+use crate::outcome::Outcome;
+use crate::terminal::{Paint, printable, stderr, stdout, width};
+
+/// The columns of a bar.
+const BAR: usize = 20;
+
+/// Show the tokens, the cache and the cost of all sessions, of every program.
+///
+/// Each response of a model counts once, however often it was copied by forks and resumed sessions. Costs are at the prices
+/// of the providers' APIs; a model of unknown price is not in the sum, and is named.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// What to group by; several are separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "day")]
+    by: Vec<ByArgument>,
+    /// Count from this day on: 2026-11-01
+    #[arg(long, value_name = "DAY")]
+    since: Option<Date>,
+    /// Count up to this day
+    #[arg(long, value_name = "DAY")]
+    until: Option<Date>,
+    /// Count only the sessions of this directory and below
+    #[arg(long)]
+    here: bool,
+    #[command(flatten)]
+    home: HomeArgument,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ByArgument {
+    Day,
+    Week,
+    Month,
+    /// The program
+    Agent,
+    Model,
+    Project,
+    Session,
+}
+
+impl From<ByArgument> for By {
+    fn from(by: ByArgument) -> Self {
+        match by {
+            ByArgument::Day => Self::Day,
+            ByArgument::Week => Self::Week,
+            ByArgument::Month => Self::Month,
+            ByArgument::Agent => Self::Agent,
+            ByArgument::Model => Self::Model,
+            ByArgument::Project => Self::Project,
+            ByArgument::Session => Self::Session,
+        }
+    }
+}
+
+/// Runs `convoke usage`.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let by: Vec<By> = arguments.by.iter().map(|by| By::from(*by)).collect();
+    let zone = TimeZone::system();
+    let midnight = |day: Date| -> anyhow::Result<Millis> {
+        Ok(Millis(day.to_zoned(zone.clone())?.timestamp().as_millisecond()))
+    };
+    let since = arguments.since.map(midnight).transpose()?;
+    let until = arguments.until.map(|day| midnight(day.tomorrow()?)).transpose()?;
+    let cwd = std::env::current_dir()?;
+    let table = with_catalog(&arguments.home, |catalog| {
+        let mut found = catalog.list();
+        if arguments.here {
+            let is_here = |at: &str| std::path::Path::new(at).starts_with(&cwd);
+            found.sessions.retain(|session| session.cwd.as_deref().is_some_and(is_here));
+        }
+        let query = Query { by: by.clone(), since, until, zone: zone.clone() };
+        let mut table = usage::count(catalog, &found.sessions, &OwnPrices::new(), &query);
+        table.problems.extend(found.problems);
+        Ok(table)
+    })?;
+    if arguments.json {
+        write_json(&table.to_json(&by))?;
+    } else {
+        write_table(&table, &by)?;
+    }
+    for problem in &table.problems {
+        let source = std::error::Error::source(problem);
+        let reason = source.map_or_else(String::new, |reason| format!(": {reason}"));
+        writeln!(stderr(), "{}{}", printable(&problem.to_string()), printable(&reason))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn write_table(table: &Table, by: &[By]) -> anyhow::Result<()> {
+    let mut out = stdout();
+    let (paint, columns) = (Paint::for_stream(&out), width(&out));
+    if table.rows.is_empty() {
+        writeln!(out, "No requests were counted in {}.", count(table.sessions as u64, "session"))?;
+        return Ok(());
+    }
+    let names: Vec<String> =
+        table.rows.iter().map(|row| printable(&row.key.join("  ")).into_owned()).collect();
+    let widest = names.iter().map(String::len).max().unwrap_or(0).clamp(5, 44);
+    let largest = table.rows.iter().map(|row| total(row.usage)).max().unwrap_or(1).max(1);
+    let title = by.iter().map(|by| by.field()).collect::<Vec<_>>().join("  ");
+    let head = format!(
+        "{}  {:>8}  {:>13}  {:>7}  {:>11}  {:>10}",
+        padded(&title, widest),
+        "requests",
+        "input",
+        "cached",
+        "output",
+        "cost"
+    );
+    writeln!(out, "{}", paint.faint(&head))?;
+    for (row, name) in table.rows.iter().zip(&names) {
+        let mut line = figures(&begun(name, widest), widest, row);
+        if columns > line.len() + BAR + 2 {
+            let filled = usize::try_from(total(row.usage) * BAR as u64 / largest).unwrap_or(BAR);
+            line += "  ";
+            line += &"█".repeat(filled.max(1));
+        }
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "{}", paint.strong(&figures("total", widest, &table.total)))?;
+    let sessions = count(table.sessions as u64, "session");
+    let mut note = format!("{sessions}; at API prices ({TABLE})");
+    if table.total.cost.unknown > 0 {
+        let unknown = count(table.total.cost.unknown, "request");
+        note = format!("{note}; the price of {unknown} is unknown and not in the sum");
+    }
+    writeln!(out, "{}", paint.faint(&note))?;
+    Ok(())
+}
+
+fn total(usage: Usage) -> u64 {
+    usage.input.saturating_add(usage.output)
+}
+
+fn figures(name: &str, widest: usize, row: &Row) -> String {
+    let cost = match (row.cost.known, row.cost.unknown) {
+        (0, _) => "unknown".to_owned(),
+        (_, 0) => dollars(row.cost.amount),
+        _ => format!("{}+", dollars(row.cost.amount)),
+    };
+    format!(
+        "{}  {:>8}  {:>13}  {:>7}  {:>11}  {cost:>10}",
+        padded(name, widest),
+        number(row.requests),
+        number(row.usage.input),
+        rounded_percent(row.usage.cached, row.usage.input.max(1)),
+        number(row.usage.output),
+    )
+}

@@ -1,0 +1,354 @@
+//! `@path` in a person's message attaches a file: its text goes with the message, with the file as its source.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use convoke_agent::sandbox::Secrets;
+use convoke_chat::Attachments;
+use convoke_core::name::NameKey;
+use convoke_files::{Disk, FileKind, Files as _};
+use convoke_inspect::HostEnvironment;
+use convoke_protocol::attachment::Attachment;
+use convoke_session::NewMessage;
+use convoke_team::{Team, Trust};
+
+use super::Conversation;
+use super::project::how_to_trust;
+use crate::figures::number;
+
+/// The maximum number of files of one message.
+const MAX_FILES: usize = 20;
+/// The maximum number of bytes of one message's files.
+const MAX_BYTES: usize = 1 << 20;
+/// Punctuation that may follow a path in a sentence.
+const PUNCTUATION: [char; 14] =
+    ['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '\'', '"', '，', '。'];
+
+/// Attaches the files of a project.
+pub struct ProjectAttachments {
+    team: Team,
+    /// The real path of the project.
+    directory: PathBuf,
+    /// The directory that paths are relative to.
+    base: PathBuf,
+    home: PathBuf,
+    /// The user's secrets.
+    secrets: Secrets,
+    /// Instructions to trust the project, if it is not trusted.
+    how_to_trust: Option<String>,
+}
+
+impl ProjectAttachments {
+    /// Creates the reader of a conversation's project.
+    pub fn new(conversation: &Conversation, host_environment: &HostEnvironment) -> Self {
+        let project = &conversation.project;
+        let directory = project.directory.clone();
+        let cwd = host_environment.cwd.canonicalize().ok();
+        let is_trusted = project.trust() == Trust::Trusted;
+        Self {
+            team: conversation.coordinator.team_agents().team().clone(),
+            base: cwd
+                .filter(|cwd| cwd.starts_with(&directory))
+                .unwrap_or_else(|| directory.clone()),
+            home: host_environment.home.clone(),
+            secrets: project.secrets.clone(),
+            how_to_trust: (!is_trusted)
+                .then(|| how_to_trust(&directory, project.trust, project.origin)),
+            directory,
+        }
+    }
+
+    /// Returns the file that a mention refers to, with the part of the mention that names it; `None` if it is plain
+    /// text.
+    fn meant<'t>(&self, mention: &Mention<'t>) -> Result<Option<(&'t str, PathBuf)>, String> {
+        let Mention { path, is_quoted } = *mention;
+        let shortest = path.trim_end_matches(PUNCTUATION);
+        if !is_quoted && self.is_member(shortest) {
+            return Ok(None);
+        }
+        // The name of a file may end with punctuation.
+        let mut named = path;
+        loop {
+            let file = self.resolve(named);
+            if !named.is_empty() && file.is_file() {
+                return Ok(Some((named, file)));
+            }
+            match named.char_indices().next_back() {
+                Some((at, last)) if !is_quoted && PUNCTUATION.contains(&last) => {
+                    named = &named[..at];
+                }
+                _ => break,
+            }
+        }
+        let named = if is_quoted { path } else { shortest };
+        if !is_quoted && !looks_like_path(named) && !self.is_in_a_directory(named) {
+            return Ok(None);
+        }
+        let file = self.resolve(named);
+        let directory = self.base.display();
+        Err(if file.is_dir() {
+            format!("@{named}: is a directory; attach its files one by one")
+        } else if file.exists() {
+            format!("@{named}: is not a regular file, and cannot be attached")
+        } else {
+            format!(
+                "@{named}: no such file in {directory}; correct the path, or write `@{named}` in \
+                 backticks to send it as text"
+            )
+        })
+    }
+
+    /// Returns whether a word is a path in an existing directory.
+    fn is_in_a_directory(&self, word: &str) -> bool {
+        let file = self.resolve(word);
+        word.contains('/') && (file.is_dir() || file.parent().is_some_and(Path::is_dir))
+    }
+
+    fn resolve(&self, path: &str) -> PathBuf {
+        match path.strip_prefix("~/") {
+            Some(rest) => self.home.join(rest),
+            None => self.base.join(path),
+        }
+    }
+
+    /// Rejects an unknown name at the beginning of a message, which would otherwise go to another member.
+    fn check_name(&self, mention: &Mention<'_>) -> Result<(), String> {
+        let name = mention.path.trim_end_matches(PUNCTUATION);
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+        if mention.is_quoted || !name.chars().all(is_name) || self.is_member(name) {
+            return Ok(());
+        }
+        let hint = self.team.hint(name);
+        Err(format!(
+            "@{name}: no member or file has that name; {hint}; write `@{name}` in backticks \
+             to send it as text"
+        ))
+    }
+
+    /// Refuses a message that begins with an `@name` that is neither a member's nor a file's.
+    pub fn check_first_name(&self, text: &str) -> Result<(), String> {
+        let first = text.len() - text.trim_start().len();
+        match mentions(text).into_iter().find(|(at, _)| *at == first) {
+            Some((_, mention)) if self.meant(&mention)?.is_none() => self.check_name(&mention),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_member(&self, name: &str) -> bool {
+        NameKey::new(name).is_all() || self.team.resolve(name).is_some()
+    }
+
+    /// Reads a file, whose real path is given.
+    fn read(&self, named: &str, real: &Path) -> Result<Attachment, String> {
+        let failed = |error: io::Error| format!("@{named}: {error}");
+        if let Some(how) = self.how_to_trust.as_ref().filter(|_| !real.starts_with(&self.directory))
+        {
+            let directory = self.directory.display();
+            return Err(format!(
+                "@{named}: the file is outside of {directory}, which is not trusted: {how}"
+            ));
+        }
+        if self.secrets.contain(real, &self.directory) {
+            return Err(format!(
+                "@{named}: the file is one of your secrets, which agents never receive; `convoke docs permissions` \
+                 lists them"
+            ));
+        }
+        let bytes = Disk.read(real, FileKind::Attachment).map_err(failed)?;
+        let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+        let text = text.ok_or_else(|| {
+            format!(
+                "@{named}: the file is not UTF-8 text; write its path without the @ to let the agent read it"
+            )
+        })?;
+        Ok(Attachment { path: shown(named), text })
+    }
+}
+
+impl Attachments for ProjectAttachments {
+    fn attach(&self, mut message: NewMessage) -> Result<NewMessage, String> {
+        let mut text = String::with_capacity(message.content.len());
+        let mut attachments = Vec::new();
+        let mut rest = 0;
+        let mut bytes = 0;
+        let mut attached: HashSet<PathBuf> = HashSet::new();
+        let first = message.content.len() - message.content.trim_start().len();
+        for (at, mention) in mentions(&message.content) {
+            let Some((named, file)) = self.meant(&mention)? else {
+                if at == first {
+                    self.check_name(&mention)?;
+                }
+                continue;
+            };
+            // Only the name stays in the message; the `@` would make some programs read the file again.
+            text.push_str(&message.content[rest..at]);
+            text.push_str(named);
+            rest = at + 1 + named.len() + if mention.is_quoted { 2 } else { 0 };
+            let real = file.canonicalize().map_err(|error| format!("@{named}: {error}"))?;
+            // A file is attached once, however it is named.
+            if attached.contains(&real) {
+                continue;
+            }
+            if attached.len() == MAX_FILES {
+                return Err(format!("@{named}: too many files; a message can attach {MAX_FILES}"));
+            }
+            let attachment = self.read(named, &real)?;
+            bytes += attachment.text.len();
+            if bytes > MAX_BYTES {
+                let (bytes, most) = (number(bytes as u64), number(MAX_BYTES as u64));
+                return Err(format!(
+                    "@{named}: the attached files have {bytes} bytes; the limit is {most}"
+                ));
+            }
+            attached.insert(real);
+            attachments.push(attachment);
+        }
+        text.push_str(&message.content[rest..]);
+        message.content = text;
+        Attachment::add(attachments, &mut message);
+        Ok(message)
+    }
+}
+
+/// Returns a path without `.` components.
+fn shown(path: &str) -> String {
+    let parts = Path::new(path).components().filter(|part| *part != Component::CurDir);
+    parts.collect::<PathBuf>().display().to_string()
+}
+
+/// The extensions of file names. Packages and decorators contain dots too.
+const EXTENSIONS: &[&str] = &[
+    "c", "cc", "cpp", "cs", "css", "csv", "diff", "go", "h", "hpp", "html", "java", "js", "json",
+    "jsx", "kt", "lock", "log", "md", "patch", "php", "py", "rb", "rs", "sh", "sql", "swift",
+    "toml", "ts", "tsx", "txt", "xml", "yaml", "yml",
+];
+
+/// Returns whether a word after an `@` looks like a path, by its beginning or its extension.
+fn looks_like_path(word: &str) -> bool {
+    let begins = ["./", "../", "/", "~/"].iter().any(|start| word.starts_with(start));
+    let ends = word
+        .rsplit_once('.')
+        .is_some_and(|(stem, extension)| !stem.is_empty() && EXTENSIONS.contains(&extension));
+    begins || (ends && !word.contains('('))
+}
+
+/// The text after an `@`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mention<'t> {
+    path: &'t str,
+    is_quoted: bool,
+}
+
+/// Returns the mentions in a text outside of code, with the position of their `@`. O(text).
+fn mentions(text: &str) -> Vec<(usize, Mention<'_>)> {
+    let mut found = Vec::new();
+    let mut fence: Option<(char, usize)> = None;
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let body = line.trim_start_matches(' ');
+        let mark = body.chars().next().filter(|c| matches!(c, '`' | '~'));
+        let run = mark.map_or(0, |mark| body.chars().take_while(|c| *c == mark).count());
+        match (fence, mark) {
+            (Some((open, length)), Some(mark)) if mark == open && run >= length => fence = None,
+            (Some(_), _) => {}
+            (None, Some(mark)) if run >= 3 => fence = Some((mark, run)),
+            (None, _) => in_line(line, start, &mut found),
+        }
+        start += line.len();
+    }
+    found
+}
+
+fn in_line<'t>(line: &'t str, start: usize, found: &mut Vec<(usize, Mention<'t>)>) {
+    let mut at = 0;
+    let mut is_start = true;
+    while let Some(c) = line[at..].chars().next() {
+        let rest = &line[at..];
+        match c {
+            '`' => {
+                let run = rest.bytes().take_while(|byte| *byte == b'`').count();
+                at += code_length(rest, run).unwrap_or(run);
+                is_start = false;
+                continue;
+            }
+            '@' if is_start => {
+                if let Some(mention) = mention(&rest[1..]) {
+                    found.push((start + at, mention));
+                    at += 1 + mention.path.len();
+                    is_start = false;
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        is_start = c.is_whitespace() || matches!(c, '(' | '[' | '{' | '"' | '\'' | ',' | '，');
+        at += c.len_utf8();
+    }
+}
+
+/// Returns the length of inline code that begins with a run of backticks, if the line closes it.
+fn code_length(rest: &str, run: usize) -> Option<usize> {
+    let mut at = run;
+    while let Some(found) = rest[at..].find('`') {
+        let closing = rest[at + found..].bytes().take_while(|byte| *byte == b'`').count();
+        at += found + closing;
+        if closing == run {
+            return Some(at);
+        }
+    }
+    None
+}
+
+fn mention(after: &str) -> Option<Mention<'_>> {
+    if let Some(quoted) = after.strip_prefix('"') {
+        let end = quoted.find(['"', '\n']).filter(|end| quoted[*end..].starts_with('"'))?;
+        return Some(Mention { path: &quoted[..end], is_quoted: true });
+    }
+    let end = after.find(char::is_whitespace).unwrap_or(after.len());
+    (end > 0).then(|| Mention { path: &after[..end], is_quoted: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mentions_are_found_outside_of_code() {
+        let found = |text| {
+            let found: Vec<String> =
+                mentions(text).into_iter().map(|(_, mention)| mention.path.to_owned()).collect();
+            found.join("|")
+        };
+        for (text, expected) in [
+            ("see @a.rs and (@b/c.rs).", "a.rs|b/c.rs)."),
+            ("@\"a b.txt\" and @\"open", "a b.txt"),
+            ("mail me@example.com", ""),
+            ("`@a.rs` and ``x ` @b.rs`` @c.rs", "c.rs"),
+            ("an open ` and @a.rs", "a.rs"),
+            ("```\n@a.rs\n```\n@b.rs\n~~~\n```\n@c.rs", "b.rs"),
+            ("@ alone", ""),
+        ] {
+            assert_eq!(found(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_of_programs_are_no_paths() {
+        for (word, expected) in [
+            ("src/main.rs", true),
+            ("README.md", true),
+            ("./max", true),
+            ("angular/core", false),
+            ("john.doe", false),
+            ("pytest.mark.slow", false),
+            ("app.route(\"/x\")", false),
+            ("param", false),
+            ("v1.2", false),
+            ("Override", false),
+            (".5", false),
+        ] {
+            assert_eq!(looks_like_path(word), expected, "{word}");
+        }
+    }
+}

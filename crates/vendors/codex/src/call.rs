@@ -1,0 +1,423 @@
+//! Codex, over `app-server` or `exec --json`.
+//!
+//! `app-server` is the default: it takes a system text of any size on standard input, in all known versions,
+//! while `exec` takes it from an argument or from the user's configuration. Both pass text through unchanged;
+//! neither scans it for commands or files.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::task::{self, Poll};
+
+use convoke_core::Diagnostic;
+use convoke_files::{Disk, FileKind, Files as _};
+use convoke_protocol::verdict::{Failure, FailureReason};
+use serde_json::{Value, json};
+
+use super::question::{Questions, refusal};
+use super::stream::app::{CodexApp, Message};
+use super::stream::exec::CodexExec;
+use super::{SQLITE_DIRECTORY, provider};
+use convoke_agent::adapter::{Context, OneShot, ProgramCall, start_failure};
+use convoke_agent::config::Protocol;
+use convoke_agent::diagnostics;
+use convoke_agent::process::{Decision, Dialogue, Input};
+use convoke_agent::stream::{EventReader, Sink, TurnPhase, reason_in_words};
+use convoke_agent::team_tools::SERVER;
+use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
+
+/// Settings that keep the program from connecting to anything but its model. Unknown settings are ignored.
+const QUIET: &[&str] = &[
+    "analytics.enabled=false",
+    "check_for_update_on_startup=false",
+    "features.remote_models=false",
+    "features.plugins=false",
+    "features.apps=false",
+    "features.remote_plugin=false",
+    // Snapshots are scripts that all running sessions read, so the sandbox does not let an agent write them.
+    "features.shell_snapshot=false",
+];
+
+/// Prepares a call.
+pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
+    let mut args = context.users_args();
+    let retries = provider::retry_limit(context, &args);
+    let mut set = |setting: &str| args.extend(["-c", setting].map(OsString::from));
+    for setting in QUIET {
+        set(setting);
+    }
+    for setting in &retries.settings {
+        set(setting);
+    }
+    if context.permissions() == Permissions::EditAndNetwork && !context.enforcer.is_kernel() {
+        set("sandbox_workspace_write.network_access=true");
+    }
+    for setting in team_tools(context) {
+        set(&setting);
+    }
+    match context.definition.protocol {
+        Protocol::AppServer => Ok(app_server(context, args, retries.requests)),
+        Protocol::Exec => exec(context, args, retries.requests),
+    }
+}
+
+/// Returns the settings that configure the team tools. The secret of the turn stays in the environment, which
+/// the program passes on by name.
+fn team_tools(context: &Context<'_>) -> Vec<String> {
+    let Some(server) = &context.team_server else { return Vec::new() };
+    // JSON strings and lists are valid TOML.
+    let names = server.env.iter().map(|(name, _)| Value::from(*name)).collect::<Value>();
+    let seconds = context.turn_input.limits.turn.as_secs();
+    [
+        format!("command={}", Value::from(server.command_text())),
+        format!("args={}", json!(server.args)),
+        format!("env_vars={names}"),
+        format!("tool_timeout_sec={seconds}"),
+        "default_tools_approval_mode=\"approve\"".to_owned(),
+    ]
+    .map(|setting| format!("mcp_servers.{SERVER}.{setting}"))
+    .into()
+}
+
+/// Makes Codex log the delay before a retry, which no event reports, and keep its databases in a separate
+/// directory, because it may not create files beside its configuration.
+pub(super) fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
+    let mut env = vec![("RUST_LOG", "error,codex_core::responses_retry=warn".into())];
+    let confined = context.enforcer.is_kernel() && context.permissions() < Permissions::Full;
+    if let Some(home) = provider::home(context).filter(|_| confined) {
+        env.push(("CODEX_SQLITE_HOME", home.join(SQLITE_DIRECTORY).into_os_string()));
+    }
+    let team = context.team_server.iter().flat_map(|server| server.env.clone());
+    env.extend(team);
+    let own = env.into_iter().filter(|(name, _)| context.variable(name).is_none());
+    own.map(|(name, value)| (name.into(), value)).collect()
+}
+
+/// Returns the program's own sandbox mode: none inside ours, where it cannot start.
+fn sandbox(context: &Context<'_>) -> &'static str {
+    match context.permissions() {
+        _ if context.enforcer.is_kernel() => "danger-full-access",
+        Permissions::ReadOnly => "read-only",
+        Permissions::Ask | Permissions::Edit | Permissions::EditAndNetwork => "workspace-write",
+        Permissions::Full => "danger-full-access",
+    }
+}
+
+fn exec(
+    context: &Context<'_>,
+    settings: Vec<OsString>,
+    requests: u64,
+) -> Result<ProgramCall, Failure> {
+    let turn_input = context.turn_input;
+    if turn_input.system.is_some() {
+        return Err(start_failure(
+            "`codex exec` takes a system text only as an argument; use the app-server protocol",
+        ));
+    }
+    let mut args: Vec<OsString> = vec!["exec".into()];
+    let sandbox = sandbox(context);
+    if context.resume().is_some() {
+        // All settings follow `resume`, because one version ignores those before it.
+        args.push("resume".into());
+        let mode = format!("sandbox_mode=\"{sandbox}\"");
+        args.extend(["-c", &mode].map(OsString::from));
+    } else {
+        args.extend(["-s", sandbox].map(OsString::from));
+    }
+    args.extend(settings);
+    let mut diagnostics: Vec<Diagnostic> =
+        byte_order_mark(&turn_input.prompt).into_iter().collect();
+    if context.permissions() > Permissions::ReadOnly || is_withheld(context) {
+        args.extend(["-c", &trust_level(turn_input)].map(OsString::from));
+        diagnostics.extend((turn_input.trust == Trust::Untrusted).then(unread_instructions));
+    }
+    args.extend(["--json", "--skip-git-repo-check"].map(OsString::from));
+    if let Some(model) = context.model() {
+        args.extend(["-m", model].map(OsString::from));
+    }
+    args.extend(context.resume().map(OsString::from));
+    args.push("-".into());
+    let reader = CodexExec::new(turn_input.limits.reply_bytes).counting(requests);
+    let dialogue = OneShot::new(reader, turn_input.prompt.as_str());
+    Ok(ProgramCall { diagnostics, ..program_call(context, args, dialogue) })
+}
+
+fn program_call(
+    context: &Context<'_>,
+    args: Vec<OsString>,
+    dialogue: impl Dialogue + 'static,
+) -> ProgramCall {
+    ProgramCall {
+        env: environment(context),
+        counts_sessions: true,
+        addresses: vec![provider::config_text(context)],
+        ..ProgramCall::new(args, dialogue)
+    }
+}
+
+/// Returns the setting for the directory's trust. Without it, newer versions with write permission mark the
+/// directory as trusted in the user's configuration.
+fn trust_level(turn_input: &TurnInput) -> String {
+    let cwd = turn_input.cwd.canonicalize().unwrap_or_else(|_| turn_input.cwd.clone());
+    // A JSON string is a valid TOML string.
+    let cwd = Value::from(cwd.to_string_lossy());
+    let level = match turn_input.trust {
+        Trust::Trusted => "trusted",
+        Trust::Untrusted => "untrusted",
+    };
+    format!("projects={{{cwd}={{trust_level=\"{level}\"}}}}")
+}
+
+/// Returns whether the arguments must mark the directory as untrusted, because the user's own configuration may
+/// trust it. A directory that the configuration does not mention is untrusted anyway.
+fn is_withheld(context: &Context<'_>) -> bool {
+    context.turn_input.trust == Trust::Untrusted
+        && provider::config_text(context).contains("trust_level")
+}
+
+/// Returns the files with rules that allow commands: the user's own, and those of a trusted project. No setting
+/// turns them off.
+fn rule_files(context: &Context<'_>) -> Vec<PathBuf> {
+    let is_trusted = context.turn_input.trust == Trust::Trusted;
+    let projects = is_trusted.then(|| context.turn_input.cwd.join(".codex"));
+    let directories = provider::home(context).into_iter().chain(projects);
+    let directories = directories.map(|directory| directory.join("rules"));
+    let files = directories.flat_map(|directory| {
+        let names = Disk.names(&directory).unwrap_or_default();
+        names.into_iter().map(move |name| directory.join(name))
+    });
+    let allows = |path: &PathBuf| {
+        let text = Disk.read_text(path, FileKind::CommandRules).unwrap_or_default();
+        // A rule without a decision allows.
+        text.split("prefix_rule").skip(1).any(|rule| {
+            !rule.contains("decision") || rule.contains("\"allow\"") || rule.contains("'allow'")
+        })
+    };
+    files.filter(|path| path.extension().is_some_and(|it| it == "rules")).filter(allows).collect()
+}
+
+fn unread_instructions() -> Diagnostic {
+    let message = "Codex runs with this directory as untrusted; versions that ask for trust do not read its \
+                   AGENTS.md files";
+    Diagnostic::new(diagnostics::AGENT_INSTRUCTIONS_UNREAD, message)
+}
+
+/// Returns a diagnostic if `exec` drops a byte order mark at the start of its input.
+fn byte_order_mark(prompt: &str) -> Option<Diagnostic> {
+    prompt.starts_with('\u{feff}').then(|| {
+        let message = "`codex exec` drops the byte order mark at the start of the prompt";
+        Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message).with_bytes(3)
+    })
+}
+
+/// The variable of the key, which `exec` reads and `app-server` does not.
+const KEY: &str = "CODEX_API_KEY";
+/// Keeps credentials in memory, so that the user's own are neither read nor written.
+const KEY_IN_MEMORY: &str = "cli_auth_credentials_store=\"ephemeral\"";
+
+fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> ProgramCall {
+    let turn_input = context.turn_input;
+    let key = context.variable(KEY).and_then(OsStr::to_str).filter(|key| !key.is_empty());
+    if key.is_some() {
+        args.extend(["-c", KEY_IN_MEMORY].map(OsString::from));
+    }
+    let mut diagnostics = Vec::new();
+    if is_withheld(context) {
+        args.extend(["-c", &trust_level(turn_input)].map(OsString::from));
+        diagnostics.push(unread_instructions());
+    }
+    args.push("app-server".into());
+    if turn_input.system.is_some() && turn_input.resume.is_some() {
+        let message = "a resumed codex session may keep its first system text";
+        diagnostics.push(Diagnostic::new(diagnostics::AGENT_SYSTEM_KEPT, message));
+    }
+    // The program uses its working directory by default. If it is given explicitly, newer versions mark it as
+    // trusted in the user's configuration, and from then on run what the project configures.
+    let moved = turn_input.resume.as_ref().filter(|handle| handle.cwd != turn_input.cwd);
+    let asks = context.permissions() == Permissions::Ask;
+    if asks {
+        diagnostics.extend(convoke_agent::adapter::program_rules("codex", &rule_files(context)));
+    }
+    let thread = json!({
+        "cwd": moved.map(|_| &turn_input.cwd),
+        "approvalPolicy": if asks { "untrusted" } else { "never" },
+        "sandbox": sandbox(context),
+        "developerInstructions": turn_input.system,
+        "model": context.model(),
+    });
+    let used = turn_input.resume.as_ref().and_then(|handle| handle.used).unwrap_or_default();
+    let dialogue = Conversation {
+        reader: CodexApp::new(turn_input.limits.reply_bytes).after(used).counting(requests),
+        prompt: turn_input.prompt.clone(),
+        key: key.map(str::to_owned),
+        thread,
+        resume: context.resume().map(str::to_owned),
+        names: None,
+        questions: asks.then(Questions::default),
+    };
+    ProgramCall { diagnostics, ..program_call(context, args, dialogue) }
+}
+
+/// The ids of our requests.
+const INITIALIZE: u64 = 1;
+const THREAD: u64 = 2;
+const TURN: u64 = 3;
+const INTERRUPT: u64 = 4;
+const SIGN_IN: u64 = 5;
+
+struct Conversation {
+    reader: CodexApp,
+    prompt: String,
+    /// The key to sign in with; `None` for the user's own sign-in.
+    key: Option<String>,
+    thread: Value,
+    resume: Option<String>,
+    /// The thread and the turn, once they have started.
+    names: Option<(String, Option<String>)>,
+    /// The permission questions; `None` if the agent does not ask.
+    questions: Option<Questions>,
+}
+
+impl Conversation {
+    fn answered(
+        &mut self,
+        line: &[u8],
+        id: u64,
+        thread: Option<String>,
+        model: Option<String>,
+        turn: Option<String>,
+        sink: &mut Sink<'_>,
+    ) -> Input {
+        match id {
+            INITIALIZE => {
+                if let Some(questions) = &mut self.questions {
+                    questions.greet(line);
+                }
+                let initialized = message(&json!({ "method": "initialized" }));
+                let next = match self.key.take() {
+                    Some(key) => {
+                        let params = json!({ "type": "apiKey", "apiKey": key });
+                        request(SIGN_IN, "account/login/start", &params)
+                    }
+                    None => self.begin_thread(),
+                };
+                Input::more([initialized, next].concat())
+            }
+            SIGN_IN => Input::more(self.begin_thread()),
+            THREAD => {
+                let Some(thread) = thread else {
+                    return self.give_up(FailureReason::Other, "codex did not start a thread");
+                };
+                self.reader.thread_is(&thread, model, sink);
+                let prompt = std::mem::take(&mut self.prompt);
+                let input = json!([{ "type": "text", "text": prompt }]);
+                let params = json!({ "threadId": thread, "input": input });
+                self.names = Some((thread, None));
+                Input::more(request(TURN, "turn/start", &params))
+            }
+            TURN => {
+                if let Some((_, name)) = &mut self.names {
+                    *name = turn;
+                }
+                Input::nothing()
+            }
+            _ => Input::nothing(),
+        }
+    }
+
+    fn begin_thread(&mut self) -> Vec<u8> {
+        let mut params = self.thread.take();
+        match &self.resume {
+            Some(session) => {
+                params["threadId"] = json!(session);
+                request(THREAD, "thread/resume", &params)
+            }
+            None => request(THREAD, "thread/start", &params),
+        }
+    }
+
+    fn give_up(&mut self, reason: FailureReason, message: &str) -> Input {
+        self.reader.fail(Failure::new(reason, message));
+        Input::last(Vec::new())
+    }
+}
+
+impl Dialogue for Conversation {
+    fn open(&mut self) -> Input {
+        let client =
+            json!({ "name": "convoke", "title": "Convoke", "version": env!("CARGO_PKG_VERSION") });
+        let params = json!({ "clientInfo": client });
+        Input::more(request(INITIALIZE, "initialize", &params))
+    }
+
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
+        if let Some(questions) = &mut self.questions {
+            questions.notice(line, sink);
+        }
+        let reply = match self.reader.message(line, sink) {
+            Message::Answer { id, thread, model, turn } => {
+                self.answered(line, id, thread, model, turn, sink)
+            }
+            Message::Refusal { id: INTERRUPT, .. } | Message::Nothing => Input::nothing(),
+            Message::Refusal { id: SIGN_IN, message } => {
+                self.give_up(FailureReason::SignedOut, &message)
+            }
+            Message::Refusal { message, .. } => {
+                let reason = reason_in_words(&message).unwrap_or(FailureReason::Other);
+                self.give_up(reason, &message)
+            }
+            Message::Request { id, method } => {
+                let is_cut = self.reader.progress().is_line_cut();
+                let questions = self.questions.as_mut().filter(|_| !is_cut);
+                let is_asked = questions.is_some_and(|it| it.ask(&id, line, sink));
+                for note in self.questions.iter_mut().flat_map(|it| it.notes.drain(..)) {
+                    self.reader.progress_mut().warn(note, sink);
+                }
+                if is_asked { Input::nothing() } else { Input::more(refusal(&id, &method)) }
+            }
+        };
+        if self.reader.phase() == TurnPhase::Over {
+            return Input::last(Vec::new());
+        }
+        reply
+    }
+
+    fn answer(&mut self, question: &str, answer: Decision, _sink: &mut Sink<'_>) -> Input {
+        let questions = self.questions.as_mut();
+        Input::more(questions.map_or_else(Vec::new, |it| it.answer(question, answer)))
+    }
+
+    fn poll_wake(&mut self, context: &mut task::Context<'_>) -> Poll<()> {
+        self.questions.as_mut().map_or(Poll::Pending, |questions| questions.poll_due(context))
+    }
+
+    fn wake(&mut self, sink: &mut Sink<'_>) -> Input {
+        if let Some(questions) = &mut self.questions {
+            questions.put_due(sink);
+        }
+        Input::nothing()
+    }
+
+    fn interrupt(&mut self) -> Option<Input> {
+        let (thread, turn) = self.names.as_ref()?;
+        let params = json!({ "threadId": thread, "turnId": turn.as_ref()? });
+        let waiting = self.questions.as_mut().map_or_else(Vec::new, Questions::cancel_waiting);
+        let interrupt = request(INTERRUPT, "turn/interrupt", &params);
+        Some(Input::more([waiting, interrupt].concat()))
+    }
+
+    fn reader(&self) -> &dyn EventReader {
+        &self.reader
+    }
+
+    fn reader_mut(&mut self) -> &mut dyn EventReader {
+        &mut self.reader
+    }
+}
+
+fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {
+    message(&json!({ "id": id, "method": method, "params": params }))
+}
+
+fn message(message: &Value) -> Vec<u8> {
+    format!("{message}\n").into_bytes()
+}
