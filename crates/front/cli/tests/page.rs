@@ -58,7 +58,7 @@ fn a_session_of_another_program_is_opened_in_a_browser() {
     let Some(packages) = packages() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     run(Command::new("node")
-        .arg(root().join("crates/cli/tests/browser/open.mjs"))
+        .arg(root().join("crates/front/cli/tests/browser/open.mjs"))
         .env("CONVOKE", env!("CARGO_BIN_EXE_convoke"))
         .env("PACKAGES", packages)
         .env("DIRECTORY", directory.path())
