@@ -556,14 +556,14 @@ fn a_turn_interrupted_by_a_crash_shows_how_to_continue() {
     let mut command = context.command(&["run", "--json", "Hello"]);
     let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
     let lines = std::io::BufReader::new(child.stdout.take().expect("its output"));
-    let started = std::io::BufRead::lines(lines)
-        .map_while(Result::ok)
-        .any(|line| line.contains("\"type\":\"turn-started\""));
-    assert!(started);
+    // Kept open until the kill: a closed output would cancel the turn.
+    let mut lines = std::io::BufRead::lines(lines).map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("\"type\":\"turn-started\"")));
     let shown = context.run(&["sessions", "show", "last"]);
     assert!(shown.contains("turn 1, ada: running\n"), "{shown}");
     child.kill().expect("it is killed");
     child.wait().expect("it has ended");
+    drop(lines);
     let shown = context.run(&["sessions", "show", "last"]);
     assert!(shown.contains("turn 1, ada: interrupted; `convoke run --session "), "{shown}");
     let beyond = context.run(&["sessions", "diff", "last", "1", "99"]);
