@@ -95,6 +95,11 @@ pub trait Endpoint {
         users: &BTreeMap<OsString, OsString>,
     ) -> Vec<(&'static str, Option<OsString>)>;
 
+    /// Returns the services of the vendor that the CLI waits for at its start when it takes the server for its vendor's.
+    fn vendor_services(&self) -> Option<VendorServices> {
+        None
+    }
+
     /// Hides the user's own directory from a program with a private home and no arguments of ours.
     fn hide_users_directory(
         &self,
@@ -125,6 +130,15 @@ pub trait Endpoint {
     ) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Services of a vendor beside its models, which another server can answer for.
+#[derive(Debug, Clone, Copy)]
+pub struct VendorServices {
+    /// The hosts, which are asked over TLS.
+    pub hosts: &'static [&'static str],
+    /// The variable that names a file of certificates that the CLI trusts beside the machine's.
+    pub certificates: &'static str,
 }
 
 /// A project that is not trusted.

@@ -30,6 +30,7 @@ use crate::playback::Playback;
 use crate::record::{self, Answered, Recorded};
 use crate::script::{Answer, Content, End, HttpError, Reply, ReplyStep, Script, Usage};
 use crate::server::{Limits, Stop};
+use crate::vendor_hosts::VendorHosts;
 use crate::wire::{self, Facts};
 
 /// Serves one connection until it ends, or until the server is stopped.
@@ -38,17 +39,38 @@ pub(crate) async fn serve(
     shared: Arc<ServerState>,
     mut stopped: watch::Receiver<Stop>,
 ) {
-    let service = service_fn(|request| respond(request, Arc::clone(&shared)));
+    let tunnel = Mutex::new(None);
+    let service = service_fn(async |mut request| {
+        if shared.opens_tunnel(&request) {
+            *tunnel.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(hyper::upgrade::on(&mut request));
+        }
+        respond(request, Arc::clone(&shared)).await
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     // A broken connection is not an error here.
     tokio::select! {
-        _ = connection.as_mut() => return,
-        _ = stopped.changed() => connection.as_mut().graceful_shutdown(),
+        _ = connection.as_mut() => {}
+        _ = stopped.changed() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+            return;
+        }
     }
-    let _ = connection.await;
+    let opened = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(opened) = opened else { return };
+    tokio::select! {
+        () = async {
+            if let Ok(tunnel) = opened.await {
+                shared.vendor_hosts.answer(tunnel).await;
+            }
+        } => {}
+        _ = stopped.changed() => {}
+    }
 }
 
 /// The state that all connections share: the script and the record.
@@ -56,6 +78,8 @@ pub(crate) async fn serve(
 pub(crate) struct ServerState {
     pub limits: Limits,
     pub access: Access,
+    /// The hosts that are answered for, when the server is a proxy.
+    pub vendor_hosts: VendorHosts,
     refused: AtomicUsize,
     started: Instant,
     state: Mutex<State>,
@@ -79,6 +103,7 @@ impl ServerState {
         Self {
             limits,
             access: Access::new(address),
+            vendor_hosts: VendorHosts::default(),
             refused: AtomicUsize::new(0),
             started: Instant::now(),
             state: Mutex::new(State {
@@ -92,6 +117,13 @@ impl ServerState {
 
     pub fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether a request of a proxy's client opens a tunnel to a host that is answered for.
+    fn opens_tunnel(&self, request: &Request<Incoming>) -> bool {
+        let authority = self.access.elsewhere(request.uri());
+        request.method() == Method::CONNECT
+            && authority.is_some_and(|authority| self.vendor_hosts.include(authority))
     }
 
     pub fn requests(&self) -> Vec<Recorded> {
@@ -146,6 +178,7 @@ async fn respond(
         return Ok(refusal(&parts, StatusCode::INSUFFICIENT_STORAGE, "the record is full"));
     };
     Ok(match answer {
+        Decision::Tunnel => Response::new(PacedBody::new([])),
         Decision::Fixed(status, value) => json_response(status, &value),
         Decision::Scripted(scripted) => scripted.play().await,
     })
@@ -154,6 +187,8 @@ async fn respond(
 /// The response to a request, chosen and recorded under one lock, so that calls get their answers in order.
 enum Decision {
     Fixed(u16, Value),
+    /// What is sent through it is answered for its host.
+    Tunnel,
     Scripted(Box<Scripted>),
 }
 
@@ -162,6 +197,7 @@ impl Decision {
     fn report(&self) -> (u16, Option<convoke_protocol::usage::Usage>) {
         let scripted = match self {
             Self::Fixed(status, _) => return (*status, None),
+            Self::Tunnel => return (200, None),
             Self::Scripted(scripted) => scripted,
         };
         match &scripted.answer.content {
@@ -222,6 +258,10 @@ impl ServerState {
             (kind, Answered::Fixed { status }, Decision::Fixed(status, value))
         };
         if let Some(host) = self.access.elsewhere(&parts.uri).map(str::to_owned) {
+            if parts.method == Method::CONNECT && self.vendor_hosts.include(&host) {
+                let answered = Answered::Fixed { status: 200 };
+                return (RequestKind::Elsewhere { host }, answered, Decision::Tunnel);
+            }
             let message = format!("the rehearsal server blocks all other hosts; refused {host}");
             return fixed(
                 RequestKind::Elsewhere { host },

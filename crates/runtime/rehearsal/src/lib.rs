@@ -25,7 +25,8 @@
 //! A model server on the loopback interface with the vendors' wire formats, so that the real CLIs run without an
 //! account or network. `server` accepts connections, `connection` reads and records requests, `wire` (one module per
 //! format) writes responses, `script` holds the responses, `playback` assigns them, and `body` paces them; `auxiliary` answers
-//! requests besides model calls, `record` is a recorded request; `access` checks the secret of the address.
+//! requests besides model calls, `record` is a recorded request; `access` checks the secret of the address, and
+//! `vendor_hosts` answers for the vendor's other services.
 //!
 //! # Invariants
 //!
@@ -45,6 +46,7 @@ mod playback;
 mod record;
 pub mod script;
 pub mod server;
+mod vendor_hosts;
 mod wire;
 
 pub use convoke_protocol::wire::Wire;
@@ -52,3 +54,4 @@ pub use convoke_wire::{ModelCall, RequestKind};
 pub use record::{Answered, Recorded, Sent};
 pub use script::{Answer, End, Reply, ReplyStep, Script, ScriptError, Usage};
 pub use server::{Limits, Rehearsal, RequestFeed, StartError, start, start_with};
+pub use vendor_hosts::CertificateError;

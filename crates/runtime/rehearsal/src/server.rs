@@ -12,6 +12,7 @@ use tokio::task::{JoinError, JoinHandle};
 use crate::connection::{self, ServerState};
 use crate::record::Recorded;
 use crate::script::Script;
+use crate::vendor_hosts::CertificateError;
 
 /// Starts a server that answers from a script, on a free port of 127.0.0.1.
 pub async fn start(script: Script) -> Result<Rehearsal, StartError> {
@@ -54,6 +55,12 @@ impl Rehearsal {
     /// recorded.
     pub fn proxy_url(&self) -> String {
         self.shared.access.proxy_url()
+    }
+
+    /// Answers for hosts of a vendor when the server is used as a proxy, with 404 to everything. Returns the certificate in
+    /// PEM with which a program trusts it.
+    pub fn answer_for(&self, hosts: &[&str]) -> Result<String, CertificateError> {
+        self.shared.vendor_hosts.name(hosts)
     }
 
     /// Returns the number of requests refused by the access control.

@@ -12,6 +12,7 @@ use convoke_rehearsal::{
     Answer, Answered, End, Limits, Rehearsal, Reply, RequestKind, Script, Usage, Wire, start,
     start_with,
 };
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -622,4 +623,66 @@ async fn nobody_can_plant_a_request_without_the_address() {
     let targets: Vec<String> =
         server.requests().into_iter().map(|request| request.target).collect();
     assert_eq!(targets, ["/", "/", "/?x=1", "/v1/messages"]);
+}
+
+/// Opens a tunnel to a host through the server as a proxy, and returns the status of the answer.
+async fn tunnel(server: &Rehearsal, host: &str) -> (String, TcpStream) {
+    let url = server.proxy_url();
+    let user = url.strip_prefix("http://").and_then(|rest| rest.split_once('@')).unwrap().0;
+    let credentials = base64::engine::general_purpose::STANDARD.encode(user);
+    let mut stream = TcpStream::connect(server.address()).await.unwrap();
+    let request = format!(
+        "CONNECT {host}:443 HTTP/1.1\r\nhost: {host}:443\r\nproxy-authorization: Basic {credentials}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    (String::from_utf8(head).unwrap()[9..12].to_owned(), stream)
+}
+
+/// Asks a host over TLS, and returns the first line of the answer.
+async fn ask(
+    stream: TcpStream,
+    host: &'static str,
+    trusted: &str,
+) -> Result<String, std::io::Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots
+        .add(rustls::pki_types::CertificateDer::from_pem_slice(trusted.as_bytes()).unwrap())
+        .unwrap();
+    let config = rustls::ClientConfig::builder_with_provider(std::sync::Arc::new(
+        rustls::crypto::ring::default_provider(),
+    ));
+    let config = config.with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots).with_no_client_auth();
+    let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+    let mut stream = connector.connect(host.try_into().unwrap(), stream).await?;
+    let request = format!("GET /settings HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer.lines().next().unwrap_or_default().to_owned())
+}
+
+#[tokio::test]
+async fn hosts_that_are_answered_for_have_nothing_and_others_stay_refused() {
+    let server = start(Script::default()).await.unwrap();
+    assert_eq!(tunnel(&server, "vendor.example").await.0, "403");
+    let certificate = server.answer_for(&["vendor.example"]).unwrap();
+
+    let (status, stream) = tunnel(&server, "vendor.example").await;
+    assert_eq!(status, "200");
+    let answer = ask(stream, "vendor.example", &certificate).await.unwrap();
+    assert_eq!(answer, "HTTP/1.1 404 Not Found");
+
+    let (_, stream) = tunnel(&server, "vendor.example").await;
+    let foreign = rcgen::generate_simple_self_signed(["vendor.example".to_owned()]).unwrap();
+    ask(stream, "vendor.example", &foreign.cert.pem()).await.unwrap_err();
+
+    assert_eq!(tunnel(&server, "other.example").await.0, "403");
+    let statuses: Vec<u16> = server.requests().iter().map(|request| request.status).collect();
+    assert_eq!(statuses, [403, 200, 200, 403]);
+    tokio::time::timeout(TIMEOUT, server.shutdown()).await.unwrap();
 }

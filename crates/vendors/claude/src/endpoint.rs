@@ -14,8 +14,8 @@ use super::settings::{self, ProjectSettings, SettingsError};
 use convoke_agent::cli::Cli as _;
 use convoke_agent::endpoint::measured::{Commands, Conditions};
 use convoke_agent::endpoint::{
-    Endpoint, EndpointError, ModelServer, NO_KEY, OfflinePlace, UntrustedProject, WithholdError,
-    at, edit, is_setting, proxies,
+    Endpoint, EndpointError, ModelServer, NO_KEY, OfflinePlace, UntrustedProject, VendorServices,
+    WithholdError, at, edit, is_setting, proxies,
 };
 
 impl Endpoint for ClaudeCode {
@@ -101,6 +101,12 @@ impl Endpoint for ClaudeCode {
         let has_gateway = users.contains_key(OsStr::new(self.facts().address_variable));
         let is_assumed = conditions.as_vendors && !has_gateway;
         is_assumed.then(|| (ASSUME, Some("1".into()))).into_iter().collect()
+    }
+
+    /// 2.1.325 asks for the policy of an organisation before its first request, and tries for five seconds.
+    fn vendor_services(&self) -> Option<VendorServices> {
+        const HOSTS: &[&str] = &["api.anthropic.com"];
+        Some(VendorServices { hosts: HOSTS, certificates: "NODE_EXTRA_CA_CERTS" })
     }
 
     fn hide_users_directory(

@@ -71,10 +71,12 @@ impl Person {
         command
     }
 
-    /// Returns the program under `convoke watch`.
+    /// Returns the program under `convoke watch`, with no signal ignored: tests that run in the background ignore interrupts,
+    /// and what is ignored stays ignored.
     pub fn watching(&self, options: &[&str]) -> Command {
-        let arguments = [&["watch"], options, &["--", "claude"]].concat();
-        self.command(env!("CARGO_BIN_EXE_convoke"), &arguments)
+        let convoke = ["--default-signal", env!("CARGO_BIN_EXE_convoke"), "watch"];
+        let arguments = [&convoke, options, &["--", "claude"]].concat();
+        self.command("/usr/bin/env", &arguments)
     }
 
     pub fn watch(&self, options: &[&str], input: &[u8]) -> Output {

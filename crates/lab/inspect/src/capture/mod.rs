@@ -11,13 +11,17 @@ use std::time::Duration;
 use convoke_agent::adapter::Preset;
 use convoke_agent::adapter::acp::TypedStart;
 use convoke_agent::endpoint::measured::{self as measured_start, Commands, Conditions};
-use convoke_agent::endpoint::{self, EndpointError, ModelServer, OfflinePlace, WithholdError};
+use convoke_agent::endpoint::{
+    self, EndpointError, ModelServer, OfflinePlace, VendorServices, WithholdError,
+};
 use convoke_agent::launch::{ConfinedEnvironment, ObservedState, Project, UntrustedFile};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{Dialogue, PrivateDir, temp_root};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
-use convoke_rehearsal::{Answered, Recorded, Script, StartError, start};
+use convoke_rehearsal::{
+    Answered, CertificateError, Recorded, Rehearsal, Script, StartError, start,
+};
 use convoke_vendor::MeasuredCli;
 use convoke_wire::RequestKind;
 
@@ -153,6 +157,18 @@ pub struct Capture {
     pub notes: Vec<Diagnostic>,
 }
 
+/// Lets the server answer for services of a vendor. Returns the variable with which a program trusts it.
+fn answered_services(
+    server: &Rehearsal,
+    services: VendorServices,
+    home: &Path,
+) -> Result<(OsString, Option<OsString>), CaptureError> {
+    let certificate = server.answer_for(services.hosts).map_err(CaptureError::Certificate)?;
+    let path = home.join("certificate.pem");
+    std::fs::write(&path, certificate).map_err(CaptureError::Home)?;
+    Ok((services.certificates.into(), Some(path.into())))
+}
+
 /// Runs a CLI and captures what it sends.
 pub async fn capture(
     options: CaptureOptions,
@@ -254,7 +270,10 @@ pub async fn capture(
         }
         (CapturedAgent::Cli(vendor), Start::Measured { conditions, .. }) => {
             let users = &host_environment.environment;
-            let variables = measured_start::environment(vendor, conditions, users);
+            let mut variables = measured_start::environment(vendor, conditions, users);
+            if let Some(services) = vendor.vendor_services().filter(|_| conditions.as_vendors) {
+                variables.push(answered_services(&server, services, home.path())?);
+            }
             let arguments =
                 measured_start::arguments(vendor, conditions.commands, &place, &users_words);
             let arguments = arguments.map_err(CaptureError::Endpoint)?;
@@ -512,6 +531,9 @@ pub enum CaptureError {
     /// The private home could not be created.
     #[error("cannot create a private home")]
     Home(#[source] std::io::Error),
+    /// The certificate of the model server could not be made.
+    #[error("the model server has no certificate to answer for the vendor's hosts")]
+    Certificate(#[source] CertificateError),
     /// The configuration could not be copied into it.
     #[error(transparent)]
     Copy(#[from] HomeError),

@@ -11,8 +11,7 @@ use crate::cli::Cli;
 pub struct Conditions {
     /// Whether commands named in settings (hooks, MCP servers) are run.
     pub commands: Commands,
-    /// Whether the program treats the server as its vendor's. It may then spend seconds on requests for
-    /// the vendor's settings.
+    /// Whether the program treats the server as its vendor's. It may then ask for the vendor's settings first.
     pub as_vendors: bool,
 }
 
