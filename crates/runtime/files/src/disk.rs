@@ -14,8 +14,8 @@ use rustix::fs::{CWD, Dir, FileType as RawFileType, Mode, OFlags, openat};
 
 #[cfg(unix)]
 use super::limit::MAX_ENTRIES;
-use super::limit::collect_entries;
-use super::{EntryKind, Files, Head, LookedInto};
+use super::limit::{self, collect_entries};
+use super::{EntryKind, FileKind, Files, Head, LookedInto};
 
 /// The file system of this machine.
 ///
@@ -35,6 +35,10 @@ impl Files for Disk {
 
     fn read_head(&self, path: &Path, limit: u64) -> io::Result<Head> {
         OpenedFile::open(path)?.read_head(limit)
+    }
+
+    fn read(&self, path: &Path, kind: FileKind) -> io::Result<Vec<u8>> {
+        OpenedFile::open(path)?.read(path, kind)
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
@@ -133,6 +137,15 @@ impl OpenedFile {
     /// Reads the start of the file.
     pub fn read_head(self, limit: u64) -> io::Result<Head> {
         read_up_to(self.file, self.size, limit)
+    }
+
+    /// Reads the whole file within the limit of a kind; the error calls it `path`.
+    pub fn read(self, path: &Path, kind: FileKind) -> io::Result<Vec<u8>> {
+        limit::check(path, kind, self.size)?;
+        let head = self.read_head(kind.limit() + 1)?;
+        // It may have grown since, and some files have no size.
+        limit::check(path, kind, head.bytes.len() as u64)?;
+        Ok(head.bytes)
     }
 }
 

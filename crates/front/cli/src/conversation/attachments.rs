@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use convoke_agent::sandbox::Secrets;
 use convoke_chat::Attachments;
 use convoke_core::name::NameKey;
-use convoke_files::{Disk, FileKind, Files as _};
+use convoke_files::{FileKind, OpenedFile};
 use convoke_inspect::HostEnvironment;
 use convoke_protocol::attachment::Attachment;
 use convoke_session::NewMessage;
@@ -139,8 +139,8 @@ impl ProjectAttachments {
         NameKey::new(name).is_all() || self.team.resolve(name).is_some()
     }
 
-    /// Reads a file, whose real path is given.
-    fn read(&self, named: &str, real: &Path) -> Result<Attachment, String> {
+    /// Reads a file that was opened, whose real path is given.
+    fn read(&self, named: &str, file: OpenedFile, real: &Path) -> Result<Attachment, String> {
         let failed = |error: io::Error| format!("@{named}: {error}");
         if let Some(how) = self.how_to_trust.as_ref().filter(|_| !real.starts_with(&self.directory))
         {
@@ -155,7 +155,7 @@ impl ProjectAttachments {
                  lists them"
             ));
         }
-        let bytes = Disk.read(real, FileKind::Attachment).map_err(failed)?;
+        let bytes = file.read(real, FileKind::Attachment).map_err(failed)?;
         let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
         let text = text.ok_or_else(|| {
             format!(
@@ -185,7 +185,10 @@ impl Attachments for ProjectAttachments {
             text.push_str(&message.content[rest..at]);
             text.push_str(named);
             rest = at + 1 + named.len() + if mention.is_quoted { 2 } else { 0 };
-            let real = file.canonicalize().map_err(|error| format!("@{named}: {error}"))?;
+            // Opened before it is checked: an agent that works now may put a link on the path.
+            let failed = |error: io::Error| format!("@{named}: {error}");
+            let file = OpenedFile::open(&file).map_err(failed)?;
+            let real = file.real_path().map_err(failed)?;
             // A file is attached once, however it is named.
             if attached.contains(&real) {
                 continue;
@@ -193,7 +196,7 @@ impl Attachments for ProjectAttachments {
             if attached.len() == MAX_FILES {
                 return Err(format!("@{named}: too many files; a message can attach {MAX_FILES}"));
             }
-            let attachment = self.read(named, &real)?;
+            let attachment = self.read(named, file, &real)?;
             bytes += attachment.text.len();
             if bytes > MAX_BYTES {
                 let (bytes, most) = (number(bytes as u64), number(MAX_BYTES as u64));
@@ -331,6 +334,35 @@ mod tests {
         ] {
             assert_eq!(found(text), expected, "{text}");
         }
+    }
+
+    /// Between two lookups of a path, an agent may put a link on it.
+    #[test]
+    fn a_file_that_was_opened_and_checked_is_the_one_that_is_attached() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let (home, directory) = (root.join("home"), root.join("project"));
+        for (directory, text) in [(home.join(".ssh"), "KEY"), (directory.join("docs"), "text")] {
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join("notes.md"), text).unwrap();
+        }
+        let programs = convoke_vendors::programs();
+        let attachments = ProjectAttachments {
+            team: Team::parse("[[member]]\nname = \"max\"\nagent = \"claude\"\n").unwrap(),
+            secrets: Secrets::of_user(Some(&home), &directory, |_| None, &[], programs),
+            base: directory.clone(),
+            directory: directory.clone(),
+            home,
+            how_to_trust: None,
+        };
+        let named = "docs/notes.md";
+        let opened = OpenedFile::open(&directory.join(named)).unwrap();
+        std::fs::rename(directory.join("docs"), directory.join("moved")).unwrap();
+        std::os::unix::fs::symlink(root.join("home/.ssh"), directory.join("docs")).unwrap();
+        let real = opened.real_path().unwrap();
+        assert_eq!(attachments.read(named, opened, &real).unwrap().text, "text");
+        let refused = attachments.attach(NewMessage::from_person("you", "see @docs/notes.md"));
+        assert!(refused.unwrap_err().contains("one of your secrets"));
     }
 
     #[test]

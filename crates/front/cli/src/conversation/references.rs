@@ -1,11 +1,11 @@
 //! Checks the references of a team file: agents of the user's configuration, and files beside it.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use convoke_agent::config::{AgentKind, Catalog, Definition, Unused};
 use convoke_agent::sandbox::Secrets;
-use convoke_files::{Disk, FileKind, Files as _, TooLarge};
+use convoke_files::{FileKind, OpenedFile, TooLarge};
 use convoke_model::Endpoint;
 use convoke_team::{
     AgentSettings, BadReference, Baseline, FileLocation, References, diagnostics, gate,
@@ -150,9 +150,13 @@ fn check_address(settings: &AgentSettings) -> Result<(), BadReference> {
 /// Returns the real path of a file. A missing file counts as outside.
 pub(super) fn locate(directory: &Path, file: &str) -> FileLocation {
     match directory.join(file).canonicalize() {
-        Ok(path) if path.starts_with(directory) => FileLocation::Inside,
-        _ => FileLocation::Outside,
+        Ok(path) => location(directory, &path),
+        Err(_) => FileLocation::Outside,
     }
+}
+
+fn location(directory: &Path, real: &Path) -> FileLocation {
+    if real.starts_with(directory) { FileLocation::Inside } else { FileLocation::Outside }
 }
 
 /// Reads an instructions file. It must be inside the directory until that is trusted, and never a secret of the user.
@@ -178,10 +182,12 @@ pub(super) fn read_instructions(
         };
         refuse(format!("`{file}` cannot be read: {error}"), fix)
     };
-    let path: PathBuf = directory.join(file).canonicalize().map_err(unreadable)?;
+    // Opened before it is checked: an agent that works now may put a link on the path.
+    let opened = OpenedFile::open(&directory.join(file)).map_err(unreadable)?;
+    let path = opened.real_path().map_err(unreadable)?;
     let asked =
         AgentSettings { instructions_file: Some(file.to_owned()), ..AgentSettings::default() };
-    let baseline = Baseline { instructions: locate(directory, file), ..Baseline::default() };
+    let baseline = Baseline { instructions: location(directory, &path), ..Baseline::default() };
     if !gate(&asked, baseline, trust.into()).refused.is_empty() {
         let how = how_to_trust(directory, trust, origin);
         return Err(BadReference {
@@ -197,7 +203,7 @@ pub(super) fn read_instructions(
             "name another file; `convoke docs permissions` lists your secrets",
         ));
     }
-    let bytes = Disk.read(&path, FileKind::Instructions).map_err(unreadable)?;
+    let bytes = opened.read(&path, FileKind::Instructions).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         refuse(format!("`{file}` is not UTF-8 at byte {at}"), "save the file as UTF-8")
