@@ -404,6 +404,9 @@ impl Running<'_> {
             if is_turn && (self.rules_changed || self.new.rules != self.old.rules) {
                 self.find_hidden(&unknown, &mut ignored, &mut earlier)?;
             }
+            if is_turn {
+                self.find_in_place_of_files(&mut ignored);
+            }
             for Unknown { directory, name, found, work_tree } in unknown {
                 let path = directory.join(&name);
                 let Some(parent) = self.new.directories.get_mut(&directory) else { continue };
@@ -465,6 +468,26 @@ impl Running<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes what is in the place of a file out of the ignored names. It is the turn's own, and would be in the way of the
+    /// file when that comes back.
+    fn find_in_place_of_files(&mut self, ignored: &mut HashSet<TreePath>) {
+        let is_in_place = |path: &TreePath| {
+            let mut places = std::iter::once(path.clone()).chain(path.ancestors());
+            places.any(|place| self.old.entry(&place).is_some())
+        };
+        let mut found: Vec<TreePath> =
+            ignored.iter().filter(|path| is_in_place(path)).cloned().collect();
+        found.retain(|path| !self.new.hidden.contains(path));
+        found.sort_unstable();
+        for path in found {
+            if self.hidden.take(&path.under(self.scan.root)) {
+                ignored.remove(&path);
+            } else {
+                self.new.hidden.push(path);
+            }
+        }
     }
 
     /// Returns the working tree of a directory: its own if a repository has its root there.

@@ -97,6 +97,28 @@ fn what_was_ignored_before_is_not_taken_for_new() {
     assert_eq!(tree.read("data/precious"), "p");
 }
 
+/// Nobody but the turn can have made it, and the file cannot come back while it is there.
+#[test]
+fn what_a_turn_puts_in_the_place_of_a_file_is_removed_though_it_is_ignored() {
+    let tree = Tree::repository();
+    tree.write(".gitignore", "/tracked.log\nbuilt/\n");
+    tree.write("built", "a file, which the rule does not name");
+    tree.write("tracked.log", "1");
+    tree.git(&["add", "-f", "tracked.log"]);
+    let before = tree.state();
+    tree.turn(1, |tree| {
+        for name in ["built", "tracked.log"] {
+            fs::remove_file(tree.path(name)).unwrap();
+            tree.write(Path::new(name).join("deep/new"), "n");
+        }
+    });
+    let after = tree.state();
+    tree.undo(1);
+    assert_eq!(tree.state(), before);
+    tree.redo(1);
+    assert_eq!(tree.state(), after);
+}
+
 /// A line in a file of rules must not hide what a turn created.
 #[test]
 fn what_a_turn_creates_and_ignores_itself_counts_as_created() {
