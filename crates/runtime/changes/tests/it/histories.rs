@@ -485,7 +485,10 @@ impl History {
     fn disturbed_undo(&mut self, number: u64, before: &State, after: &State) {
         const MINE: &[u8] = b"what a person wrote meanwhile\n";
         let kind = |state: &State, path: &Path| state.get(path).map(|(mode, _)| mode & 0o170_000);
-        let (file, directory) = (Some(0o100_000), Some(0o040_000));
+        let file = Some(0o100_000);
+        // What is in a closed directory is not seen and need not be a change of the turn; in one that is read-only, nothing
+        // can be put back here.
+        let is_open = |(mode, _): &Entry| mode & 0o170_700 == 0o040_700;
         let root = self.tree.project();
         let is_wanted = |path: &&PathBuf| {
             let parent = path.parent().unwrap();
@@ -496,7 +499,7 @@ impl History {
                 && kind(before, path) == file
                 && [file, None].contains(&kind(after, path))
                 && is_plain
-                && (parent == root || kind(after, parent) == directory)
+                && (parent == root || after.get(parent).is_some_and(is_open))
         };
         let wanted: Vec<&PathBuf> = before.keys().filter(is_wanted).collect();
         let Some(&path) = self.random.choice(&wanted) else { return };
