@@ -14,7 +14,7 @@ use crate::agent_event::{AgentEvent, AgentEventKind, Received, TextPart};
 use crate::event::{Event, EventKind, StopReason};
 use crate::id::{EventNumber, MemberName, MessageNumber, Millis, TurnId};
 use crate::permission::{PermissionAnswer, PermissionQuestion};
-use crate::turn::TurnState;
+use crate::turn::{Turn, TurnState};
 use crate::usage::Usage;
 
 /// The number of tool calls of a running turn that are kept; earlier ones are in the log.
@@ -53,6 +53,13 @@ pub struct QueuedTurn {
     /// The message that it answers.
     pub answers: MessageNumber,
     pub intent: Intent,
+}
+
+impl From<&Turn> for QueuedTurn {
+    fn from(turn: &Turn) -> Self {
+        let (member, answers) = (turn.member.clone(), turn.answers);
+        Self { turn: turn.id, member, answers, intent: turn.intent }
+    }
 }
 
 /// A turn whose agent is running.
@@ -368,6 +375,11 @@ impl View {
 }
 
 impl MemberFigures {
+    /// Returns the bytes of its requests, if Convoke sent them, else of its prompts.
+    pub fn bytes(&self) -> u64 {
+        self.requests.map_or(self.sent_bytes, |requests| requests.bytes)
+    }
+
     fn new(member: MemberName) -> Self {
         Self {
             member,
@@ -386,9 +398,18 @@ impl MemberFigures {
 impl RequestFigures {
     /// Counts a request.
     pub fn add(&mut self, bytes: u64, unchanged_bytes: u64) {
-        self.count += 1;
-        self.bytes += bytes;
-        self.unchanged_bytes += unchanged_bytes;
+        let one = Self { count: 1, bytes, unchanged_bytes };
+        *self = self.plus(one);
+    }
+
+    /// Returns the sum.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            bytes: self.bytes + other.bytes,
+            unchanged_bytes: self.unchanged_bytes + other.unchanged_bytes,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use convoke_core::Code;
 use convoke_protocol::event::Event;
 use convoke_protocol::id::{SessionId, TurnId};
+use convoke_protocol::view::QueuedTurn;
 use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
 use convoke_session::file_changes::{ChangeRecorder, UndoRequest};
 use convoke_session::{
@@ -21,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::console::{ChatSignal, Console, next_key};
 use crate::history;
 use crate::interjections::{Interjection, Interjections, NotPut, Sender};
-use crate::model::{Chat, Effect, Input, QueuedTurn, Setup};
+use crate::model::{Chat, Effect, Input, Setup};
 use crate::sent_prompt;
 use crate::terminal::Screen;
 use crate::user_action::PromptView;

@@ -3,9 +3,9 @@
 use convoke_protocol::id::{MemberName, MessageNumber, SessionId, TurnId};
 use convoke_protocol::message::Message;
 use convoke_protocol::turn::TurnState;
+use convoke_protocol::view::QueuedTurn;
 use convoke_session::{Coordinator, Store, StoreError};
 
-use crate::model::QueuedTurn;
 use crate::transcript::EarlierPage;
 
 /// The maximum number of earlier messages that are shown.

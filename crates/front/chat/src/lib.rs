@@ -50,7 +50,7 @@ pub use command::{COMMANDS, Command, Verb};
 pub use event_loop::{
     Attachments, ChatError, ClosedChat, Host, RemoteReply, RemoteRequests, Updates, run, updates,
 };
-pub use model::{Chat, Effect, Input, QueuedTurn, Setup};
+pub use model::{Chat, Effect, Input, Setup};
 pub use overlay::help;
 pub use sent_prompt::{SentPrompt, read_last as read_last_prompt};
 pub use text::{is_dangerous, printable};

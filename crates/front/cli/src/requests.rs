@@ -9,8 +9,9 @@ use convoke_protocol::agent_event::AgentEventKind;
 use convoke_protocol::request::{
     RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts,
 };
+use convoke_protocol::view::RequestFigures;
 
-use crate::figures::{number, seconds};
+use crate::figures::{count, number, percent, seconds};
 use crate::terminal::printable;
 
 /// A selection of requests on the command line.
@@ -82,6 +83,14 @@ pub fn write_ledger(
     style: Style<'_>,
 ) -> io::Result<()> {
     write!(out, "{}", Table { ledger: &texts.parse_ledger(meta)?, style })
+}
+
+/// Formats what was sent to a model.
+pub fn sent(requests: RequestFigures) -> String {
+    let RequestFigures { count: many, bytes, unchanged_bytes } = requests;
+    let (unchanged, share) = (number(unchanged_bytes), percent(unchanged_bytes, bytes));
+    let (requests, bytes) = (count(many, "request"), number(bytes));
+    format!("{requests}, {bytes} bytes, {unchanged} of them unchanged ({share})")
 }
 
 /// Formats the token counts of a provider.

@@ -10,9 +10,10 @@ use convoke_protocol::event::{EventKind, StopReason};
 use convoke_protocol::id::{MemberName, TurnId};
 use convoke_protocol::turn::TurnState;
 use convoke_protocol::verdict::Verdict;
+use convoke_protocol::view::QueuedTurn;
 use convoke_session::NewMessage;
 
-use super::{Activity, Chat, Effect, QueuedTurn};
+use super::{Activity, Chat, Effect};
 use crate::running_turn::RunningTurn;
 use crate::transcript::Tone;
 
@@ -53,8 +54,8 @@ impl Chat {
                 self.transcript.note(Tone::Quiet, &format!("{by} set the task: {task}"));
                 self.task = Some(task);
             }
-            EventKind::TurnQueued { turn, member, intent, .. } => {
-                self.queue.push(QueuedTurn { turn, member, intent });
+            EventKind::TurnQueued { turn, member, answers, intent, .. } => {
+                self.queue.push(QueuedTurn { turn, member, answers, intent });
             }
             EventKind::TurnDropped { turn, member, .. } => {
                 self.unqueue(turn);

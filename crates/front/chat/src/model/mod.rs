@@ -12,13 +12,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
-use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
 use convoke_protocol::event::EventKind;
 use convoke_protocol::id::{MemberName, TurnId};
 use convoke_protocol::message::Message;
 use convoke_protocol::permission::PermissionAnswer;
-use convoke_protocol::turn::Turn;
+use convoke_protocol::view::QueuedTurn;
 use convoke_session::coordinator::INBOX_LIMIT;
 use convoke_session::file_changes::{UndoAction, UndoConsent};
 use convoke_session::{NewMessage, SessionRequest};
@@ -142,21 +141,6 @@ pub enum Effect {
     Edit(String),
     /// Suspend the program, as Ctrl-Z does elsewhere.
     Suspend,
-}
-
-/// A queued turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueuedTurn {
-    pub turn: TurnId,
-    pub member: MemberName,
-    /// The priority.
-    pub intent: Intent,
-}
-
-impl From<&Turn> for QueuedTurn {
-    fn from(turn: &Turn) -> Self {
-        Self { turn: turn.id, member: turn.member.clone(), intent: turn.intent }
-    }
 }
 
 /// The whole state of a chat.

@@ -13,6 +13,7 @@ use convoke_protocol::message::Message;
 use convoke_protocol::turn::{AttemptResult, TurnState};
 use convoke_protocol::usage::Usage;
 use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
+use convoke_protocol::view::QueuedTurn;
 use convoke_session::NewMessage;
 use convoke_session::diagnostics;
 use crossterm::event::KeyCode;
@@ -20,7 +21,7 @@ use insta::assert_snapshot;
 use ratatui::layout::Size;
 
 use super::testing::{chat, chat_after, message, queued, started, stored};
-use super::{Chat, Effect, INBOX_LIMIT, Input, QueuedTurn};
+use super::{Chat, Effect, INBOX_LIMIT, Input};
 use crate::history::StoredState;
 use crate::sent_prompt::SentPrompt;
 use crate::user_action::PromptView;
@@ -375,6 +376,7 @@ fn a_resumed_session_shows_its_last_messages() {
     let waiting = QueuedTurn {
         turn: TurnId(9),
         member: "lin".into(),
+        answers: MessageNumber(202),
         intent: convoke_core::marker::Intent::P1,
     };
     let mut chat = chat_after(StoredState {

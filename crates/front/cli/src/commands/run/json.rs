@@ -6,9 +6,10 @@ use std::time::Duration;
 use convoke_protocol::event::{Event, EventKind};
 use convoke_protocol::id::SessionId;
 use convoke_protocol::session::Rehearsal;
+use convoke_protocol::view::MemberFigures;
 use serde::Serialize;
 
-use super::totals::{MemberTotals, Totals};
+use super::totals::Totals;
 use crate::conversation::Conversation;
 use crate::terminal::stdout;
 
@@ -42,7 +43,7 @@ struct Summary<'a> {
     messages: u64,
     #[serde(rename = "elapsedMs", with = "convoke_protocol::milliseconds")]
     elapsed: Duration,
-    members: &'a [MemberTotals],
+    members: &'a [MemberFigures],
     diagnostics: Vec<DiagnosticCount<'a>>,
 }
 
@@ -58,16 +59,16 @@ pub(super) fn summary(
     conversation: &Conversation,
     elapsed: Duration,
 ) -> io::Result<()> {
-    let counts = totals.diagnostics.iter();
+    let counts = totals.view.diagnostics.iter();
     let counts =
-        counts.map(|(code, totals)| DiagnosticCount { code: code.name(), count: totals.count });
+        counts.map(|(code, given)| DiagnosticCount { code: code.name(), count: given.count });
     write(&Summary {
         session: conversation.coordinator.session(),
         rehearsal: conversation.backend.rehearsal(),
         turns: totals.turns(),
         messages: totals.messages,
         elapsed,
-        members: &totals.members,
+        members: &totals.view.members,
         diagnostics: counts.collect(),
     })
 }

@@ -389,7 +389,7 @@ impl Show {
 
     /// Shows an event.
     pub(in crate::commands) fn event(&mut self, event: &Event) -> io::Result<()> {
-        self.totals.note(&event.kind);
+        self.totals.note(event);
         match &mut self.form {
             OutputForm::Person(view) => view.show(&event.kind),
             OutputForm::Program => json::event(event, self.rehearsal),

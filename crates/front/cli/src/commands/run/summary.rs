@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use convoke_core::ledger::estimate_tokens;
 use convoke_protocol::event::StopReason;
+use convoke_protocol::view::{CountedTokens, MemberFigures, RequestFigures};
 
 use super::reached::Arrivals;
-use super::totals::{CountedTokens, MemberTotals, Requests, Totals};
+use super::totals::Totals;
 use super::view::View;
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
 use crate::conversation::{AgentBackend, Conversation};
 use crate::figures::{count, dollars, number, percent, seconds};
 use crate::program;
+use crate::requests::sent;
 use crate::terminal::printable;
 
 /// Writes the lines before a run: team, session, rehearsal, task and queue.
@@ -94,27 +96,27 @@ pub(super) fn closing<W: Write>(
     };
     let ended = if is_good { paint.good(&ended) } else { paint.warning(&ended) };
     view.line(&format!("\n{ended} {}", paint.faint(&format!("({})", seconds(elapsed)))))?;
-    if !totals.members.is_empty() {
+    if !totals.view.members.is_empty() {
         view.line("")?;
-        for line in table(&totals.members) {
+        for line in table(&totals.view.members) {
             view.line(&line)?;
         }
-        if let Some(uncounted) = uncounted(&totals.members) {
+        if let Some(uncounted) = uncounted(&totals.view.members) {
             view.line(&paint.faint(&uncounted))?;
         }
-        let requests = totals.members.iter();
+        let requests = totals.view.members.iter();
         for (member, requests) in requests.filter_map(|it| Some((&it.member, it.requests?))) {
-            view.line(&paint.faint(&format!("{member}: {requests}")))?;
+            view.line(&paint.faint(&format!("{member}: {}", sent(requests))))?;
         }
     }
     if arrivals.calls > 0 {
         let Arrivals { arrived, calls } = arrivals;
         view.line(&format!("\n{arrived} of {calls} prompts reached the model byte for byte"))?;
     }
-    if !totals.diagnostics.is_empty() {
+    if !totals.view.diagnostics.is_empty() {
         view.line("")?;
     }
-    for (code, given) in &totals.diagnostics {
+    for (code, given) in &totals.view.diagnostics {
         let times = if given.count > 1 { format!(" ×{}", given.count) } else { String::new() };
         view.line(&format!("{}{times}: {}", paint.warning(code.name()), printable(&given.first)))?;
         view.line(&format!("  {}", paint.faint(code.fix())))?;
@@ -139,7 +141,7 @@ pub(super) fn closing<W: Write>(
         view.line(&format!("{} {}", paint.faint(&format!("{what:<28}")), paint.strong(&command)))
     };
     let (models, programs): (Vec<_>, Vec<_>) =
-        totals.members.iter().partition(|member| member.requests.is_some());
+        totals.view.members.iter().partition(|member| member.requests.is_some());
     if !models.is_empty() {
         advice("show every request", format!("{program} sessions show {id} --request{store}"))?;
     }
@@ -186,7 +188,7 @@ fn ending(stop: &StopReason) -> (String, bool) {
 }
 
 /// Returns the table of members with bytes and tokens, as counted by the agent or estimated.
-fn table(members: &[MemberTotals]) -> Vec<String> {
+fn table(members: &[MemberFigures]) -> Vec<String> {
     let is_counted = members.iter().any(|member| member.counted_tokens.is_some());
     let is_recorded = members.iter().any(|member| member.requests.is_some());
     let costs = || members.iter().filter_map(|member| member.cost_usd);
@@ -202,7 +204,7 @@ fn table(members: &[MemberTotals]) -> Vec<String> {
     let mut rows = vec![heads.into_iter().map(str::to_owned).collect()];
     let row = |name: &str,
                (turns, bytes): (u64, u64),
-               requests: Option<Requests>,
+               requests: Option<RequestFigures>,
                tokens: Tokens,
                cost: Option<f64>| {
         let mut row = vec![name.to_owned(), number(turns), number(bytes)];
@@ -215,23 +217,24 @@ fn table(members: &[MemberTotals]) -> Vec<String> {
         row
     };
     for member in members {
-        let MemberTotals { member: name, turns, cost_usd, .. } = member;
+        let MemberFigures { member: name, turns, cost_usd, .. } = member;
         let (size, tokens) = ((*turns, member.bytes()), Tokens::new(member));
         rows.push(row(name.as_str(), size, member.requests, tokens, *cost_usd));
     }
     if members.len() > 1 {
-        let sum = |of: fn(&MemberTotals) -> u64| members.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&MemberFigures) -> u64| members.iter().map(of).sum::<u64>();
         let tokens = members.iter().map(Tokens::new).reduce(Tokens::plus).unwrap_or_default();
-        let requests = members.iter().filter_map(|member| member.requests).reduce(Requests::plus);
+        let requests =
+            members.iter().filter_map(|member| member.requests).reduce(RequestFigures::plus);
         let cost = has_cost.then(|| costs().sum());
-        let size = (sum(|it| it.turns), sum(MemberTotals::bytes));
+        let size = (sum(|it| it.turns), sum(MemberFigures::bytes));
         rows.push(row("all", size, requests, tokens, cost));
     }
     aligned(&rows)
 }
 
 /// Returns a note about turns without counted tokens.
-fn uncounted(members: &[MemberTotals]) -> Option<String> {
+fn uncounted(members: &[MemberFigures]) -> Option<String> {
     let counted = members.iter().filter_map(|it| Some(it.turns - it.counted_tokens?.turns));
     match counted.sum() {
         0 => None,
@@ -250,7 +253,7 @@ struct Tokens {
 }
 
 impl Tokens {
-    fn new(member: &MemberTotals) -> Self {
+    fn new(member: &MemberFigures) -> Self {
         if let Some(CountedTokens { turns, input, cached, output }) = member.counted_tokens {
             return Self { input, cached, output, is_about: turns < member.turns };
         }
@@ -303,7 +306,7 @@ mod tests {
 
     #[test]
     fn figures_are_aligned_in_columns() {
-        let member = |name: &str, turns, bytes| MemberTotals {
+        let member = |name: &str, turns, bytes| MemberFigures {
             member: MemberName::from(name),
             turns,
             done: turns,
@@ -326,7 +329,7 @@ all         4      12,404          3,101"
 
     #[test]
     fn costs_have_a_column_where_an_agent_reported_one() {
-        let member = |name: &str, cost_usd| MemberTotals {
+        let member = |name: &str, cost_usd| MemberFigures {
             member: MemberName::from(name),
             turns: 1,
             done: 1,
@@ -351,7 +354,7 @@ all         3       1,200            300    $1.51"
 
     #[test]
     fn counted_tokens_are_distinguished_from_estimates() {
-        let member = |name: &str, turns, counted_tokens| MemberTotals {
+        let member = |name: &str, turns, counted_tokens| MemberFigures {
             member: MemberName::from(name),
             turns,
             done: turns,
@@ -381,7 +384,7 @@ all         6      12,000    ~11,000      ~8,400        ~140"
 
     #[test]
     fn the_bytes_of_a_model_are_those_of_its_requests() {
-        let member = |name: &str, requests| MemberTotals {
+        let member = |name: &str, requests| MemberFigures {
             member: MemberName::from(name),
             turns: 2,
             done: 2,
@@ -392,7 +395,7 @@ all         6      12,000    ~11,000      ~8,400        ~140"
             cost_usd: None,
             elapsed: Duration::ZERO,
         };
-        let mut requests = Requests::default();
+        let mut requests = RequestFigures::default();
         requests.add(8_000, 0);
         requests.add(12_000, 7_000);
         assert_eq!(

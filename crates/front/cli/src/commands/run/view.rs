@@ -18,13 +18,13 @@ use convoke_protocol::event::waits_for;
 use convoke_protocol::id::{MemberName, MessageNumber, TurnId};
 use convoke_protocol::message::Message;
 use convoke_protocol::turn::TurnState;
+use convoke_protocol::view::{QueuedTurn, RequestFigures};
 use unicode_width::UnicodeWidthChar as _;
 
 use self::questions::AskedQuestion;
 use super::text::FlowingText;
-use super::totals::Requests;
 use crate::figures::{count, dollars, number, seconds};
-use crate::requests::{retry, tokens};
+use crate::requests::{retry, sent, tokens};
 use crate::terminal::{Paint, clear_line, printable};
 
 /// The layout of the output.
@@ -53,10 +53,10 @@ pub(super) struct View<W> {
     out: W,
     layout: Layout,
     at_work: Vec<RunningAgent>,
-    queue: Vec<Queued>,
+    queue: Vec<QueuedTurn>,
     live: bool,
     /// The turns queued by the newest message, until the end of its turn is shown.
-    called: Vec<Queued>,
+    called: Vec<QueuedTurn>,
     speakers: HashMap<MessageNumber, MemberName>,
     /// The messages about sandboxes and refused hosts that were shown.
     partial: HashSet<String>,
@@ -75,20 +75,13 @@ struct RunningAgent {
     events: u64,
     tokens: Option<u64>,
     /// The requests that Convoke sent for it.
-    requests: Requests,
+    requests: RequestFigures,
     /// The summary of the requests that its program sent to its model.
     received: Option<Received>,
     doing: Option<String>,
     text: FlowingText,
     /// Whether the current text arrives in pieces.
     pieces: bool,
-}
-
-#[derive(Clone)]
-struct Queued {
-    turn: TurnId,
-    member: MemberName,
-    intent: Intent,
 }
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -183,8 +176,9 @@ impl<W: Write> View<W> {
         }
         match event {
             EventKind::Message(message) => self.message(message)?,
-            EventKind::TurnQueued { turn, member, intent, .. } => {
-                let queued = Queued { turn: *turn, member: member.clone(), intent: *intent };
+            EventKind::TurnQueued { turn, member, answers, intent, .. } => {
+                let (turn, member, answers) = (*turn, member.clone(), *answers);
+                let queued = QueuedTurn { turn, member, answers, intent: *intent };
                 self.called.push(queued.clone());
                 self.queue.push(queued);
             }
@@ -246,7 +240,7 @@ impl<W: Write> View<W> {
                     let received = received.to_string();
                     self.line(&paint.faint(&format!("  {}", printable(&received))))?;
                 } else {
-                    let sent = (requests.count > 0).then(|| requests.to_string());
+                    let sent = (requests.count > 0).then(|| sent(requests));
                     let counted = result.usage.as_ref();
                     let counted = counted.map(|usage| format!("counted {}", tokens(usage)));
                     let figures: Vec<String> = sent.into_iter().chain(counted).collect();
@@ -393,7 +387,7 @@ impl<W: Write> View<W> {
             since: Instant::now(),
             events: 0,
             tokens: None,
-            requests: Requests::default(),
+            requests: RequestFigures::default(),
             received: None,
             doing: None,
             text: FlowingText::of_reply(2, self.layout.columns),
@@ -472,9 +466,9 @@ impl<W: Write> View<W> {
     }
 
     /// Ends the text of an agent, and returns its requests.
-    fn end_text(&mut self, turn: TurnId) -> io::Result<(Requests, Option<Received>)> {
+    fn end_text(&mut self, turn: TurnId) -> io::Result<(RequestFigures, Option<Received>)> {
         let Some(index) = self.at_work.iter().position(|at_work| at_work.turn == turn) else {
-            return Ok((Requests::default(), None));
+            return Ok((RequestFigures::default(), None));
         };
         let mut at_work = self.at_work.remove(index);
         self.clear_live()?;
@@ -490,7 +484,7 @@ impl<W: Write> View<W> {
             .iter()
             .filter(|queued| called.iter().all(|called| called.turn != queued.turn));
         let waits: Vec<&str> = waits.map(|queued| queued.member.as_str()).collect();
-        let names: Vec<String> = called.iter().map(Queued::shown).collect();
+        let names: Vec<String> = called.iter().map(shown).collect();
         match (names.is_empty(), waits.is_empty()) {
             (true, true) => format!("({elapsed})"),
             (true, false) => format!("→ {}, from the queue ({elapsed})", waits.join(", ")),
@@ -509,13 +503,11 @@ impl<W: Write> View<W> {
     }
 }
 
-impl Queued {
-    fn shown(&self) -> String {
-        match self.intent {
-            Intent::P2 => self.member.to_string(),
-            Intent::P1 => format!("{}!P1", self.member),
-            Intent::P3 => format!("{}!P3", self.member),
-        }
+fn shown(QueuedTurn { member, intent, .. }: &QueuedTurn) -> String {
+    match intent {
+        Intent::P2 => member.to_string(),
+        Intent::P1 => format!("{member}!P1"),
+        Intent::P3 => format!("{member}!P3"),
     }
 }
 
