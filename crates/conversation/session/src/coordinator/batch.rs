@@ -10,7 +10,7 @@ use convoke_agent::clock::now;
 use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::ThreadStoreError;
 use convoke_agent::turn::Canceller;
-use convoke_agent::turn_input::{Lease, ThreadWriter};
+use convoke_agent::turn_input::{Lease, ThreadWriter, TurnInput};
 use convoke_core::{Diagnostic, MessageId, NewMessage};
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
 use convoke_protocol::changes::{ChangeCounts, ChangedBy};
@@ -250,16 +250,16 @@ impl<S: Store> Coordinator<S> {
                 AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number };
             let recording = self.record(&turn, reference, &member_agent, recorded).await?;
             let team = self.team_agents.team();
-            let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
-            turn_input.ledger = Some(output.ledger);
-            turn_input.attempt = Some(reference);
-            turn_input.thread = Some(ThreadId::of_member(self.session, turn.member.as_str()));
             let lease = self.hold.as_ref().and_then(SessionHold::lease);
-            turn_input.lease.clone_from(&lease);
-            turn_input.team_tools =
-                member_agent.has_team_tools.then(|| batch.calls.tools_of(reference));
-            turn_input.thread_writer = ThreadWriter::Caller { turn: name_of(&turn) };
-            let agent_turn = member_agent.agent.start(turn_input);
+            let agent_turn = member_agent.agent.start(TurnInput {
+                ledger: Some(output.ledger),
+                attempt: Some(reference),
+                thread: Some(ThreadId::of_member(self.session, turn.member.as_str())),
+                lease: lease.clone(),
+                team_tools: member_agent.has_team_tools.then(|| batch.calls.tools_of(reference)),
+                thread_writer: ThreadWriter::Caller { turn: name_of(&turn) },
+                ..member_agent.turn_input(output.prompt, output.system_flag, team)
+            });
             self.controls.register_answerer(turn.id, attempt.number, agent_turn.answerer());
             let canceller = agent_turn.canceller();
             // A turn that was cancelled before it began starts no program.

@@ -8,7 +8,7 @@ use convoke_agent::Agent;
 use convoke_agent::approvals::Approvals;
 use convoke_agent::command_files::TrustedCommands;
 use convoke_agent::diagnostics::{AGENT_COMMANDS_CHANGED, AGENT_COMMANDS_SHARED};
-use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
+use convoke_agent::turn_input::{Limits, Permissions, Trust, TurnInput};
 use convoke_core::Diagnostic;
 use convoke_protocol::id::{MemberName, Millis};
 use convoke_redact::Redactor;
@@ -123,18 +123,23 @@ impl MemberAgent {
         system: Option<String>,
         team: &Team,
     ) -> TurnInput {
-        let mut turn_input = TurnInput::new(prompt, &self.cwd);
-        turn_input.system = system;
-        turn_input.workspace.clone_from(&self.workspace_root);
-        turn_input.readable.clone_from(&self.readable);
-        turn_input.permissions = self.permissions;
-        turn_input.model.clone_from(&self.model);
-        turn_input.trust = self.trust;
-        turn_input.approvals = self.approvals.clone();
-        turn_input.limits.turn = team.limits.turn_timeout;
-        turn_input.limits.ask = team.limits.ask_timeout;
-        turn_input.limits.background = team.limits.background_timeout;
-        turn_input
+        let limits = Limits {
+            turn: team.limits.turn_timeout,
+            ask: team.limits.ask_timeout,
+            background: team.limits.background_timeout,
+            ..Limits::default()
+        };
+        TurnInput {
+            system,
+            workspace: self.workspace_root.clone(),
+            readable: self.readable.clone(),
+            permissions: self.permissions,
+            model: self.model.clone(),
+            trust: self.trust,
+            approvals: self.approvals.clone(),
+            limits,
+            ..TurnInput::new(prompt, &self.cwd)
+        }
     }
 }
 
