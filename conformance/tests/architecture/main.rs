@@ -133,12 +133,36 @@ fn the_page_names_every_crate_but_the_vendors_own() {
 
 #[test]
 fn the_documentation_of_a_crate_names_its_modules() {
-    for (folder, documentation, modules) in documented_modules(&workspace()) {
+    let root = workspace();
+    for (folder, documentation, modules) in documented_modules(&root) {
         let missing = unnamed(&documentation, &modules);
         assert_eq!(missing, [""; 0], "{folder}: its documentation does not name them");
+        let source = root.join(&folder).join("src");
+        let is_there =
+            |name: &str| source.join(name).exists() || source.join(format!("{name}.rs")).exists();
+        let gone: Vec<&str> =
+            listed(&documentation).into_iter().filter(|name| !is_there(name)).collect();
+        assert_eq!(gone, [""; 0], "{folder}: its documentation lists them as modules");
     }
     let planted = ["known".to_owned(), "unknown".to_owned()];
     assert_eq!(unnamed("The module `known` is.", &planted), ["unknown"]);
+    let planted = "A crate. # Modules - `a` is `b`. - `c`, `d` and `e` are. # Invariants - `f` is.";
+    assert_eq!(listed(planted), ["a", "c", "d", "e"]);
+}
+
+/// Returns the names with which the items of the list of modules begin.
+fn listed(documentation: &str) -> Vec<&str> {
+    let (_, list) = documentation.split_once("# Modules ").unwrap_or_default();
+    let list = list.split(" # ").next().unwrap_or_default();
+    let mut names = Vec::new();
+    for item in list.trim_start_matches("- ").split(" - ") {
+        let mut rest = item;
+        while let Some((name, after)) = rest.strip_prefix('`').and_then(|it| it.split_once('`')) {
+            names.push(name);
+            rest = [", ", " and "].iter().find_map(|it| after.strip_prefix(it)).unwrap_or("");
+        }
+    }
+    names
 }
 
 /// Returns the folders of crates with more than a few modules, with the documentation and the modules of each.

@@ -6,17 +6,15 @@
 //!
 //! # Modules
 //!
-//! Sessions: routes messages, runs turns, and stores both.
-//!
 //! - `routing` decides without I/O which turns a message queues, which is next, and when a limit stops the conversation.
 //! - `coordinator` runs a conversation: it assembles a prompt from the context window, runs the turn, and stores its result with the
 //!   turns that it queues and the thread items of its agent.
 //! - `store` is SQLite, or PostgreSQL for several machines. A running session is written in atomic commits, a whole one page by page in
 //!   one transaction; the store is a `ThreadStore` too. The queries in `store/sql` are compiled for both databases.
-//! - `event` are the events of a session; `event_queue` is the bounded queue to their reader; `progress` stores events while a turn
-//!   runs, so that a crash loses at most a second of them.
-//! - `session`, `turn`, `prompt` and `content` are the stored types: sessions, attempts, the input of a prompt, and texts by hash.
-//!   `thread` names the thread of a member, `attachment` is a file attached to a message, `sent_turn` a turn with the texts of one attempt.
+//! - `event_queue` is the bounded queue of events to their reader. Those of a running turn are stored in steps, so that a crash loses at
+//!   most a second of them.
+//! - `prompt` assembles a prompt from the stored conversation; `thread` says whose a thread is, `sent_turn` is a turn with the texts of
+//!   one attempt. The stored types are those of the protocol.
 //! - `request` records requests to models, each as its difference to the previous one.
 //! - `file_changes` is the `ChangeRecorder` that the coordinator calls around turns that may change files; how they are recorded is
 //!   hidden from it.

@@ -405,7 +405,7 @@ impl Running<'_> {
                 self.find_hidden(&unknown, &mut ignored, &mut earlier)?;
             }
             if is_turn {
-                self.find_in_place_of_files(&mut ignored);
+                self.find_replacements(&mut ignored);
             }
             for Unknown { directory, name, found, work_tree } in unknown {
                 let path = directory.join(&name);
@@ -470,15 +470,16 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Takes what is in the place of a file out of the ignored names. It is the turn's own, and would be in the way of the
-    /// file when that comes back.
-    fn find_in_place_of_files(&mut self, ignored: &mut HashSet<TreePath>) {
-        let is_in_place = |path: &TreePath| {
+    /// Takes what is in the place of a recorded file or directory out of the ignored names. It is the turn's own, and would be
+    /// in the way when that comes back.
+    fn find_replacements(&mut self, ignored: &mut HashSet<TreePath>) {
+        let replaces = |path: &TreePath| {
             let mut places = std::iter::once(path.clone()).chain(path.ancestors());
-            places.any(|place| self.old.entry(&place).is_some())
+            self.old.directories.contains_key(path)
+                || places.any(|place| self.old.entry(&place).is_some())
         };
         let mut found: Vec<TreePath> =
-            ignored.iter().filter(|path| is_in_place(path)).cloned().collect();
+            ignored.iter().filter(|path| replaces(path)).cloned().collect();
         found.retain(|path| !self.new.hidden.contains(path));
         found.sort_unstable();
         for path in found {

@@ -97,20 +97,23 @@ fn what_was_ignored_before_is_not_taken_for_new() {
     assert_eq!(tree.read("data/precious"), "p");
 }
 
-/// Nobody but the turn can have made it, and the file cannot come back while it is there.
+/// Nobody but the turn can have made it, and what was there cannot come back while it is.
 #[test]
-fn what_a_turn_puts_in_the_place_of_a_file_is_removed_though_it_is_ignored() {
+fn what_a_turn_puts_in_the_place_of_something_is_removed_though_it_is_ignored() {
     let tree = Tree::repository();
-    tree.write(".gitignore", "/tracked.log\nbuilt/\n");
+    tree.write(".gitignore", "/tracked.log\nbuilt/\n/out\n");
     tree.write("built", "a file, which the rule does not name");
     tree.write("tracked.log", "1");
-    tree.git(&["add", "-f", "tracked.log"]);
+    tree.write("out/tracked", "2");
+    tree.git(&["add", "-f", "tracked.log", "out/tracked"]);
     let before = tree.state();
     tree.turn(1, |tree| {
         for name in ["built", "tracked.log"] {
             fs::remove_file(tree.path(name)).unwrap();
             tree.write(Path::new(name).join("deep/new"), "n");
         }
+        fs::remove_dir_all(tree.path("out")).unwrap();
+        tree.write("out", "a file");
     });
     let after = tree.state();
     tree.undo(1);
