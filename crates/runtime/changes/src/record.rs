@@ -251,11 +251,7 @@ impl SessionRecords {
     pub(crate) fn directories(&self) -> Result<Vec<PathBuf>, ChangesError> {
         use std::os::unix::ffi::OsStrExt as _;
         let marker = self.directory.join("directories");
-        let text = match Disk.read(&marker, FileKind::State) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(ChangesError::io(&marker)(error)),
-        };
+        let text = read_if_there(&marker)?;
         let names = text.split(|&byte| byte == 0).filter(|name| !name.is_empty());
         Ok(names.map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name))).collect())
     }
@@ -280,7 +276,7 @@ impl SessionRecords {
             return Ok(());
         }
         let marker = self.directory.join("directories");
-        let mut text = Disk.read(&marker, FileKind::State).unwrap_or_default();
+        let mut text = read_if_there(&marker)?;
         text.extend_from_slice(directory.as_os_str().as_encoded_bytes());
         text.push(0);
         write_whole(&marker, &text, &self.failpoint)
@@ -359,6 +355,14 @@ impl SessionRecords {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(ChangesError::io(&path)(error)),
         }
+    }
+}
+
+/// Reads a file of the store. One that is not there is empty.
+pub(crate) fn read_if_there(path: &Path) -> Result<Vec<u8>, ChangesError> {
+    match Disk.read(path, FileKind::State) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read.map_err(ChangesError::io(path)),
     }
 }
 

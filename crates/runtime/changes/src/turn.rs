@@ -20,7 +20,7 @@ use crate::git::Deadline;
 use crate::ignore_rules::WorkTree;
 use crate::interruption::Pulse;
 use crate::manifest::{FileEntry, Manifest};
-use crate::record::{Author, Record, TurnKey};
+use crate::record::{Author, Record, TurnKey, read_if_there};
 use crate::repository::Repository;
 use crate::scan::IGNORE_FILE;
 use crate::scan::now;
@@ -331,7 +331,7 @@ impl RunningTurn {
 
     /// Drops the older half of the log.
     fn shorten(&self, path: &Path) -> Result<(), ChangesError> {
-        let log = Disk.read(path, FileKind::State).unwrap_or_default();
+        let log = Disk.read(path, FileKind::State).map_err(ChangesError::io(path))?;
         let middle = log.len() / 2;
         let line = log[middle..].iter().position(|&byte| byte == b'\n').unwrap_or(0);
         crate::record::write_cache(path, &log[middle + line..], self.place.failpoint())
@@ -453,7 +453,8 @@ impl Place {
                 shared.extend(read_times(&file).map(|times| times.key));
             }
         }
-        let log = Disk.read(&self.store.join("ended"), FileKind::State).unwrap_or_default();
+        // Without it, an undo would take the work of another turn for this one's.
+        let log = read_if_there(&self.store.join("ended"))?;
         let lines = log.split(|&byte| byte == b'\n');
         let ended = lines.filter_map(|line| serde_json::from_slice::<TurnTimes>(line).ok());
         let overlapping = ended.filter(|times| times.ended.is_some_and(|ended| ended > began));

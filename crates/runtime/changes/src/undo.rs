@@ -16,7 +16,7 @@ use crate::journal::{Journal, unwritable_directories};
 use crate::manifest::{Access, FileKind, MODE_BITS, Manifest, Stamp};
 use crate::record::{Applied, Author, Direction, Record, RecordId, TurnKey, direction};
 use crate::repository::RepositoryChange;
-use crate::scan::is_gone;
+use crate::scan::{file_kind, is_gone};
 use crate::store::{Changes, Place};
 use crate::tree_path::TreePath;
 use crate::undone::{Selection, Step, steps};
@@ -340,7 +340,10 @@ impl Place {
                     Some(Left::Own(before)) => plan.changes.push(Change { before, ..change }),
                     Some(Left::Nothing) => {}
                     None => {
-                        let reason = changed_by(records, target.id, &change.path).or_else(|| {
+                        let special = self.special(&change.path).map(str::to_owned);
+                        let reason =
+                            special.or_else(|| changed_by(records, target.id, &change.path));
+                        let reason = reason.or_else(|| {
                             let other = last_of(&others, &change.path, found.as_ref())?;
                             let other = other.name_in(&plan.turn.session);
                             let when = "which ran at the same time; undo that one first";
@@ -376,6 +379,8 @@ impl Place {
         plan.conflicts.extend(self.obstructions(&plan.changes));
         plan.conflicts.extend(self.unwritable(&plan.changes));
         plan.conflicts.sort_by(|one, other| one.path.cmp(&other.path));
+        // The first reason says most.
+        plan.conflicts.dedup_by(|later, first| later.path == first.path);
         let among = |paths: &BTreeSet<TreePath>| {
             let changed = shown(&plan.changes).map(|change| &change.path);
             changed.filter(|path| paths.contains(path)).cloned().collect()
@@ -395,6 +400,15 @@ impl Place {
             plan.shared_with.push(SharedTurn { turn: other.turn, paths });
         }
         Ok(plan)
+    }
+
+    /// Returns why a path cannot be undone, if something is there that is not recorded: a turn may have made it, or a person.
+    fn special(&self, path: &TreePath) -> Option<&'static str> {
+        let found = status(&path.under(self.root())).ok()??;
+        let is_recorded = found.is_dir() || file_kind(&found).is_some();
+        let reason =
+            "a pipe, a socket or a device is in its place, which is not recorded; remove it first";
+        (!is_recorded).then_some(reason)
     }
 
     /// Returns what is in the way of files and directories that changes would create.

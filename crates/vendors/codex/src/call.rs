@@ -5,6 +5,7 @@
 //! neither scans it for commands or files.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::PathBuf;
 use std::task::{self, Poll};
 
@@ -170,8 +171,7 @@ fn trust_level(turn_input: &TurnInput) -> String {
 /// Returns whether the arguments must mark the directory as untrusted, because the user's own configuration may
 /// trust it. A directory that the configuration does not mention is untrusted anyway.
 fn is_withheld(context: &Context<'_>) -> bool {
-    context.turn_input.trust == Trust::Untrusted
-        && provider::config_text(context).contains("trust_level")
+    context.turn_input.trust == Trust::Untrusted && provider::may_contain(context, "trust_level")
 }
 
 /// Returns the files with rules that allow commands: the user's own, and those of a trusted project. No setting
@@ -181,18 +181,26 @@ fn rule_files(context: &Context<'_>) -> Vec<PathBuf> {
     let projects = is_trusted.then(|| context.turn_input.cwd.join(".codex"));
     let directories = provider::home(context).into_iter().chain(projects);
     let directories = directories.map(|directory| directory.join("rules"));
-    let files = directories.flat_map(|directory| {
-        let names = Disk.names(&directory).unwrap_or_default();
-        names.into_iter().map(move |name| directory.join(name))
+    let is_there = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
+    let files = directories.flat_map(|directory| match Disk.names(&directory) {
+        Ok(names) => {
+            let files = names.into_iter().map(|name| directory.join(name));
+            files
+                .filter(|path| path.extension().is_some_and(|it| it == "rules"))
+                .collect::<Vec<_>>()
+        }
+        // The program may read what Convoke cannot.
+        Err(error) if is_there(&error) => vec![directory],
+        Err(_) => Vec::new(),
     });
-    let allows = |path: &PathBuf| {
-        let text = Disk.read_text(path, FileKind::CommandRules).unwrap_or_default();
+    let allows = |path: &PathBuf| match Disk.read_text(path, FileKind::CommandRules) {
         // A rule without a decision allows.
-        text.split("prefix_rule").skip(1).any(|rule| {
+        Ok(text) => text.split("prefix_rule").skip(1).any(|rule| {
             !rule.contains("decision") || rule.contains("\"allow\"") || rule.contains("'allow'")
-        })
+        }),
+        Err(error) => is_there(&error),
     };
-    files.filter(|path| path.extension().is_some_and(|it| it == "rules")).filter(allows).collect()
+    files.filter(allows).collect()
 }
 
 fn unread_instructions() -> Diagnostic {

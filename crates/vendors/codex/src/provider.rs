@@ -4,6 +4,7 @@
 //! settings of a provider; those of the built-in providers cannot be changed.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::PathBuf;
 
 use convoke_files::FileKind;
@@ -62,9 +63,20 @@ pub(super) fn home(context: &Context<'_>) -> Option<PathBuf> {
 
 /// Reads the user's configuration; an unreadable one counts as empty.
 pub(super) fn config_text(context: &Context<'_>) -> String {
-    let path = home(context).map(|home| home.join("config.toml"));
-    let text = path.and_then(|path| read_named_text(&path, FileKind::Configuration).ok());
-    text.unwrap_or_default()
+    read_config(context).unwrap_or_default()
+}
+
+/// Returns whether the user's configuration may contain a word: Codex may read what Convoke cannot.
+pub(super) fn may_contain(context: &Context<'_>, word: &str) -> bool {
+    match read_config(context) {
+        Ok(text) => text.contains(word),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+fn read_config(context: &Context<'_>) -> io::Result<String> {
+    let home = home(context).ok_or(io::ErrorKind::NotFound)?;
+    read_named_text(&home.join("config.toml"), FileKind::Configuration)
 }
 
 /// Returns the user's configuration; an invalid one counts as empty.

@@ -50,10 +50,7 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PrivateDir> {
     if let Some(home_of_user) = users_home(context) {
         let asks = context.permissions() == Permissions::Ask;
         link_home(&home_of_user, home.path(), if asks { ANSWERING } else { &[] })?;
-        let users = home_of_user.join(".gemini/settings.json");
-        let text = Disk.read_text(&users, FileKind::Configuration);
-        let text = text.unwrap_or_default();
-        settings = serde_json::from_str(&without_comments(&text)).unwrap_or_default();
+        settings = read_settings(&home_of_user.join(".gemini/settings.json"))?;
     }
     let attempts = context.turn_input.limits.retries + 1;
     let mut settings = with_ours(settings, attempts);
@@ -130,6 +127,23 @@ fn users_home(context: &Context<'_>) -> Option<PathBuf> {
     home.or_else(|| context.variable("HOME")).map(PathBuf::from)
 }
 
+/// Reads a file of settings; one that is not there has none. Settings that cannot be read are not taken for none: they may
+/// withhold tools.
+fn read_settings(path: &Path) -> io::Result<Value> {
+    let explained = |kind, reason: &dyn std::fmt::Display| {
+        io::Error::new(kind, format!("`{}`: {reason}", path.display()))
+    };
+    let text = match Disk.read_text(path, FileKind::Configuration) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Value::Null),
+        read => read.map_err(|error| explained(error.kind(), &error))?,
+    };
+    let text = without_comments(&text);
+    if text.trim().is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_str(&text).map_err(|error| explained(io::ErrorKind::InvalidData, &error))
+}
+
 /// Merges Convoke's settings into the user's: few retries, no telemetry, no file search.
 fn with_ours(mut settings: Value, attempts: u32) -> Value {
     if !settings.is_object() {
@@ -171,10 +185,11 @@ fn ask_for_every_tool(settings: &mut Value) {
 /// program.
 pub(super) fn answering_files(context: &Context<'_>) -> Vec<PathBuf> {
     let project = context.turn_input.cwd.join(".gemini");
-    let text = Disk.read_text(&project.join("settings.json"), FileKind::Configuration);
-    let text = text.unwrap_or_default();
-    let settings: Value = serde_json::from_str(&without_comments(&text)).unwrap_or_default();
-    let has_rules = settings["tools"]["allowed"].as_array().is_some_and(|it| !it.is_empty());
+    let has_rules = match read_settings(&project.join("settings.json")) {
+        Ok(settings) => settings["tools"]["allowed"].as_array().is_some_and(|it| !it.is_empty()),
+        // The program may read what Convoke cannot.
+        Err(_) => true,
+    };
     let settings = has_rules.then(|| project.join("settings.json"));
     let policies = Some(project.join("policies")).filter(|path| path.is_dir());
     settings.into_iter().chain(policies).collect()

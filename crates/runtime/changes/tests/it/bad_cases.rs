@@ -709,3 +709,46 @@ fn what_a_turn_does_to_the_repository_is_recorded() {
     let removed = changed(7, &|tree| fs::remove_dir_all(tree.path(".git")).unwrap());
     assert_eq!(removed, "the repository of DIR is gone, with its commits, branches and stash");
 }
+
+/// Its undo would take the work of another turn for this one's.
+#[test]
+fn a_turn_is_not_recorded_if_it_cannot_be_known_which_turns_ran_at_the_same_time() {
+    let tree = Tree::repository();
+    tree.turn(1, |tree| tree.write("README", "1"));
+    let stores = tree.temp.path().join("data/changes/stores");
+    let store = fs::read_dir(stores).unwrap().next().unwrap().unwrap().path();
+    let ended = store.join("ended");
+    fs::remove_file(&ended).unwrap();
+    fs::create_dir(&ended).unwrap();
+    let begun = tree.begin(2);
+    tree.write("README", "2");
+    assert!(begun.turn.finish().is_err());
+    let records = tree.changes().records(SESSION).unwrap();
+    assert!(records.last().unwrap().not_recorded.is_some());
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_named_as_what_is_in_the_way() {
+    let tree = Tree::repository();
+    tree.write("d/a", "a");
+    tree.turn(1, |tree| {
+        fs::remove_dir_all(tree.path("d")).unwrap();
+        fs::remove_file(tree.path("README")).unwrap();
+        for name in ["README", "d"] {
+            let made = Command::new("mkfifo").arg(tree.path(name)).status().unwrap();
+            assert!(made.success());
+        }
+    });
+    let plan = tree.changes().plan_undo(SESSION, None).unwrap();
+    let conflicts: Vec<(String, bool)> = plan
+        .conflicts
+        .iter()
+        .map(|it| (it.path.to_string(), it.reason.starts_with("a pipe, a socket or a device")))
+        .collect();
+    assert_eq!(conflicts, [("README".to_owned(), true), ("d".to_owned(), true)]);
+    for name in ["README", "d"] {
+        fs::remove_file(tree.path(name)).unwrap();
+    }
+    tree.undo(1);
+    assert_eq!((tree.read("README"), tree.read("d/a")), ("read me\n".to_owned(), "a".to_owned()));
+}

@@ -400,6 +400,54 @@ fn our_settings_of_gemini_override_those_of_a_project() {
     assert_eq!(value_of(&call("broken"), path), None);
 }
 
+/// They may withhold tools.
+#[test]
+fn settings_of_gemini_that_cannot_be_read_are_not_taken_for_none() {
+    let home = tempfile::tempdir().unwrap();
+    let settings = home.path().join(".gemini/settings.json");
+    std::fs::create_dir(home.path().join(".gemini")).unwrap();
+    let project = tempfile::tempdir().unwrap();
+    let call = || {
+        let env = [("HOME", home.path().as_os_str())];
+        let gemini = Definition::built_in(kind("gemini"));
+        prepare_in(project.path(), &env, &gemini, Trust::Untrusted).map(drop)
+    };
+    assert!(call().is_ok());
+    for text in ["", " \n", "{\"tools\": {}}"] {
+        std::fs::write(&settings, text).unwrap();
+        assert!(call().is_ok(), "{text:?}");
+    }
+    for text in [&b"{"[..], b"\xff"] {
+        std::fs::write(&settings, text).unwrap();
+        let refused = call().unwrap_err();
+        assert!(refused.message.contains(settings.to_str().unwrap()), "{refused:?}");
+    }
+}
+
+/// The program may read what Convoke cannot.
+#[test]
+fn rules_of_a_program_that_cannot_be_read_are_named_as_such_that_answer() {
+    let project = tempfile::tempdir().unwrap();
+    let named = |vendor: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut turn_input = TurnInput::new(PROMPT, project.path());
+        (turn_input.permissions, turn_input.trust) = (Permissions::Ask, Trust::Trusted);
+        let (definition, host) = (Definition::built_in(kind(vendor)), bare_host(dir.path()));
+        let call = adapter::prepare(&Context::new(&turn_input, &definition, &host, dir.path()));
+        let diagnostics = call.unwrap().diagnostics;
+        diagnostics.iter().any(|it| it.code.name() == "permission.program-rules")
+    };
+    for (vendor, file) in [("gemini", ".gemini/settings.json"), ("codex", ".codex/rules/a.rules")] {
+        let file = project.path().join(file);
+        assert!(!named(vendor), "{vendor}");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "{}").unwrap();
+        assert!(!named(vendor), "{vendor}");
+        std::fs::write(&file, b"\xff").unwrap();
+        assert!(named(vendor), "{vendor}");
+    }
+}
+
 #[test]
 fn gemini_follows_the_variables_of_the_users_home_below_it() {
     let home = tempfile::tempdir().unwrap();
