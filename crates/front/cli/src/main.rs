@@ -13,6 +13,7 @@
 //! - `terminal` is the only way of a command to standard output; `logging` writes to standard error.
 //! - `diagnostics` is the registry of codes, `outcome` has the exit codes, `help` is the short help.
 //! - `host_environment` and `machine` read what libraries are given; `program` is the name that the user called.
+//! - `findings` writes findings about files as SARIF and as annotations of a workflow.
 //! - `requests`, `threads`, `following`, `figures` and `tokens` format what several commands show.
 //!
 //! # Invariants
@@ -32,6 +33,7 @@ mod commands;
 mod conversation;
 mod diagnostics;
 mod figures;
+mod findings;
 mod following;
 mod help;
 mod host_environment;

@@ -1,5 +1,8 @@
 //! Exact token counts, on request only: loading the vocabulary takes longer than everything else.
 
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
 use convoke_core::AssemblerOutput;
 
 /// The token encoding.
@@ -20,5 +23,24 @@ pub fn count(prompt: &AssemblerOutput<'_>) -> TokenCount {
     TokenCount {
         prompt: encoding.count(&prompt.prompt),
         system: prompt.system_flag.as_deref().map_or(0, |text| encoding.count(text)),
+    }
+}
+
+/// Counts the tokens of texts, each text once.
+#[derive(Debug, Default)]
+pub struct TextTokens {
+    counted: RwLock<HashMap<String, u64>>,
+}
+
+impl TextTokens {
+    /// Returns the number of tokens of a text.
+    pub fn count(&self, text: &str) -> u64 {
+        let known = self.counted.read().unwrap_or_else(PoisonError::into_inner).get(text).copied();
+        known.unwrap_or_else(|| {
+            let tokens = tiktoken::encoding::o200k_base().count(text) as u64;
+            let mut counted = self.counted.write().unwrap_or_else(PoisonError::into_inner);
+            counted.insert(text.to_owned(), tokens);
+            tokens
+        })
     }
 }

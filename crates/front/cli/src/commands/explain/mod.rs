@@ -1,6 +1,7 @@
 //! `convoke explain`: shows which instruction files Claude Code, Gemini CLI and Codex load here.
 
 mod findings;
+mod format;
 mod installed;
 mod skills_view;
 mod table;
@@ -22,7 +23,9 @@ use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, stdout};
+use crate::tokens::TextTokens;
 
+use format::{Format, Found};
 use installed::Installed;
 use view::View;
 
@@ -55,8 +58,12 @@ pub struct Explain {
     #[arg(long, conflicts_with = "reads")]
     verify: bool,
 
-    /// Write the report as JSON
-    #[arg(long)]
+    /// Write the report in another format
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    format: Option<Format>,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
     json: bool,
 
     #[command(flatten)]
@@ -65,6 +72,13 @@ pub struct Explain {
     /// The command-line arguments of the agents; each uses those that it knows
     #[arg(last = true, value_name = "AGENT_ARGS")]
     arguments: Vec<String>,
+}
+
+impl Explain {
+    /// Returns the format, if it is not that for people.
+    fn format(&self) -> Option<Format> {
+        self.format.or(self.json.then_some(Format::Json))
+    }
 }
 
 /// Runs the command.
@@ -85,20 +99,34 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     };
 
     let mut out = BufWriter::new(stdout());
-    if arguments.json {
-        serde_json::to_writer_pretty(&mut out, &report).context("cannot write the report")?;
-        writeln!(out)?;
-    } else {
-        let view = View {
-            report: &report,
-            home: &session.home,
-            installed: &installed,
-            paint: Paint::for_stream(&stdout()),
-            width: view::width(&stdout()),
-        };
-        out.write_all(view.render().as_bytes())?;
-        let verification = verified::section(&report, &skipped, Paint::for_stream(&stdout()));
-        out.write_all(verification.as_bytes())?;
+    match arguments.format() {
+        Some(Format::Json) => {
+            serde_json::to_writer_pretty(&mut out, &report).context("cannot write the report")?;
+            writeln!(out)?;
+        }
+        Some(Format::Sarif) => {
+            let log = Found::in_report(&report).sarif();
+            serde_json::to_writer_pretty(&mut out, &log).context("cannot write the report")?;
+            writeln!(out)?;
+        }
+        Some(Format::Github) => {
+            out.write_all(Found::in_report(&report).annotations().as_bytes())?;
+        }
+        Some(Format::Markdown) => {
+            out.write_all(format::markdown(&report, &TextTokens::default()).as_bytes())?;
+        }
+        None => {
+            let view = View {
+                report: &report,
+                home: &session.home,
+                installed: &installed,
+                paint: Paint::for_stream(&stdout()),
+                width: view::width(&stdout()),
+            };
+            out.write_all(view.render().as_bytes())?;
+            let verification = verified::section(&report, &skipped, Paint::for_stream(&stdout()));
+            out.write_all(verification.as_bytes())?;
+        }
     }
     out.flush()?;
     let given = report.agents.iter().flat_map(|agent| &agent.diagnostics);
@@ -121,6 +149,7 @@ pub(in crate::commands) fn report(
         home: None,
         reads: Vec::new(),
         verify: false,
+        format: None,
         json: true,
         deny: Deny::default(),
         arguments: Vec::new(),
