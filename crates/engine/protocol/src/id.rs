@@ -14,20 +14,51 @@ pub use convoke_core::name::MemberName;
 #[serde(try_from = "String", into = "String")]
 pub struct SessionId(Uuid);
 
+/// The digits of an id that people see.
+const SHORT: usize = 8;
+
 impl SessionId {
     /// Creates a new id.
     pub fn generate() -> Self {
         Self(Uuid::now_v7())
     }
 
-    /// Returns whether a text is the beginning or the end of this id, with or without hyphens.
+    /// Returns the id by which people name the session: the beginning of its last group, which is random.
     ///
-    /// Ids created in the same minute begin alike and differ at the end.
+    /// The beginning of the whole id is the time, which sessions of the same minute share.
+    pub fn short(&self) -> String {
+        self.random_group()[..SHORT].to_owned()
+    }
+
+    /// Returns the shortest id by which the session can be told from the others, at least [`Self::short`].
+    pub fn short_among<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> String {
+        let group = self.random_group();
+        let common = |other: &Self| {
+            let other = other.random_group();
+            group.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count()
+        };
+        let others = others.into_iter().filter(|other| *other != self);
+        let shared = others.map(common).max().unwrap_or(0);
+        group[..(shared + 1).clamp(SHORT, group.len())].to_owned()
+    }
+
+    /// Returns whether a text is the beginning of the short id.
+    pub fn is_begun_by(&self, written: &str) -> bool {
+        !written.is_empty() && self.random_group().starts_with(&written.to_ascii_lowercase())
+    }
+
+    /// Returns whether a text is the beginning of this id, or at least eight digits of its end, with or without hyphens.
     pub fn is_abbreviated_by(&self, written: &str) -> bool {
         let written: String = written.chars().filter(|&c| c != '-').collect();
         let written = written.to_ascii_lowercase();
         let whole = self.0.simple().to_string();
-        !written.is_empty() && (whole.starts_with(&written) || whole.ends_with(&written))
+        !written.is_empty()
+            && (whole.starts_with(&written) || written.len() >= SHORT && whole.ends_with(&written))
+    }
+
+    fn random_group(&self) -> String {
+        let id = self.0.simple().to_string();
+        id[id.len() - 12..].to_owned()
     }
 }
 
@@ -189,9 +220,24 @@ mod tests {
         {
             assert!(id.is_abbreviated_by(written), "{written}");
         }
-        for written in ["", "-", "c3d4", "0199b"] {
+        for written in ["", "-", "c3d4", "0199b", "4a5b"] {
             assert!(!id.is_abbreviated_by(written), "{written}");
         }
+    }
+
+    #[test]
+    fn the_short_id_grows_until_it_names_one_session() {
+        let [one, two, three] = [
+            "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b",
+            "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a66",
+            "0199a1b2-c3d4-7e5f-8a9b-ffff00001111",
+        ]
+        .map(|id| id.parse::<SessionId>().unwrap());
+        assert_eq!(one.short(), "0c1d2e3f");
+        assert_eq!(one.short_among(&[one, three]), "0c1d2e3f");
+        assert_eq!(one.short_among(&[one, two, three]), "0c1d2e3f4a5");
+        assert!(one.is_begun_by("0C1d") && three.is_begun_by("f"));
+        assert!(!one.is_begun_by("") && !one.is_begun_by("0199"));
     }
 
     #[test]

@@ -51,7 +51,7 @@ use conversation::store::StoreSettings;
 use outcome::{Outcome, WorkDone};
 use terminal::OutputSettings;
 
-/// Run conversations between people and coding agents, and show exactly what each agent was sent
+/// See what your coding agents were told, what it cost and what they changed; run teams of them
 #[derive(Debug, Parser)]
 #[command(name = "convoke", version, propagate_version = true, after_help = help::GLOBAL_OPTIONS)]
 struct Arguments {

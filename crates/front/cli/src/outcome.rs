@@ -72,7 +72,7 @@ where
 /// Prints an error and returns its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(report) = error.downcast_ref::<TeamFileReport>() {
-        let text = Redactor::default().redact(&report.to_string()).into_owned();
+        let text = without_numbers(&Redactor::default().redact(&report.to_string()));
         let _ = writeln!(stderr(), "{text}");
         return ExitCode::from(2);
     }
@@ -106,7 +106,21 @@ pub fn show_usage(usage: &clap::Error) -> ExitCode {
 
 /// Returns an error with its causes, and what to do if the database failed.
 pub fn described(error: &anyhow::Error) -> String {
-    format!("{}{}", explained(error), database_advice(error))
+    without_numbers(&format!("{}{}", explained(error), database_advice(error)))
+}
+
+/// Returns a text without the numbers of the system's errors: the words before them say the same.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let number = part.split_once(')');
+        match number.filter(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit())) {
+            Some((_, rest)) => shown.push_str(rest),
+            None => shown.extend([" (os error ", part]),
+        }
+    }
+    shown
 }
 
 /// Returns the text of an error with those causes that add information.
@@ -226,6 +240,14 @@ mod tests {
         assert!(is_found(CoordinatorError::Store(failed()).into()));
         assert!(is_found(anyhow::Error::from(failed()).context("cannot begin")));
         assert!(!is_found(anyhow::anyhow!("no such file")));
+    }
+
+    #[test]
+    fn errors_of_the_system_are_told_without_their_numbers() {
+        let told = |text| without_numbers(text);
+        assert_eq!(told("a: No such file (os error 2); b (os error 13)"), "a: No such file; b");
+        assert_eq!(told("an (os error of ours)"), "an (os error of ours)");
+        assert_eq!(told("cut (os error 2"), "cut (os error 2");
     }
 
     #[test]

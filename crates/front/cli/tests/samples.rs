@@ -148,7 +148,7 @@ impl Page {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let mut shown = text.to_owned();
         for word in text.split(|c| !is_word(c)) {
-            // A session is printed by its id, a UUID, or by the last eight digits of it.
+            // A session is printed by its id, a UUID, or by the first eight digits of its last group.
             // One in three hundred of those has no digit.
             let is_id = |id: &str| {
                 id.len() == 8
@@ -156,14 +156,14 @@ impl Page {
             };
             let is_uuid = word.len() == 36 && word.bytes().filter(|b| *b == b'-').count() == 4;
             if is_uuid || is_id(word) {
-                let id = &word[word.len() - 8..];
+                let id = if is_uuid { &word[24..32] } else { word };
                 let known = self.ids.iter().position(|known| known == id);
                 let number = known.unwrap_or_else(|| {
                     self.ids.push(id.to_owned());
                     self.ids.len() - 1
                 });
                 let fixed = SHOWN_IDS[number];
-                let uuid = format!("019a0000-0000-7000-8000-0000{fixed}");
+                let uuid = format!("019a0000-0000-7000-8000-{fixed}0000");
                 shown = shown.replace(word, if is_uuid { &uuid } else { fixed });
             }
         }

@@ -15,8 +15,8 @@ use crate::tree_path::TreePath;
 use crate::turn::milliseconds;
 use convoke_files::failpoint::Failpoint;
 
-/// The characters at the end of a session's id that name it.
-const ID_END: usize = 8;
+/// The characters of the last group of a session's id that name it.
+const SHORT_ID: usize = 8;
 
 /// The number of a record in its session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -106,14 +106,14 @@ pub struct Applied {
 }
 
 impl TurnKey {
-    /// Names the turn for a reader of a session: `turn 1 of max`, with the end of its session's id if that is another.
+    /// Names the turn for a reader of a session: `turn 1 of max`, with the short id of its session if that is another.
     pub fn name_in(&self, session: &str) -> String {
         let Self { turn, member, .. } = self;
         if self.session == session {
             return format!("turn {turn} of {member}");
         }
-        let start = self.session.len().saturating_sub(ID_END);
-        let id = self.session.get(start..).unwrap_or(&self.session);
+        let group = self.session.rsplit('-').next().unwrap_or(&self.session);
+        let id = group.get(..SHORT_ID).unwrap_or(group);
         format!("turn {turn} of {member} in session {id}")
     }
 }

@@ -22,7 +22,7 @@ pub struct Arguments {
     #[arg(long)]
     strict: bool,
     /// Has no effect: the output is always JSON
-    #[arg(long)]
+    #[arg(long, hide = true)]
     json: bool,
     #[command(flatten)]
     deny: Deny,

@@ -12,7 +12,8 @@ use crate::conversation::project::{
     Project, TEAM_FILE, TeamFileReport, UserConfiguration, find_team_file,
 };
 use crate::host_environment;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, UsageError};
+use crate::program;
 use crate::terminal::stdout;
 
 /// Check a team file and show every error with its line and a fix.
@@ -39,8 +40,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             let _ = write_json(&mut out, &report.file, &errors(report));
         }
     })?;
-    let found = || find_team_file(&host_environment).unwrap_or_else(|| TEAM_FILE.into());
-    let path = arguments.file.clone().unwrap_or_else(found);
+    let found = arguments.file.clone().or_else(|| find_team_file(&host_environment));
+    let Some(path) = found else {
+        let program = program::name();
+        return Err(UsageError(format!(
+            "no {TEAM_FILE} here or in a directory above, up to the repository's root; name a file, or write one with `{program} init`"
+        ))
+        .into());
+    };
     let checked = Project::read(&path, &user);
     if arguments.json {
         let errors = checked.as_ref().err().map(errors).unwrap_or_default();

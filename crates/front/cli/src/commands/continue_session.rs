@@ -22,7 +22,7 @@ use convoke_source::Kept;
 use serde_json::json;
 
 use crate::commands::run::{Arguments as RunArguments, run as run_conversation};
-use crate::commands::sessions::{bad_name, short, write_json};
+use crate::commands::sessions::{bad_name, write_json};
 use crate::conversation::alone::Alone;
 use crate::conversation::home::Home;
 use crate::conversation::sessions::find;
@@ -184,7 +184,7 @@ async fn read_own(
 ) -> anyhow::Result<ReadSession> {
     let store = open_store_for_reading(host).await?;
     let id = find(&store, written).await?;
-    let name = short(id);
+    let name = id.short();
     let mut log = OwnLog::new(History::new(format!("convoke:{name}"), budget, redactor));
     let mut after = EventNumber::default();
     loop {
@@ -326,7 +326,7 @@ fn start(arguments: Arguments, handover: Handover, directory: PathBuf) -> anyhow
     let alone = agent.map(|agent| Box::new(Alone { agent, directory }));
     let conversation = ConversationOptions { rehearse, alone, ..ConversationOptions::default() };
     run_conversation(&RunArguments {
-        task: None,
+        task: Vec::new(),
         conversation,
         handover: Some(handover.text),
         to: Vec::new(),

@@ -52,25 +52,31 @@ pub enum Command {
     Undo(undo::Undo),
     /// Make the changes of an undone turn again
     Redo(undo::Redo),
+    #[command(hide = true)]
     Check(check::Arguments),
     Trust(trust::Arguments),
     Explain(explain::Explain),
     Prompt(prompt::Arguments),
     Request(Box<request::Arguments>),
     Ask(Box<ask::Arguments>),
+    #[command(hide = true)]
     Assemble(assemble::Arguments),
+    #[command(hide = true)]
     Rpc(rpc::Arguments),
     Acp(acp::Arguments),
     Mcp(mcp::Arguments),
     Node(node::Arguments),
+    #[command(hide = true)]
     Nodes(nodes::Arguments),
     Capture(capture::Arguments),
     Doctor(doctor::Arguments),
     /// Show the documentation
     Docs(docs::Arguments),
     /// Print a shell completion script
+    #[command(hide = true)]
     Completions(completions::Completions),
     /// Print the manual page, or write those of all commands
+    #[command(hide = true)]
     Man(completions::Man),
 }
 

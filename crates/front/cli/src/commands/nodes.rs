@@ -9,7 +9,6 @@ use convoke_session::shared::{NodeState, NodeTurn};
 use convoke_session::time_format::utc;
 use serde_json::{Value, json};
 
-use crate::commands::sessions::short;
 use crate::conversation::store::open_store;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
@@ -49,7 +48,7 @@ async fn list(arguments: &Arguments) -> anyhow::Result<Outcome> {
         for node in &nodes {
             writeln!(out, "{}", printable(&as_text(node)))?;
             for NodeTurn { session, turn, member, since, questions } in &node.turns {
-                let session = short(*session);
+                let session = session.short();
                 let line = format!("  {session}: turn {turn} of {member} since {}", utc(*since));
                 writeln!(out, "{}", printable(&line))?;
                 for question in questions.iter().filter_map(|question| question.lines().next()) {

@@ -28,7 +28,7 @@ use crate::terminal::{stderr, stdout};
 /// one of them since.
 #[derive(Debug, Args)]
 pub struct Undo {
-    /// The session: its id, either end of it, or `last`
+    /// The session: its id, the beginning of it, or `last`
     #[arg(value_name = "ID", default_value = "last")]
     id: String,
     /// The turn; by default the latest turn or merge that is not undone
@@ -50,7 +50,7 @@ pub struct Undo {
 /// changed files after the undo, name the turn. Nothing is redone if one of the files has changed since the undo.
 #[derive(Debug, Args)]
 pub struct Redo {
-    /// The session: its id, either end of it, or `last`
+    /// The session: its id, the beginning of it, or `last`
     #[arg(value_name = "ID", default_value = "last")]
     id: String,
     /// The turn; by default the turn or merge that was undone last

@@ -29,7 +29,6 @@ use tokio::task::JoinHandle;
 use super::serve::machine::Machine;
 use super::serve::opening;
 use super::serve::other_sessions::Others;
-use crate::commands::sessions::short;
 use crate::conversation::store::{OWN_FILE, open_url, store_url};
 use crate::conversation::{self, project};
 use crate::figures::{count, dollars};
@@ -161,7 +160,7 @@ fn announce(agent: &str, session: SessionId, page: Option<&Page>) -> std::io::Re
     if is_quiet() {
         return Ok(());
     }
-    let (program, id) = (program::name(), short(session));
+    let (program, id) = (program::name(), session.short());
     let place = match page {
         Some(page) => page.url.clone(),
         None => format!("`{program} sessions show {id} --request`, or `{program} serve`"),
@@ -205,7 +204,7 @@ impl Summary<'_> {
         }
         let sent = count(requests.len() as u64, "request");
         let cost = shown_cost(cost);
-        let (tokens, session) = (tokens(&usage), short(*session));
+        let (tokens, session) = (tokens(&usage), session.short());
         writeln!(out, "convoke: {agent} sent {sent}: {tokens}{cost}; session {session}")
     }
 }

@@ -48,7 +48,6 @@ use self::rehearsal_servers::RehearsalServers;
 use self::resolved_team::{AgentResolver, ResolvedTeam};
 use self::team_redaction::without_secrets;
 use crate::commands::completions;
-use crate::commands::sessions::short;
 use crate::outcome::UsageError;
 use crate::program;
 
@@ -58,7 +57,7 @@ pub struct ConversationOptions {
     /// The team file [default: convoke.toml here or in a parent directory, up to the repository's root]
     #[arg(long, value_name = "FILE")]
     pub team: Option<PathBuf>,
-    /// The session to resume: its id, the beginning or end of its id, or `last`
+    /// The session to resume: its id, the beginning of it, or `last`
     #[arg(long, value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
     pub session: Option<String>,
     /// Run without an account: a built-in stand-in replies. With `=cli` the installed programs run in private
@@ -403,7 +402,7 @@ pub fn project_of(
 
 /// Refuses to rehearse in a real session: nothing would tell its made-up replies from real ones.
 fn refuse_rehearsal(session: SessionId, asked: Option<Rehearse>) -> Result<(), UsageError> {
-    let (Some(Rehearse::StandIn | Rehearse::Cli), id) = (asked, short(session)) else {
+    let (Some(Rehearse::StandIn | Rehearse::Cli), id) = (asked, session.short()) else {
         return Ok(());
     };
     let (program, store) = (program::name(), program::store_option());

@@ -67,7 +67,10 @@ impl WorkingDirectory {
     }
 }
 
-/// Finds a session by the beginning or end of its id. `last` is the most recently changed session of this
+/// The maximum number of sessions that an error names.
+const SHOWN: usize = 5;
+
+/// Finds a session by the beginning of its short id or of its whole id. `last` is the most recently changed session of this
 /// directory, or of any other if this one has none; then its directory is printed.
 pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId> {
     let sessions = store.sessions().await?;
@@ -121,22 +124,36 @@ pub async fn find_to_change(store: &impl Store, written: &str) -> anyhow::Result
     Err(UsageError(format!("no session belongs to this directory; {advice}")).into())
 }
 
-/// Returns the one session that the beginning or the end of an id means; `listed_by` is the command that lists
+/// Returns the one session that the beginning of an id means; `listed_by` is the command that lists
 /// them all.
 pub fn one_of(
     sessions: impl Iterator<Item = SessionId>,
     written: &str,
     listed_by: &str,
 ) -> anyhow::Result<SessionId> {
-    let mut found = sessions.filter(|session| session.is_abbreviated_by(written));
-    match (found.next(), found.count()) {
-        (Some(only), 0) => Ok(only),
-        (Some(_), more) => Err(UsageError(format!(
-            "`{written}` matches {} sessions; give more of the id",
-            more + 1
-        ))
-        .into()),
-        (None, _) => {
+    let sessions: Vec<SessionId> = sessions.collect();
+    let all = |is_meant: fn(&SessionId, &str) -> bool| -> Vec<SessionId> {
+        sessions.iter().copied().filter(|session| is_meant(session, written)).collect()
+    };
+    // What the lists print comes first: every id begins with a time, and so do many short ones.
+    let mut found = all(SessionId::is_begun_by);
+    if found.is_empty() {
+        found = all(SessionId::is_abbreviated_by);
+    }
+    match found.as_slice() {
+        [only] => Ok(*only),
+        [_, ..] => {
+            let ids: Vec<String> =
+                found.iter().take(SHOWN).map(|id| id.short_among(&sessions)).collect();
+            let more = if found.len() > SHOWN { ", …" } else { "" };
+            Err(UsageError(format!(
+                "`{written}` matches {} sessions ({}{more}); give more of the id",
+                found.len(),
+                ids.join(", ")
+            ))
+            .into())
+        }
+        [] => {
             let listed_by = format!("{listed_by}{}", program::store_option());
             let written = written.to_owned();
             Err(UnknownSession { written, listed_by }.into())

@@ -533,7 +533,7 @@ fn what_two_sessions_did_at_the_same_time_is_named_and_not_undone_without_a_word
     let shared = &changes["turns"][0]["sharedWith"][0];
     let other = shared["session"].as_str().unwrap();
     assert!(other != own && shared["turn"] == 1 && shared["member"] == "max", "{changes}");
-    let named = format!("turn 1 of max in session {}", &other[other.len() - 8..]);
+    let named = format!("turn 1 of max in session {}", &other[24..32]);
     let listed = project.output(&["changes"], b"");
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.contains(&format!("at the same time as {named}")), "{listed}");

@@ -18,7 +18,7 @@ pub fn session_ids(text: &str) -> String {
         let short = word.len() == 8 && !word.contains('-');
         masked.push_str(&rest[..start]);
         if (whole || short) && !follows_a_word && !precedes_a_word {
-            let end = word[word.len() - 8..].to_owned();
+            let end = if whole { &word[24..32] } else { word }.to_owned();
             let index = known.iter().position(|id| *id == end).unwrap_or_else(|| {
                 known.push(end);
                 known.len() - 1

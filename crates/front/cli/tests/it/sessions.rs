@@ -87,7 +87,7 @@ fn sessions_belong_to_directories() {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         format!("{}{}", text(output.stdout), text(output.stderr))
     };
-    assert!(run("below", &["sessions", "list"]).contains(&id[28..]), "a directory above counts");
+    assert!(run("below", &["sessions", "list"]).contains(&id[24..32]), "a directory above counts");
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::write(elsewhere.path().join("convoke.toml"), TEAM).unwrap();
     let elsewhere = elsewhere.path().to_str().unwrap();
@@ -99,7 +99,7 @@ fn sessions_belong_to_directories() {
     );
     let json = run(elsewhere, &["sessions", "list", "--json"]);
     assert_eq!(json, "{\"version\":1,\"sessions\":[],\"total\":0,\"elsewhere\":1}\n");
-    assert!(run(elsewhere, &["sessions", "list", "--all"]).contains(&id[28..]));
+    assert!(run(elsewhere, &["sessions", "list", "--all"]).contains(&id[24..32]));
     let last = run(elsewhere, &["sessions", "show", "last"]);
     assert!(last.contains("the last session belongs to another directory: "), "{last}");
     for command in ["run", "chat"] {
@@ -170,14 +170,14 @@ fn a_removed_session_is_restored() {
     let id: Value = serde_json::from_slice(&before).unwrap();
     let id = id["sessions"][0]["id"].as_str().unwrap();
     let said = [
-        project.run(&["sessions", "rm", &id[33..]]),
-        project.run(&["sessions", "rm", &id[32..]]),
+        project.run(&["sessions", "rm", &id[24..27]]),
+        project.run(&["sessions", "rm", &id[24..28]]),
         project.run(&["sessions", "show", id]),
         project.run(&["sessions", "restore"]),
-        project.run(&["sessions", "restore", &id[32..]]),
-        project.run(&["sessions", "restore", &id[32..]]),
+        project.run(&["sessions", "restore", &id[24..28]]),
+        project.run(&["sessions", "restore", &id[24..28]]),
     ];
-    let said = said.join("\n").replace(&id[32..], "[ID]").replace(&id[33..], "[TOO SHORT]");
+    let said = said.join("\n").replace(&id[24..28], "[ID]").replace(&id[24..27], "[TOO SHORT]");
     insta::assert_snapshot!(said);
     assert_eq!(before, list(), "a restored session is what it was");
     for arguments in

@@ -29,7 +29,7 @@ fn the_thread_of_a_session_is_read_and_never_changed() {
     assert_eq!(ran(&context, &["run", "First?"]).0, 0);
     let sessions = json(&context, &["sessions", "list", "--json"]);
     let session = sessions["sessions"][0]["id"].as_str().expect("an id").to_owned();
-    let (thread, short) = (format!("{session}-mo"), &session[session.len() - 8..]);
+    let (thread, short) = (format!("{session}-mo"), &session[24..32]);
     let refused = [
         (&["Hello"][..], format!("run --session {short} --to mo \"…\"`")),
         (&["--compact"], format!("sessions compact {short} mo`")),

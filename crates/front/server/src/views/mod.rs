@@ -29,10 +29,9 @@ pub fn seconds(millis: u64) -> String {
     figures::seconds(Duration::from_millis(millis))
 }
 
-/// Returns the end of an id, as the terminal shows it.
+/// Returns the short id, as the terminal shows it.
 pub fn short(session: SessionId) -> String {
-    let id = session.to_string();
-    id[id.len() - 8..].to_owned()
+    session.short()
 }
 
 /// Renders a point in time, which the page shows in the reader's time zone.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::{Arguments, Task};
 use crate::commands::sessions::list::{age, one_line};
-use crate::commands::sessions::{short, write_json};
+use crate::commands::sessions::write_json;
 use crate::figures::count;
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
@@ -67,7 +67,7 @@ pub(super) async fn expect_own(store: &AnyStore, task: &Task) -> anyhow::Result<
     match store.thread_owner(thread).await? {
         None => refused(format!("no thread {thread}")),
         Some(ThreadOwner::Session(session)) => {
-            let (program, id) = (program::name(), short(session));
+            let (program, id) = (program::name(), session.short());
             let member = thread.member_of(session);
             let member = member.map_or("MEMBER".to_owned(), |member| shell_word(&member));
             let command = command.replace("ID", &id).replace("MEMBER", &member);

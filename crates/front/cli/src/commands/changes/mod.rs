@@ -39,7 +39,7 @@ use crate::terminal::{Paint, stderr, stdout};
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<WorkspaceCommand>,
-    /// The session: its id, either end of it, or `last`
+    /// The session: its id, the beginning of it, or `last`
     #[arg(value_name = "ID", default_value = "last")]
     id: String,
     /// One turn only, with its diff

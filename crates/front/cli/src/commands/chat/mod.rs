@@ -13,7 +13,6 @@ use convoke_session::Store as _;
 use crate::commands::completions;
 use crate::commands::run::{Arguments as RunArguments, addressees};
 use crate::commands::serve::page::{self, SessionPage};
-use crate::commands::sessions::short;
 use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::project::Origin;
 use crate::conversation::store::before_leaving;
@@ -86,7 +85,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     }
     let Arguments { conversation, to, page, json, deny, bell: _ } = arguments;
     let arguments = RunArguments {
-        task: None,
+        task: Vec::new(),
         conversation,
         handover: None,
         to,
@@ -124,7 +123,7 @@ async fn run_conversation(arguments: &Arguments) -> anyhow::Result<Outcome> {
     } else {
         None
     };
-    let session = short(conversation.coordinator.session());
+    let session = conversation.coordinator.session().short();
     let option = conversation.option;
     let (store, id) =
         (conversation.coordinator.store().clone(), conversation.coordinator.session());
@@ -160,7 +159,7 @@ async fn setup(arguments: &Arguments, conversation: &Conversation) -> anyhow::Re
         (conversation.project.origin == Origin::Sample).then(|| sample::QUESTION.to_owned());
     Ok(Setup {
         name: team.name.clone().unwrap_or_else(|| "a conversation".to_owned()),
-        session: short(coordinator.session()),
+        session: coordinator.session().short(),
         store_option: program::store_option(),
         team: coordinator.team_agents().team().clone(),
         speaker: conversation.speaker().await?,

@@ -27,7 +27,7 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES, value_parser = clap::value_parser!(u64).range(1..))]
     max_line_bytes: u64,
     /// Has no effect: the output is always JSON
-    #[arg(long)]
+    #[arg(long, hide = true)]
     json: bool,
 }
 

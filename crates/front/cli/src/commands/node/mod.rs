@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use convoke_session::shared::{LeftTurn, NodeOffer};
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::{NodeRegistration, PostgresStore};
@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use self::offer::offered;
 use self::output::NodeOutput;
 use self::turns::Turns;
+use super::nodes;
 use crate::conversation::origin::{self, ProjectDirectories};
 use crate::conversation::store::open_store;
 use crate::host_environment;
@@ -35,11 +36,17 @@ const STOP_LIMIT: Duration = Duration::from_secs(2);
 /// Needs --store. A node runs the turns of agents that it has. The first SIGTERM or Ctrl-C waits for running turns
 /// to end, the second offers them to other nodes.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   convoke node --store postgres://convoke@db.example/team
+  convoke node list --store postgres://convoke@db.example/team
   convoke node --name build-server --offer codex --project /srv/shop
-  convoke node --map /home/ada/shop=/srv/shop --label gpu")]
+  convoke node --map /home/ada/shop=/srv/shop --label gpu"
+)]
 pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<NodeCommand>,
     /// The name of the node, which members select with `node = "NAME"` [default: the name of this machine]
     #[arg(long, value_name = "NAME", value_parser = label)]
     name: Option<String>,
@@ -61,6 +68,11 @@ pub struct Arguments {
     /// Write one JSON event per line
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum NodeCommand {
+    List(nodes::Arguments),
 }
 
 fn mapping(text: &str) -> Result<(PathBuf, PathBuf), String> {
@@ -89,6 +101,9 @@ fn label(text: &str) -> Result<String, String> {
 
 /// Runs `convoke node`.
 pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    if let Some(NodeCommand::List(arguments)) = &arguments.command {
+        return nodes::run(arguments);
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(serve(arguments))

@@ -9,7 +9,6 @@ use convoke_session::event_queue::Observer;
 use convoke_session::shared::NodeOffer;
 use serde_json::{Value, json};
 
-use crate::commands::sessions::short;
 use crate::terminal::printable;
 use crate::terminal::stdout;
 
@@ -47,13 +46,13 @@ impl NodeOutput {
     }
 
     pub(super) fn failed(self, session: SessionId, why: &str) -> io::Result<()> {
-        let text = format!("{}: left to other nodes: {why}", short(session));
+        let text = format!("{}: left to other nodes: {why}", session.short());
         self.write(&text, || json!({"type": "session-left", "session": session, "problem": why}))
     }
 
     pub(super) fn diagnostics(self, session: SessionId, found: &[Diagnostic]) -> io::Result<()> {
         for diagnostic in found {
-            let text = format!("{}: {}", short(session), diagnostic.message);
+            let text = format!("{}: {}", session.short(), diagnostic.message);
             let value =
                 || json!({"type": "diagnostic", "session": session, "diagnostic": diagnostic});
             self.write(&text, value)?;
@@ -62,7 +61,7 @@ impl NodeOutput {
     }
 
     fn event(self, event: &Event) -> io::Result<()> {
-        let session = short(event.session);
+        let session = event.session.short();
         let text = match &event.kind {
             EventKind::TurnStarted { turn, member, attempt, .. } => {
                 let again =

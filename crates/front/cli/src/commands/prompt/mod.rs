@@ -33,7 +33,7 @@ pub struct Arguments {
     /// The team file [default: convoke.toml here or in a parent directory, up to the repository's root]
     #[arg(long, value_name = "FILE")]
     team: Option<PathBuf>,
-    /// Use the conversation of a stored session: its id, the beginning or end of its id, or `last`
+    /// Use the conversation of a stored session: its id, the beginning of it, or `last`
     #[arg(
         long,
         value_name = "ID",

@@ -31,24 +31,24 @@ pub(super) async fn first_message(
             (conversation.speaker().await?, addressees(&arguments.to, conversation).await?);
         return Ok(Some(NewMessage::from_person(speaker.as_str(), handover.clone()).to(to)));
     }
-    let text = match arguments.task.as_deref() {
-        Some("-") => {
+    let text = match &arguments.task[..] {
+        [dash] if dash == "-" => {
             let input = std::io::stdin();
             read_stream_text(input, Path::new("-"), FileKind::Input).map_err(|error| {
                 UsageError(format!("cannot read the task from standard input: {error}"))
             })?
         }
-        Some(text) => text.to_owned(),
-        None if !conversation.is_new => {
+        [_, ..] => arguments.task.join(" "),
+        [] if !conversation.is_new => {
             if !arguments.to.is_empty() {
                 return Err(UsageError("--to needs a message".to_owned()).into());
             }
             return Ok(None);
         }
-        None if conversation.project.origin == Origin::Sample => sample::QUESTION.to_owned(),
-        None if conversation.project.team.task.is_some() => BEGIN.to_owned(),
-        None if conversation.backend.rehearsal().is_some() => HELLO.to_owned(),
-        None => {
+        [] if conversation.project.origin == Origin::Sample => sample::QUESTION.to_owned(),
+        [] if conversation.project.team.task.is_some() => BEGIN.to_owned(),
+        [] if conversation.backend.rehearsal().is_some() => HELLO.to_owned(),
+        [] => {
             let file = &conversation.project.file;
             return Err(
                 UsageError(format!("nothing to do: pass a TASK, or set `task` in {file}")).into()
@@ -71,7 +71,7 @@ pub(super) async fn first_message(
         NewMessage::from_person(speaker.as_str(), rest).to(to)
     };
     // A text from a pipe may be untrusted, and must not choose which files are sent.
-    if arguments.task.as_deref() == Some("-") {
+    if arguments.task == ["-"] {
         return Ok(Some(message));
     }
     let attached = ProjectAttachments::new(conversation, host_environment).attach(message);

@@ -35,7 +35,6 @@ use self::totals::Totals;
 use self::view::{Layout, Quiet, View};
 use crate::commands::completions;
 use crate::commands::serve::page::{self, PageObserver, SessionPage};
-use crate::commands::sessions::short;
 use crate::conversation::store::before_leaving;
 use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::{Deny, own};
@@ -55,9 +54,9 @@ use crate::terminal::{Paint, Screen, is_quiet, stderr, stdout};
   convoke run --to max \"Is the token safe?\"
   convoke run --session last \"And the tests?\"")]
 pub struct Arguments {
-    /// Your message; `-` reads standard input. Without it, a new session starts with the team's task
+    /// Your message, in quotes or as words; `-` reads standard input. Without it, a new session starts with the team's task
     #[arg(value_name = "TASK")]
-    pub(in crate::commands) task: Option<String>,
+    pub(in crate::commands) task: Vec<String>,
     #[command(flatten)]
     pub(in crate::commands) conversation: ConversationOptions,
     /// A first message that is sent as it is: names and files in it are those of an earlier session.
@@ -126,7 +125,7 @@ async fn converse(
         conversation.coordinator.accept(message).await?;
     }
     let mut reached = Vec::new();
-    let is_input_used = arguments.task.as_deref() == Some("-");
+    let is_input_used = arguments.task == ["-"];
     let mut answers = Answers::listen(&conversation, arguments.json, is_input_used, page);
     let stop = drive(&mut conversation, &mut events, &mut show, &mut reached, &mut answers).await?;
     let has_left = stop == StopReason::Left;
@@ -208,7 +207,7 @@ pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyho
     let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
     if turns.iter().any(|turn| turn.state == TurnState::Queued) {
         // A turn interrupted by a crash was requeued when the session was opened.
-        let (program, store, id) = (program::name(), program::store_option(), short(session));
+        let (program, store, id) = (program::name(), program::store_option(), session.short());
         message =
             format!("{message}; run the queued turns with: {program} sessions resume {id}{store}");
     }
@@ -293,7 +292,7 @@ pub(in crate::commands) async fn drive(
 pub(in crate::commands) async fn stopped(conversation: &Conversation) -> anyhow::Result<WorkDone> {
     let retry = if unfinished(conversation).await?.is_some() { " --retry" } else { "" };
     let (program, store) = (program::name(), program::store_option());
-    let (id, option) = (short(conversation.coordinator.session()), conversation.option);
+    let (id, option) = (conversation.coordinator.session().short(), conversation.option);
     Ok(WorkDone(format!(
         "the conversation was stopped; continue it with `{program} run --session {id}{option}{retry}{store}`"
     )))

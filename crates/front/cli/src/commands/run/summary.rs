@@ -11,7 +11,6 @@ use convoke_protocol::view::{CountedTokens, MemberFigures, RequestFigures};
 use super::reached::Arrivals;
 use super::totals::Totals;
 use super::view::View;
-use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
 use crate::conversation::{AgentBackend, Conversation};
 use crate::figures::{count, dollars, number, percent, seconds};
@@ -23,7 +22,7 @@ use crate::terminal::printable;
 pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation) -> io::Result<()> {
     let paint = view.paint();
     let team = conversation.coordinator.team_agents().team();
-    let session = short(conversation.coordinator.session());
+    let session = conversation.coordinator.session().short();
     let name = team.name.as_deref().unwrap_or("a conversation");
     let continues = if conversation.is_new { "session" } else { "resumed session" };
     view.line(&format!(
@@ -122,7 +121,7 @@ pub(super) fn closing<W: Write>(
         view.line(&format!("  {}", paint.faint(code.fix())))?;
     }
     let (program, store) = (program::name(), program::store_option());
-    let id = short(conversation.coordinator.session());
+    let id = conversation.coordinator.session().short();
     let again = match stop {
         StopReason::TurnFailed { .. } => " --retry".to_owned(),
         _ if is_unfinished => " --retry".to_owned(),

@@ -65,7 +65,7 @@ pub struct Arguments {
 #[derive(Debug, Args)]
 pub(in crate::commands) struct ServingArguments {
     /// The port on 127.0.0.1; 0 is any free one [default: that of the last time, if it is free]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = port)]
     port: Option<u16>,
     /// Make a new token, and forget the old one; pages that are open must be opened again
     #[arg(long)]
@@ -180,6 +180,11 @@ async fn serve(
     Ok(Outcome::Done)
 }
 
+/// Parses a port.
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "a port is a number from 0 to 65535; 0 takes a free one".to_owned())
+}
+
 /// Listens with the remembered token on the remembered port. If that port is taken, the token is another one: a page that
 /// is still open sends the remembered token to whoever listens there.
 async fn bind(
@@ -193,7 +198,14 @@ async fn bind(
         Server::bind(port, hosts, token, store.clone(), machine.clone(), Scope::All).await
     };
     let refused = |port: u16| {
-        move |error: io::Error| UsageError(format!("cannot listen on port {port}: {error}"))
+        move |error: io::Error| {
+            let why = match error.kind() {
+                io::ErrorKind::AddrInUse => "another program listens there",
+                io::ErrorKind::PermissionDenied => "only root may listen on ports below 1024",
+                _ => return UsageError(format!("cannot listen on port {port}: {error}")),
+            };
+            UsageError(format!("cannot listen on port {port}: {why}; `--port 0` takes a free one"))
+        }
     };
     let known = if arguments.new_token { None } else { Address::read(data)? };
     let token = known.as_ref().and_then(Address::token).unwrap_or_else(Token::generate);

@@ -16,7 +16,6 @@ use convoke_team::Team;
 use serde::Serialize;
 use serde_json::json;
 
-use super::short;
 use crate::figures::dollars;
 use crate::program;
 use crate::terminal::{Paint, printable, stdout};
@@ -145,7 +144,7 @@ fn counted(messages: usize) -> String {
 
 /// Names the command that stores the messages of an inbox.
 fn how_to_store(id: SessionId) -> String {
-    let (program, session, store) = (program::name(), short(id), program::store_option());
+    let (program, session, store) = (program::name(), id.short(), program::store_option());
     format!("`{program} sessions resume {session}{store}` stores and answers what is pending")
 }
 
@@ -194,7 +193,7 @@ async fn write_unanswered(
         let state = turn.state.as_str();
         let became = match turn.problem.as_deref().map(printable) {
             _ if is_abandoned && turn.state == TurnState::Running => {
-                let (program, session) = (program::name(), short(id));
+                let (program, session) = (program::name(), id.short());
                 let store = program::store_option();
                 format!("interrupted; `{program} run --session {session}{store}` retries it")
             }

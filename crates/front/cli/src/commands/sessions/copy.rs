@@ -25,7 +25,7 @@ use crate::terminal::{stderr, stdout};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The sessions: ids, the beginning or end of one, or `last`
+    /// The sessions: ids, the beginning of one, or `last`
     #[arg(value_name = "ID", required_unless_present = "all", add = ArgValueCompleter::new(completions::sessions))]
     ids: Vec<String>,
     /// Copy every session of the store

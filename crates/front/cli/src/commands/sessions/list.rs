@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use convoke_open::prices::OwnPrices;
 use convoke_open::summary::Summary as OtherSummary;
-use convoke_protocol::id::Millis;
+use convoke_protocol::id::{Millis, SessionId};
 use convoke_protocol::session::{MemberCost, Summary};
 use convoke_session::{AnyStore, Store as _};
 use convoke_source::{FoundSession, SourceError};
@@ -14,7 +14,7 @@ use convoke_team::Team;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{short, write_json};
+use super::write_json;
 use crate::conversation::sessions::WorkingDirectory;
 use crate::figures::{begun, count, dollars, number, padded, shortened};
 use crate::host_environment;
@@ -28,8 +28,11 @@ pub(super) const OWN: &str = "convoke";
 const LIMIT: usize = 20;
 /// The columns of a directory or of member names.
 const COLUMN: usize = 24;
-/// The minimum width of a conversation's beginning.
-const BEGINNING: usize = 12;
+/// The title of the first column, and the width that it keeps in a narrow terminal.
+const SUBJECT: &str = "SUBJECT";
+const MIN_SUBJECT: usize = 24;
+/// The spaces between two columns.
+const GAP: usize = 2;
 
 #[derive(Debug, Default, Args)]
 pub(super) struct Arguments {
@@ -58,6 +61,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     } else {
         Vec::new()
     };
+    let shorts = ShortIds(own.iter().map(|session| session.id).collect());
     let mut problems = Vec::new();
     let mut all: Vec<Listed> = own.into_iter().map(Listed::Own).collect();
     with_catalog(&arguments.home, |catalog| {
@@ -86,7 +90,8 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     }
     let mut out = stdout();
     let (paint, columns) = (Paint::for_stream(&out), width(&out));
-    for line in table(&rows, &here, store.now(), columns, paint) {
+    let shown = rows.iter().map(|row| (row.subject(), row.columns(&here, store.now(), &shorts)));
+    for line in table(&shown.collect::<Vec<_>>(), columns, paint) {
         writeln!(out, "{line}")?;
     }
     if is_empty {
@@ -191,34 +196,70 @@ impl Row {
         }
     }
 
-    /// Returns the beginning of the conversation.
-    fn beginning(&self) -> &str {
+    /// Returns the beginning of the conversation, on one line.
+    fn subject(&self) -> String {
         let beginning = match self {
             Self::Own { session, .. } => session.beginning.as_deref(),
             Self::Other(_, summary) => summary.title.as_deref(),
         };
-        beginning.unwrap_or_default()
+        let subject = one_line(beginning.unwrap_or_default(), usize::MAX);
+        if subject.is_empty() { "(no message)".to_owned() } else { subject }
     }
 
-    fn cells(&self, here: &WorkingDirectory, now: Millis) -> [String; 6] {
-        let (id, at, directory, who, turns, cost) = match self {
-            Self::Own { session, members, costs } => own_cells(session, members, costs),
+    /// Returns the columns of the table but the subject.
+    fn columns(&self, here: &WorkingDirectory, now: Millis, shorts: &ShortIds) -> Columns {
+        let (session, at, directory, who, turns, cost) = match self {
+            Self::Own { session, members, costs } => own_cells(session, members, costs, shorts),
             Self::Other(found, summary) => other_cells(found, summary),
         };
-        [
-            id,
-            age(now.since(at)),
-            shortened(&printable(&here.shown(Path::new(&directory))), COLUMN),
-            begun(&printable(&who), COLUMN),
+        Columns {
+            session,
+            age: age(now.since(at)),
             turns,
             cost,
-        ]
+            who: begun(&printable(&who), COLUMN),
+            directory: shortened(&printable(&here.shown(Path::new(&directory))), COLUMN),
+        }
+    }
+}
+
+/// The ids that people type, each long enough to name one session.
+struct ShortIds(Vec<SessionId>);
+
+impl ShortIds {
+    fn of(&self, id: SessionId) -> String {
+        id.short_among(&self.0)
+    }
+}
+
+/// What the table shows of a session beside its subject.
+struct Columns {
+    session: String,
+    age: String,
+    turns: String,
+    cost: String,
+    who: String,
+    directory: String,
+}
+
+impl Columns {
+    /// The titles, in the order in which columns are dropped from the end where the terminal is narrow.
+    const TITLES: [&str; 6] = ["SESSION", "CHANGED", "TURNS", "COST", "WHO", "DIRECTORY"];
+
+    fn cells(&self) -> [&str; 6] {
+        let Self { session, age, turns, cost, who, directory } = self;
+        [session, age, turns, cost, who, directory]
     }
 }
 
 type Cells = (String, Millis, String, String, String, String);
 
-fn own_cells(session: &Summary, members: &[String], costs: &[MemberCost]) -> Cells {
+fn own_cells(
+    session: &Summary,
+    members: &[String],
+    costs: &[MemberCost],
+    shorts: &ShortIds,
+) -> Cells {
     let Summary { id, name, rehearsal, turns, waiting, updated_at, directory, .. } = session;
     let mut turns = count(*turns, "turn");
     if *waiting > 0 {
@@ -232,7 +273,7 @@ fn own_cells(session: &Summary, members: &[String], costs: &[MemberCost]) -> Cel
     let name = name.as_deref().unwrap_or_default();
     let members = members.join(", ");
     let who = if name.is_empty() { members } else { format!("{name}: {members}") };
-    (short(*id), *updated_at, directory.clone(), who, turns, cost)
+    (shorts.of(*id), *updated_at, directory.clone(), who, turns, cost)
 }
 
 fn other_cells(found: &FoundSession, summary: &OtherSummary) -> Cells {
@@ -251,46 +292,43 @@ fn cost_usd(costs: &[MemberCost]) -> Option<f64> {
     costs.iter().filter_map(|cost| cost.cost_usd).reduce(|sum, cost| sum + cost)
 }
 
-/// Returns the lines of the table: aligned columns, then the beginning of each conversation, if it fits. In a
-/// narrow terminal a session takes two lines.
-fn table(
-    rows: &[Row],
-    here: &WorkingDirectory,
-    now: Millis,
-    columns: usize,
-    paint: Paint,
-) -> Vec<String> {
-    let cells: Vec<[String; 6]> = rows.iter().map(|row| row.cells(here, now)).collect();
-    let widths: [usize; 6] = std::array::from_fn(|column| {
-        cells.iter().map(|cells| cells[column].width()).max().unwrap_or(0)
-    });
-    let total: usize = widths.iter().sum::<usize>() + 2 * widths.len();
-    let mut lines = Vec::new();
-    for (row, cells) in rows.iter().zip(&cells) {
-        let beginning = row.beginning();
-        let [id, age, directory, who, turns, cost] = cells;
-        if columns < total {
-            lines.push(format!("{}  {age}  {directory}", paint.strong(id)));
-            let rest = format!("  {who}  {turns}  {cost}");
-            lines.push(paint.faint(&begun(&rest, columns)));
-            continue;
-        }
-        let gap = |text: &str, width: usize| " ".repeat(width - text.width());
-        let mut line = format!(
-            "{}  {}{age}  {}  {}  {}  {}{cost}",
-            paint.strong(id),
-            gap(age, widths[1]),
-            padded(directory, widths[2]),
-            padded(who, widths[3]),
-            paint.faint(&padded(turns, widths[4])),
-            gap(cost, widths[5]),
-        );
-        if columns - total >= BEGINNING {
-            line += "  ";
-            line += &one_line(beginning, columns - total);
-        }
-        lines.push(line.trim_end().to_owned());
+/// Returns the lines of the table: the subjects, then as many columns as fit beside them.
+fn table(rows: &[(String, Columns)], columns: usize, paint: Paint) -> Vec<String> {
+    if rows.is_empty() {
+        return Vec::new();
     }
+    let mut widths = Columns::TITLES.map(str::len);
+    for (_, row) in rows {
+        for (width, cell) in widths.iter_mut().zip(row.cells()) {
+            *width = (*width).max(cell.width());
+        }
+    }
+    let longest = rows.iter().map(|(subject, _)| subject.width()).max().unwrap_or(0);
+    let least = longest.clamp(SUBJECT.len(), MIN_SUBJECT);
+    let mut left = columns.saturating_sub(least);
+    let shown = widths.iter().take_while(|width| {
+        let fits = **width + GAP <= left;
+        left = left.saturating_sub(**width + GAP);
+        fits
+    });
+    let shown = shown.count();
+    let used: usize = widths[..shown].iter().map(|width| width + GAP).sum();
+    let subject_width = longest.max(SUBJECT.len()).min(columns.saturating_sub(used).max(least));
+    let line = |subject: &str, cells: [&str; 6]| {
+        let mut line = padded(&begun(subject, subject_width), subject_width);
+        for ((cell, width), title) in cells.iter().zip(widths).zip(Columns::TITLES).take(shown) {
+            let cell = if title == "COST" {
+                format!("{}{cell}", " ".repeat(width - cell.width()))
+            } else {
+                padded(cell, width)
+            };
+            line += &" ".repeat(GAP);
+            line += &cell;
+        }
+        line.trim_end().to_owned()
+    };
+    let mut lines = vec![paint.faint(&line(SUBJECT, Columns::TITLES))];
+    lines.extend(rows.iter().map(|(subject, row)| line(subject, row.cells())));
     lines
 }
 

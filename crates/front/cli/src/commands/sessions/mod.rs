@@ -39,7 +39,7 @@ pub(in crate::commands) use self::foreign::bad_name;
 
 /// List, show, resume, fork, export and verify stored sessions.
 ///
-/// A session is named by its id, the beginning or end of its id, or `last`: the last session of this directory.
+/// A session is named by its id, the beginning of it, or `last`: the last session of this directory.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Without a command: list the sessions of this directory
@@ -147,7 +147,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
 /// A session on the command line.
 #[derive(Debug, Args)]
 struct SessionArgument {
-    /// The session: its id, the beginning or end of its id, or `last`
+    /// The session: its id, the beginning of it, or `last`
     #[arg(value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
     pub(super) id: String,
 }
@@ -158,10 +158,18 @@ impl SessionArgument {
     }
 }
 
-/// Returns the end of an id, which is enough to find its session: ids made in the same minute differ only at the end.
-pub fn short(session: SessionId) -> String {
-    let id = session.to_string();
-    id[id.len() - 8..].to_owned()
+/// A session on the command line of a command that shows one.
+#[derive(Debug, Args)]
+struct ShownSession {
+    /// The session: its id, the beginning of it, or `last`
+    #[arg(value_name = "ID", default_value = "last", add = ArgValueCompleter::new(completions::sessions))]
+    pub(super) id: String,
+}
+
+impl ShownSession {
+    async fn find(&self, store: &AnyStore) -> anyhow::Result<SessionId> {
+        find(store, &self.id).await
+    }
 }
 
 /// Returns a heading that fills a line of standard output.

@@ -8,7 +8,7 @@ use convoke_session::{AnyStore, Store as _};
 use serde_json::json;
 
 use super::list::{age, one_line};
-use super::{short, write_json};
+use super::write_json;
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find, one_of};
 use crate::figures::count;
@@ -77,7 +77,7 @@ pub(super) async fn remove(arguments: &Remove, store: &AnyStore) -> anyhow::Resu
         writeln!(stdout(), "removed session {session}").after(done("removed", &sessions))?;
     }
     if !arguments.purge {
-        let restore = sessions.iter().map(|id| short(*id)).collect::<Vec<_>>().join(" ");
+        let restore = sessions.iter().map(SessionId::short).collect::<Vec<_>>().join(" ");
         let store = program::store_option();
         let text =
             format!("`convoke sessions restore {restore}{store}` undoes this within {DAYS} days");
@@ -122,7 +122,7 @@ async fn confirmed(sessions: &[SessionId], purge: bool, store: &AnyStore) -> any
     let known = store.sessions().await?;
     for session in known.iter().filter(|known| sessions.contains(&known.id)) {
         let beginning = one_line(session.beginning.as_deref().unwrap_or_default(), BEGINNING);
-        writeln!(out, "{}  {}  {beginning}", short(session.id), session.directory)?;
+        writeln!(out, "{}  {}  {beginning}", session.id.short(), session.directory)?;
     }
     let how = if purge { "Delete permanently" } else { "Remove" };
     write!(out, "{how}? [y/N] ")?;
@@ -161,7 +161,7 @@ pub(super) async fn restore(arguments: &Restore, store: &AnyStore) -> anyhow::Re
             writeln!(
                 out,
                 "{}  removed {age}  {}  {beginning}",
-                short(session.id),
+                session.id.short(),
                 session.directory
             )?;
         }

@@ -6,7 +6,7 @@ use clap::Args;
 use convoke_session::{AnyStore, Store as _};
 use serde_json::json;
 
-use super::{SessionArgument, short, write_json};
+use super::{SessionArgument, write_json};
 use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::terminal::stdout;
 
@@ -39,7 +39,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     if arguments.json {
         write_json(&json!({"session": session, "name": name}))
     } else {
-        writeln!(stdout(), "renamed session {} to {name}", short(session))
+        writeln!(stdout(), "renamed session {} to {name}", session.short())
     }
     .after("the session is renamed")?;
     Ok(Outcome::Done)

@@ -8,7 +8,7 @@ use convoke_session::AnyStore;
 use convoke_session::replay::{ReplayResult, Replayed, verify};
 use serde_json::json;
 
-use super::{SessionArgument, write_json};
+use super::{ShownSession, write_json};
 use crate::figures::number;
 use crate::outcome::Outcome;
 use crate::terminal::{Paint, stdout};
@@ -16,7 +16,7 @@ use crate::terminal::{Paint, stdout};
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    which: SessionArgument,
+    which: ShownSession,
     /// Compare the reassembled prompts with those that were sent, by hash
     #[arg(long, required = true)]
     verify: bool,

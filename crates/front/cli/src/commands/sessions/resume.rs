@@ -15,9 +15,9 @@ use crate::diagnostics::Deny;
 pub(super) struct Arguments {
     #[command(flatten)]
     which: SessionArgument,
-    /// Your message; without it the queued turns run
+    /// Your message, in quotes or as words; without it the queued turns run
     #[arg(value_name = "TASK")]
-    task: Option<String>,
+    task: Vec<String>,
     /// The team file [default: the session's copy]
     #[arg(long, value_name = "FILE")]
     team: Option<PathBuf>,

@@ -11,7 +11,7 @@ use convoke_session::{AnyStore, Store as _};
 use serde_json::json;
 
 use super::list::{OWN, age, tell};
-use super::{short, write_json};
+use super::write_json;
 use crate::conversation::sessions::WorkingDirectory;
 use crate::host_environment;
 use crate::other_programs::{HomeArgument, with_catalog};
@@ -91,7 +91,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
         let Some(session) = sessions.get(&message.session) else { continue };
         let age = age(store.now().since(session.updated_at));
         let place = format!("message {}  {age}", message.number);
-        writeln!(out, "{}  {}", paint.strong(&short(session.id)), paint.faint(&place))?;
+        writeln!(out, "{}  {}", paint.strong(&session.id.short()), paint.faint(&place))?;
         writeln!(out, "  {}", printable(&message.excerpt))?;
     }
     for hit in &others {

@@ -18,7 +18,7 @@ use super::cache;
 use super::conversation;
 use super::sent::{self, Showing};
 use super::turn::{find_turn, read_sent};
-use super::{SessionArgument, heading, parse_turn, write_json};
+use super::{ShownSession, heading, parse_turn, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::figures::{dollars, number};
 use crate::host_environment;
@@ -30,7 +30,7 @@ use crate::terminal::{Paint, ledger_style, page, printable, stderr, stdout};
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) which: SessionArgument,
+    pub(super) which: ShownSession,
     #[command(flatten)]
     pub(super) home: HomeArgument,
     /// List the requests to the model; with --json, their windows

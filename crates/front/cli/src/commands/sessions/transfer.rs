@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write, stdin};
+use std::io::{BufRead, BufReader, BufWriter, IsTerminal as _, Read, Write, stdin};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use convoke_core::Diagnostic;
+use convoke_core::name::shell_word;
 use convoke_files::draft::Draft;
 use convoke_protocol::id::{MessageNumber, SessionId};
 use convoke_protocol::session::NewSession;
@@ -18,7 +19,7 @@ use convoke_session::{AnyStore, Store as _, StoreError};
 use serde_json::json;
 
 use super::conversation::pending_diagnostic;
-use super::{SessionArgument, markdown, write_json};
+use super::{ShownSession, markdown, write_json};
 use crate::conversation::Rehearse;
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::home::Home;
@@ -27,13 +28,14 @@ use crate::conversation::team_redaction::without_secrets;
 use crate::diagnostics::{self, Deny};
 use crate::host_environment;
 use crate::outcome::{AfterWork as _, Outcome, UsageError};
-use crate::terminal::stdout;
+use crate::program;
+use crate::terminal::{stderr, stdout};
 use crate::threads;
 
 #[derive(Debug, Args)]
 pub(super) struct Fork {
     #[command(flatten)]
-    which: SessionArgument,
+    which: ShownSession,
     /// The number of the last message to copy [default: the newest]
     #[arg(long, value_name = "MESSAGE")]
     after: Option<u64>,
@@ -66,6 +68,8 @@ pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<O
         write_json(&forked).after(format!("session {copy} is stored"))?;
     } else {
         writeln!(stdout(), "{copy}").after(format!("session {copy} is stored"))?;
+        let what = format!("copied session {} to {}", session.short(), copy.short());
+        tell_next(&what, copy)?;
         diagnostics::show(&diagnostics)?;
     }
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
@@ -98,10 +102,13 @@ async fn fork_changes(
 #[derive(Debug, Args)]
 pub(super) struct Export {
     #[command(flatten)]
-    which: SessionArgument,
+    which: ShownSession,
     /// Write everything: turns, prompts, replies, threads and requests, one JSON object per line
     #[arg(long)]
     all: bool,
+    /// The form by its name, in place of the options below
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["all", "log", "markdown", "html"])]
+    format: Option<NamedForm>,
     /// Write the log: every event with its number, as `run --json` does, without the texts of prompts
     #[arg(long, conflicts_with = "all")]
     log: bool,
@@ -120,9 +127,39 @@ pub(super) struct Export {
     json: bool,
 }
 
+/// A form of an export by its name.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum NamedForm {
+    /// The messages and the task
+    Snapshot,
+    /// Everything
+    #[value(alias = "json")]
+    All,
+    /// Every event
+    Log,
+    /// A transcript
+    #[value(alias = "md")]
+    Markdown,
+    /// A page
+    Html,
+}
+
+impl From<NamedForm> for ExportForm {
+    fn from(form: NamedForm) -> Self {
+        match form {
+            NamedForm::Snapshot => Self::Snapshot,
+            NamedForm::All => Self::Archive,
+            NamedForm::Log => Self::Log,
+            NamedForm::Markdown => Self::Markdown,
+            NamedForm::Html => Self::Html,
+        }
+    }
+}
+
 pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Result<Outcome> {
     let session = arguments.which.find(store).await?;
     let form = match arguments {
+        Export { format: Some(form), .. } => (*form).into(),
         Export { html: true, .. } => ExportForm::Html,
         Export { markdown: true, .. } => ExportForm::Markdown,
         Export { all: true, .. } => ExportForm::Archive,
@@ -135,7 +172,10 @@ pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Resu
             let mut file = create_private(path)?;
             let written = write(form, store, session, &mut file).await;
             let written = written.and_then(|()| Ok(file.publish()?));
-            written.with_context(|| format!("cannot write {}", path.display()))
+            written.with_context(|| format!("cannot write {}", path.display()))?;
+            let shown = path.display();
+            writeln!(stderr(), "wrote session {} to {shown}", session.short())
+                .after(format!("{shown} is written"))
         }
     };
     written?;
@@ -208,7 +248,19 @@ pub(super) async fn import(arguments: &Import, store: &AnyStore) -> anyhow::Resu
         let file = fs::File::open(&arguments.file);
         Box::new(file.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?)
     };
-    let explain = |error| explain_file(&arguments.file, error);
+    let explain = |error| {
+        let other = matches!(error, TransferError::Store(_) | TransferError::Io(_));
+        let program = if other { None } else { program_of(&arguments.file) };
+        match program {
+            Some(program) => UsageError(format!(
+                "{shown} is a session of {program}; see it with `{} open {}`",
+                program::name(),
+                shell_word(&shown.to_string())
+            ))
+            .into(),
+            None => explain_file(&arguments.file, error),
+        }
+    };
     let limits = ImportLimits {
         bytes: arguments.max_bytes.unwrap_or(ImportLimits::default().bytes),
         ..ImportLimits::default()
@@ -222,11 +274,32 @@ pub(super) async fn import(arguments: &Import, store: &AnyStore) -> anyhow::Resu
             .after(stored)?;
     } else {
         writeln!(stdout(), "{}", imported.session).after(stored)?;
+        let what = format!("imported {shown} as session {}", imported.session.short());
+        tell_next(&what, imported.session)?;
         diagnostics::show(&imported.diagnostics)?;
     }
     Ok(arguments
         .deny
         .outcome(imported.diagnostics.iter().map(|diagnostic| diagnostic.code.clone())))
+}
+
+/// Returns the program whose session a file is, if it is one.
+fn program_of(file: &Path) -> Option<&'static str> {
+    if !file.is_file() {
+        return None;
+    }
+    let session = convoke_vendors::sources().find_map(|source| source.at(file).ok().flatten());
+    session.map(|session| session.program)
+}
+
+/// Tells on a terminal what was done, and how to go on with the session; what is piped has the id alone.
+fn tell_next(what: &str, session: SessionId) -> anyhow::Result<()> {
+    if !std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let (program, store, id) = (program::name(), program::store_option(), session.short());
+    writeln!(stderr(), "{what}\nread it       {program} sessions show {id}{store}")?;
+    Ok(writeln!(stderr(), "go on with it {program} run --session {id}{store} \"…\"")?)
 }
 
 /// Returns the new session of a snapshot, which contains no team.

@@ -18,7 +18,7 @@ use crate::terminal::{Paint, stdout};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The session: its id, the beginning or end of its id, or `last` [default: every session of the store]
+    /// The session: its id, the beginning of it, or `last` [default: every session of the store]
     #[arg(value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
     id: Option<String>,
     /// Write JSON
