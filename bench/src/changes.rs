@@ -53,6 +53,22 @@ pub fn run() {
             None => println!("\nno repository of {files} files could be made"),
         }
     }
+    let columns = [
+        "files",
+        "changed",
+        "git status",
+        "lines of all changes",
+        "ratio",
+        "git checkout of the changed",
+        "undo",
+        "ratio",
+    ];
+    begin("A turn that changed many files of many", &columns);
+    let (files, changed) = (50_000, 30_000);
+    match measure_many(files, changed) {
+        Some(measured) => measured.print(files, changed),
+        None => println!("\nno repository of {files} files could be made"),
+    }
 }
 
 struct Measured {
@@ -97,6 +113,30 @@ impl MeasuredAll {
             ratio(nanos(self.workspace), clone),
             time(nanos(self.undo)),
             time(checkout),
+            ratio(nanos(self.undo), checkout),
+        ]);
+    }
+}
+
+/// The time of what shows and undoes a turn that changed many files.
+struct MeasuredMany {
+    status: Duration,
+    lines: Duration,
+    checkout: Duration,
+    undo: Duration,
+}
+
+impl MeasuredMany {
+    fn print(&self, files: usize, changed: usize) {
+        let (status, checkout) = (nanos(self.status), nanos(self.checkout));
+        row(&[
+            number(files),
+            number(changed),
+            time(status),
+            time(nanos(self.lines)),
+            ratio(nanos(self.lines), status),
+            time(checkout),
+            time(nanos(self.undo)),
             ratio(nanos(self.undo), checkout),
         ]);
     }
@@ -188,6 +228,28 @@ fn measure_all(files: usize) -> Option<MeasuredAll> {
     git(&project, &["checkout", "-q", "."])?;
     let checkout = from.elapsed();
     Some(MeasuredAll { copy, workspace, clone, undo, checkout })
+}
+
+fn measure_many(files: usize, changed: usize) -> Option<MeasuredMany> {
+    let Stage { temp: _temp, project, changes } = Stage::new(files)?;
+    while !changes.begin(&project, key(0)).ok()?.is_complete {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    record(&changes, &project, 1, || write(&project, 0..changed, 1))?;
+    let from = Instant::now();
+    git(&project, &["status", "--porcelain"])?;
+    let status = from.elapsed();
+    let from = Instant::now();
+    let records = changes.records("bench").ok()?;
+    changes.diffs(&project, &records.last()?.changes).ok()?;
+    let lines = from.elapsed();
+    let from = Instant::now();
+    changes.undo(&changes.plan_undo("bench", Some(1)).ok()?).ok()?;
+    let undo = from.elapsed();
+    write(&project, 0..changed, 2)?;
+    let from = Instant::now();
+    git(&project, &["checkout", "-q", "."])?;
+    Some(MeasuredMany { status, lines, checkout: from.elapsed(), undo })
 }
 
 /// Returns the time that recording a turn takes, without the turn.

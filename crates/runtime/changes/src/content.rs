@@ -1,4 +1,4 @@
-//! File contents as objects of the store: written by `git hash-object`, read by `git cat-file`.
+//! File contents as objects of the store: written by `git hash-object`, and read from their files or by `git cat-file`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -21,6 +21,7 @@ use crate::git::{Deadline, Git};
 use crate::held::HeldDirectory;
 use crate::limits::Limits;
 use crate::manifest::{FileEntry, FileKind, MODE_BITS, Manifest, Stamp};
+use crate::object::read_loose;
 use crate::scan::file_kind;
 use crate::tree_path::TreePath;
 use crate::undo::status;
@@ -146,7 +147,7 @@ fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// Returns the name that git gives a content.
-fn blob(content: &[u8]) -> Oid {
+pub(crate) fn blob(content: &[u8]) -> Oid {
     let mut hash = Sha1::new();
     hash.update(format!("blob {}\0", content.len()));
     hash.update(content);
@@ -589,7 +590,8 @@ pub(crate) fn batches<T>(mut rest: &[T], size: impl Fn(&T) -> u64) -> Vec<&[T]> 
     batches
 }
 
-/// Reads objects of the store, each up to `limit` bytes.
+/// Reads objects of the store, each up to `limit` bytes. Git reads those that are no files of their own, and says what is wrong
+/// with one that cannot be read.
 pub(crate) fn read(
     git: &Git,
     work_tree: &Path,
@@ -597,8 +599,13 @@ pub(crate) fn read(
     limit: u64,
     deadline: Deadline,
 ) -> Result<HashMap<Oid, Vec<u8>>, ChangesError> {
-    let mut contents = HashMap::new();
-    for batch in oids.chunks(READ_OBJECTS) {
+    let own = in_parts(oids, COMPARED_FILES, |part| {
+        let loose = |&oid: &Oid| Some((oid, read_loose(&git.repository, oid, limit)?));
+        part.iter().filter_map(loose).collect::<Vec<_>>()
+    });
+    let mut contents: HashMap<Oid, Vec<u8>> = own.into_iter().flatten().collect();
+    let others: Vec<Oid> = oids.iter().filter(|oid| !contents.contains_key(oid)).copied().collect();
+    for batch in others.chunks(READ_OBJECTS) {
         let found = read_found(git.command(work_tree), batch, limit, deadline)?;
         if batch.iter().any(|oid| !found.contains_key(oid)) {
             return Err(ChangesError::damaged(&git.repository, "an object is missing"));

@@ -8,6 +8,7 @@ use std::time::Duration;
 use convoke_diff::LineDiff;
 
 use crate::change::{Change, Content, FileMode, Listed, Node, Oid, Status, listed};
+use crate::content::{COMPARED_FILES, batches, in_parts};
 use crate::error::ChangesError;
 use crate::store::Changes;
 use crate::tree_path::TreePath;
@@ -69,19 +70,30 @@ impl Changes {
         most: usize,
     ) -> Result<Vec<FileDiff>, ChangesError> {
         let listed: Vec<Listed<'_>> = listed(changes).into_iter().take(most).collect();
-        let shown = listed.iter().filter(|it| it.from.is_none()).map(|it| it.change);
-        let nodes = shown.flat_map(|change| [&change.before, &change.after]).flatten();
-        let small = nodes.filter(|node| node.size() <= DIFF_BYTES);
-        let mut oids: Vec<Oid> = small.filter_map(|node| node.content()?.stored()).collect();
-        oids.sort_unstable();
-        oids.dedup();
-        let contents = self.contents(directory, &oids, DIFF_BYTES)?;
-        let diff = |it: &Listed<'_>| match it.from {
-            Some(from) => moved_diff(from, it.change),
-            None => file_diff(it.change, &contents),
-        };
-        Ok(listed.iter().map(diff).collect())
+        let mut diffs = Vec::with_capacity(listed.len());
+        for batch in batches(&listed, |it| contents_of(it).map(|(_, size)| size).sum()) {
+            let mut oids: Vec<Oid> =
+                batch.iter().flat_map(contents_of).map(|(oid, _)| oid).collect();
+            oids.sort_unstable();
+            oids.dedup();
+            let contents = self.contents(directory, &oids, DIFF_BYTES)?;
+            let diff = |it: &Listed<'_>| match it.from {
+                Some(from) => moved_diff(from, it.change),
+                None => file_diff(it.change, &contents),
+            };
+            let parts = in_parts(batch, COMPARED_FILES, |part| part.iter().map(diff).collect());
+            diffs.extend(parts.into_iter().flat_map(|part: Vec<FileDiff>| part));
+        }
+        Ok(diffs)
     }
+}
+
+/// Returns the contents whose lines are compared, with their sizes.
+fn contents_of<'a>(listed: &'a Listed<'_>) -> impl Iterator<Item = (Oid, u64)> + 'a {
+    let change = listed.change;
+    let nodes = [&change.before, &change.after].into_iter().flatten();
+    let nodes = nodes.filter(|node| listed.from.is_none() && node.size() <= DIFF_BYTES);
+    nodes.filter_map(|node| Some((node.content()?.stored()?, node.size())))
 }
 
 /// Returns the difference of a file that was moved: its path, and perhaps its mode.

@@ -180,8 +180,9 @@ impl Entry {
         Ok(chmod(format!("/proc/self/fd/{}", named.as_raw_fd()), mode)?)
     }
 
-    /// Moves a staged file here, by a copy of another name beside it if the file systems differ.
-    pub(crate) fn replace_by(&self, staged: &Path, beside: &Path) -> io::Result<()> {
+    /// Moves a staged file here, by a copy of another name beside it if the file systems differ. Returns whether it is the same
+    /// file.
+    pub(crate) fn replace_by(&self, staged: &Path, beside: &Path) -> io::Result<bool> {
         if let Ok(replaced) = self.open_file()
             && has_attributes(&replaced)
             && let Ok(staged) =
@@ -204,9 +205,10 @@ impl Entry {
                     keep_attributes(&from, &to);
                 }
                 renameat(&self.parent, beside, &self.parent, self.name())?;
-                fs::remove_file(staged)
+                fs::remove_file(staged)?;
+                Ok(false)
             }
-            moved => Ok(moved?),
+            moved => Ok(moved.map(|()| true)?),
         }
     }
 }

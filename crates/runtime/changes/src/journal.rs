@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, FileMode, Node, Oid};
 use crate::closed::ModeChange;
-use crate::content::{batches, read};
+use crate::content::{COMPARED_FILES, batches, in_parts, read};
 use crate::entry::{Entries, Entry, Found};
 use crate::error::ChangesError;
 use crate::git::Deadline;
@@ -28,7 +28,7 @@ use crate::record::{Record, write_whole};
 use crate::scan::is_gone;
 use crate::store::Place;
 use crate::tree_path::TreePath;
-use crate::undo::{matches, nodes};
+use crate::undo::{Stamps, matches, nodes, nodes_and_stamps};
 
 /// The permissions that changing a directory needs.
 const OWNER_ALL: FileMode = 0o700;
@@ -47,6 +47,9 @@ pub(crate) struct Journal {
     record: Record,
     /// The directory of the files to restore, each named by the number of its change.
     staging: PathBuf,
+    /// The stamps of those that this process has staged.
+    #[serde(skip)]
+    staged: HashMap<usize, Stamp>,
 }
 
 impl Journal {
@@ -58,7 +61,7 @@ impl Journal {
             return Err(ChangesError::io(&path.under(&place.directory))(error));
         }
         let staging = staging(place, &record);
-        let journal = Self { record, staging };
+        let mut journal = Self { record, staging, staged: HashMap::new() };
         let staging = &journal.staging;
         if !staging.starts_with(&place.store)
             && fs::symlink_metadata(journal.staging_in(place)).is_ok()
@@ -71,11 +74,16 @@ impl Journal {
             serde_json::to_vec(&journal).map_err(|error| ChangesError::damaged(&path, error))?;
         let _ = fs::remove_file(DoneLog::path(place));
         write_whole(&path, &text, place.failpoint())?;
-        let staged = journal.stage(place, &journal.record.changes);
-        if staged.is_err() {
-            journal.clear(place);
+        match journal.stage(place, &journal.record.changes) {
+            Ok(staged) => {
+                journal.staged = staged;
+                Ok(journal)
+            }
+            Err(error) => {
+                journal.clear(place);
+                Err(error)
+            }
         }
-        staged.map(|()| journal)
     }
 
     /// Commits the journal, makes its changes, and stores the record. Fails without a change if files changed since the
@@ -97,10 +105,14 @@ impl Journal {
         let path = place.store.join("journal");
         let flushed = File::open(&path).and_then(|directory| directory.sync_all());
         flushed.map_err(ChangesError::io(&path))?;
-        if let Err(error) = self.make(place, &self.record.changes, Some(&expected), &mut log) {
-            return Err(self.rolled_back(place, error, &log));
+        match self.make(place, &self.record.changes, Some(&expected), &mut log) {
+            Ok(placed) => {
+                let record = self.add_record(place)?;
+                self.complete(place, &placed)?;
+                Ok(record)
+            }
+            Err(error) => Err(self.rolled_back(place, error, &log)),
         }
-        self.complete(place)
     }
 
     /// Reverts what was done before an error, and returns the error.
@@ -118,13 +130,8 @@ impl Journal {
     /// again.
     fn expected(&self, place: &Place, log: &DoneLog) -> Result<Stamps, ChangesError> {
         let changes = &self.record.changes;
-        let stamp = |path: &TreePath| {
-            let metadata = fs::symlink_metadata(path.under(place.root())).ok()?;
-            let is_file = !metadata.is_dir();
-            is_file.then(|| (path.clone(), Stamp::from_metadata(&metadata)))
-        };
-        let expected = changes.iter().filter_map(|change| stamp(&change.path)).collect();
-        let now = nodes(place, changes.iter().map(|it| &it.path), Deadline::of_command())?;
+        let paths = changes.iter().map(|it| &it.path);
+        let (now, expected) = nodes_and_stamps(place, paths, Deadline::of_command())?;
         let is_changed = |change: &&Change| {
             let mut found = now.get(&change.path).cloned().flatten();
             // A directory that was opened had another mode.
@@ -140,26 +147,31 @@ impl Journal {
         if paths.is_empty() { Ok(expected) } else { Err(ChangesError::Conflicts { paths }) }
     }
 
-    /// Stores the record and the new state, and removes the journal.
-    fn complete(self, place: &Place) -> Result<Record, ChangesError> {
-        let records = place.changes.session(&self.record.turn.session);
+    /// Stores the record.
+    fn add_record(&self, place: &Place) -> Result<Record, ChangesError> {
         let mut record = self.record.clone();
+        place.changes.session(&record.turn.session).add(&mut record)?;
+        Ok(record)
+    }
+
+    /// Returns whether the record was stored before the process was killed.
+    fn is_stored(&self, place: &Place) -> Result<bool, ChangesError> {
         let name = |record: &Record| (record.at, record.undoes, record.applied.clone());
-        let is_stored = records
-            .load()?
-            .iter()
-            .any(|other| other.by == record.by && name(other) == name(&record));
-        if !is_stored {
-            records.add(&mut record)?;
-        }
+        let records = place.changes.session(&self.record.turn.session).load()?;
+        let own = name(&self.record);
+        Ok(records.iter().any(|other| other.by == self.record.by && name(other) == own))
+    }
+
+    /// Stores the new state, and removes the journal.
+    fn complete(self, place: &Place, placed: &Stamps) -> Result<(), ChangesError> {
         // It may be in the directory, which is recorded without it.
         let _ = fs::remove_dir_all(self.staging_in(place));
         place.failpoint().reach();
         let last = place.load()?;
-        let state = place.record_written(&last, &self.record.changes)?;
+        let state = place.record_written(&last, &self.record.changes, placed)?;
         place.save(&state)?;
         self.clear(place);
-        Ok(record)
+        Ok(())
     }
 
     /// Removes the journal; the staging directory goes first.
@@ -204,8 +216,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the files to restore into the staging directory, a new one.
-    fn stage(&self, place: &Place, changes: &[Change]) -> Result<(), ChangesError> {
+    /// Writes the files to restore into the staging directory, a new one. Returns their stamps.
+    fn stage(
+        &self,
+        place: &Place,
+        changes: &[Change],
+    ) -> Result<HashMap<usize, Stamp>, ChangesError> {
         let staging = self.staging_in(place);
         let _ = fs::remove_dir_all(&staging);
         let parent = staging.parent().unwrap_or(&staging);
@@ -224,36 +240,44 @@ impl Journal {
         let limit = place.limits().file_bytes;
         let deadline = Deadline::of_command();
         let is_flushed_at_once = wanted.len() > FLUSHED_FILES;
-        let mut done = 0;
+        let mut staged = HashMap::new();
         for batch in batches(&wanted, |(_, node, _)| node.size()) {
             let oids: Vec<Oid> = batch.iter().map(|(_, _, oid)| *oid).collect();
             // The directory itself may be gone.
             let contents = read(&place.git, &place.git.repository, &oids, limit, deadline)?;
-            for (number, node, oid) in batch {
+            let missing = || ChangesError::damaged(&place.git.repository, "an object is missing");
+            let stage = |(number, node, oid): &(usize, &Node, Oid)| {
                 let path = staging.join(number.to_string());
-                let content = contents.get(oid).map(Vec::as_slice).unwrap_or_default();
+                let content = contents.get(oid).ok_or_else(missing)?;
                 let staged = stage_node(&path, node, content, !is_flushed_at_once);
-                staged.map_err(ChangesError::io(&path))?;
+                let stamp = staged.map_err(ChangesError::io(&path))?;
                 place.failpoint().reach();
+                Ok((*number, stamp))
+            };
+            let parts = in_parts(batch, COMPARED_FILES, |part| {
+                part.iter().map(stage).collect::<Result<Vec<_>, ChangesError>>()
+            });
+            for part in parts {
+                staged.extend(part?);
             }
-            done += batch.len();
-            place.changes.progress.report(done, 2 * wanted.len());
+            place.changes.progress.report(staged.len(), 2 * wanted.len());
         }
         if is_flushed_at_once {
             flush(&staging, wanted.iter().map(|(number, _, _)| number))?;
         }
-        Ok(())
+        Ok(staged)
     }
 
     /// Applies changes: removes entries, creates directories, then moves the staged files into place. Fails at a file that
-    /// is not one of the expected ones.
+    /// is not one of the expected ones. Returns the stamps of files that are as they were staged, whatever is written to them
+    /// later: that changes the stamp.
     fn make(
         &self,
         place: &Place,
         changes: &[Change],
         expected: Option<&Stamps>,
         log: &mut DoneLog,
-    ) -> Result<(), ChangesError> {
+    ) -> Result<Stamps, ChangesError> {
         let restored;
         let place = if changes.iter().any(|change| change.after.is_some()) {
             restored = place.restored()?;
@@ -272,7 +296,15 @@ impl Journal {
         let mut numbered: Vec<(usize, &Change)> = changes.iter().enumerate().collect();
         numbered.sort_by_key(|change| std::cmp::Reverse(by_depth(&change)));
         let mut entries = Entries::below(root);
+        // What was a file and becomes another one is replaced below.
+        let stays = |change: &Change| {
+            let becomes_file = matches!(change.after, Some(Node::File { .. } | Node::Link { .. }));
+            becomes_file && expected.is_some_and(|it| it.contains_key(&change.path))
+        };
         for (at_change, (_, change)) in numbered.iter().enumerate() {
+            if stays(change) {
+                continue;
+            }
             let at = change.path.under(directory);
             let found = entries.open(&change.path).and_then(|entry| Ok((entry.found()?, entry)));
             let (found, entry) = match found {
@@ -312,6 +344,7 @@ impl Journal {
                 place.failpoint().reach();
             }
         }
+        let mut placed = Stamps::new();
         for (done, (number, change)) in numbered.iter().enumerate() {
             if done % PROGRESS_FILES == 0 {
                 place.changes.progress.report(numbered.len() + done, 2 * numbered.len());
@@ -337,8 +370,15 @@ impl Journal {
                 }
             }
             let beside = format!("{}.{number}", hidden_name(&self.record));
-            entry.replace_by(&staged, Path::new(&beside)).map_err(ChangesError::io(&at))?;
+            let moved = entry.replace_by(&staged, Path::new(&beside));
+            let is_moved = moved.map_err(ChangesError::io(&at))?;
             place.failpoint().reach();
+            let staged = self.staged.get(number).filter(|_| is_moved && expected.is_some());
+            if let (Some(staged), Ok(found)) = (staged, entry.found())
+                && found.stamp.is_moved(staged)
+            {
+                placed.insert(change.path.clone(), found.stamp);
+            }
         }
         place.changes.progress.report(2 * numbered.len(), 2 * numbered.len());
         let mut modes = BTreeMap::new();
@@ -365,7 +405,7 @@ impl Journal {
                 place.failpoint().reach();
             }
         }
-        Ok(())
+        Ok(placed)
     }
 }
 
@@ -533,7 +573,10 @@ impl Place {
         journal.record.changes.retain(|change| is_ours(change));
         let records = self.changes.session(&journal.record.turn.session);
         records.add_notice(&journal.record, left_alone)?;
-        journal.complete(self).map(drop)
+        if !journal.is_stored(self)? {
+            journal.add_record(self)?;
+        }
+        journal.complete(self, &Stamps::new())
     }
 }
 
@@ -584,9 +627,6 @@ fn committed(place: &Place) -> PathBuf {
     place.store.join("journal/committed")
 }
 
-/// The stamps of files and links.
-type Stamps = HashMap<TreePath, Stamp>;
-
 /// Returns the staging directory, which is on the file system of the directory: in the store if that is on the same one.
 fn staging(place: &Place, record: &Record) -> PathBuf {
     let device = |path: &Path| {
@@ -626,17 +666,26 @@ fn open_directories(
     Ok(())
 }
 
-fn stage_node(path: &Path, node: &Node, content: &[u8], is_flushed: bool) -> io::Result<()> {
-    match node {
+/// Writes a file to restore. Returns its stamp.
+fn stage_node(path: &Path, node: &Node, content: &[u8], is_flushed: bool) -> io::Result<Stamp> {
+    let metadata = match node {
         Node::File { mode, .. } => {
             let mut file = File::create(path)?;
             file.write_all(content)?;
             file.set_permissions(Permissions::from_mode(*mode))?;
-            if is_flushed { file.sync_data() } else { Ok(()) }
+            if is_flushed {
+                file.sync_data()?;
+            }
+            file.metadata()?
         }
-        Node::Link { .. } => symlink(std::ffi::OsStr::from_bytes(content), path),
-        Node::Directory { .. } => Ok(()),
-    }
+        Node::Link { .. } => {
+            symlink(std::ffi::OsStr::from_bytes(content), path)?;
+            fs::symlink_metadata(path)?
+        }
+        // It has no content.
+        Node::Directory { .. } => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    Ok(Stamp::from_metadata(&metadata))
 }
 
 /// Flushes many staged files to the disk.

@@ -25,7 +25,7 @@
 //! - `ignore_rules` asks git about new names only; `earlier_rules` finds the files that a turn created and ignored itself;
 //!   `pattern_file` reads files of patterns without following links.
 //! - `closed` opens what a turn closed to its owner, while it is recorded.
-//! - `content` stores file contents as objects of a private repository; `copier` makes the first copy in the background.
+//! - `content` stores file contents as objects of a private repository, `object` reads them; `copier` makes the first copy in the background.
 //! - `tracked` reads the user's index; `tracked_contents` completes a first turn from the user's objects, unless `attributes` convert a
 //!   file; `repository` reads the branch and the stash.
 //! - `interruption` separates the changes of an interrupted turn from those that may be a person's.
@@ -86,6 +86,7 @@ mod interruption;
 mod journal;
 mod limits;
 mod manifest;
+mod object;
 mod pattern_file;
 mod progress;
 mod prune;

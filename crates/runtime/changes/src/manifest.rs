@@ -152,6 +152,13 @@ impl Stamp {
         }
     }
 
+    /// Returns whether this is another file of that name that was moved here, with the content that it had. A later write
+    /// alters the time of the last write, because the move came after that.
+    pub(crate) fn is_moved(&self, staged: &Self) -> bool {
+        let is_same = (self.inode, self.modified) == (staged.inode, staged.modified);
+        is_same && self.changed > self.modified
+    }
+
     /// Returns whether every later change will alter the stamp, seen from a time in nanoseconds: clocks of
     /// file systems advance in steps of some milliseconds, of coarse ones in seconds.
     pub(crate) fn is_settled(&self, now: i128) -> bool {

@@ -27,6 +27,7 @@ use crate::scan::now;
 use crate::store::{Changes, Place};
 use crate::tracked_contents::TrackedContents;
 use crate::tree_path::TreePath;
+use crate::undo::Stamps;
 
 /// The files whose first copy may take longer than the start of a turn.
 const MANY_FILES: usize = 256;
@@ -158,6 +159,14 @@ impl Changes {
         let turn = RunningTurn { place, key, began, before, tracked, patterns, repository, marker };
         Ok(Begun { turn, person, completed, is_complete, uncopied })
     }
+}
+
+/// What an undo or a merge has written.
+#[derive(Clone, Copy)]
+struct Written<'a> {
+    changes: &'a [Change],
+    /// The stamps of the files that are as they were staged.
+    placed: &'a Stamps,
 }
 
 /// The result of the copy before a turn.
@@ -341,16 +350,18 @@ impl RunningTurn {
 impl Place {
     /// Records the state now, for a person who waits for it: [`Self::state_now`] without what is ignored.
     pub(crate) fn record_state(&self, last: &Manifest) -> Result<Manifest, ChangesError> {
-        self.record_written(last, &[])
+        self.record_written(last, &[], &Stamps::new())
     }
 
-    /// Records the state after changes were made whose contents are in the store.
+    /// Records the state after changes were made whose contents are in the store. `placed` are the stamps of files that have
+    /// those contents.
     pub(crate) fn record_written(
         &self,
         last: &Manifest,
-        written: &[Change],
+        changes: &[Change],
+        placed: &Stamps,
     ) -> Result<Manifest, ChangesError> {
-        self.state_now(last, last, None, written, Deadline::of_command())
+        self.state_now(last, last, None, Written { changes, placed }, Deadline::of_command())
     }
 
     /// Records the state after a turn: [`Self::state_now`] with what the turn created and ignored itself.
@@ -360,7 +371,8 @@ impl Place {
         last: &Manifest,
         earlier_patterns: &[u8],
     ) -> Result<Manifest, ChangesError> {
-        self.state_now(earlier, last, Some(earlier_patterns), &[], self.deadline())
+        let written = Written { changes: &[], placed: &Stamps::new() };
+        self.state_now(earlier, last, Some(earlier_patterns), written, self.deadline())
     }
 
     /// Returns the ignore patterns that lie outside the working tree of the directory.
@@ -375,7 +387,7 @@ impl Place {
         earlier: &Manifest,
         last: &Manifest,
         earlier_patterns: Option<&[u8]>,
-        written: &[Change],
+        written: Written<'_>,
         deadline: Deadline,
     ) -> Result<Manifest, ChangesError> {
         let place = match self.opened_again() {
@@ -392,7 +404,7 @@ impl Place {
             let entry = earlier.entry(&job.path);
             entry.is_some_and(|entry| entry.content == Content::Pending && entry.stamp == job.stamp)
         };
-        let may_open = earlier_patterns.is_some() || !written.is_empty();
+        let may_open = earlier_patterns.is_some() || !written.changes.is_empty();
         let mut opened = Opened::new(&place);
         let (mut state, jobs) = loop {
             let state = place.scan(last, earlier_patterns, deadline)?;
@@ -423,14 +435,16 @@ impl Place {
     }
 
     /// Sets the contents of files that are as changes have left them, which the store has. Returns the others.
-    fn not_written(&self, state: &mut Manifest, jobs: Vec<Job>, written: &[Change]) -> Vec<Job> {
-        if written.is_empty() {
+    fn not_written(&self, state: &mut Manifest, jobs: Vec<Job>, written: Written<'_>) -> Vec<Job> {
+        if written.changes.is_empty() {
             return jobs;
         }
         let writer = self.writer();
         let content = |job: &Job| {
-            let oid = change_at(written, &job.path)?.after.as_ref()?.content()?.stored()?;
-            writer.has_object(job, oid).then_some(Content::Stored(oid))
+            let after = change_at(written.changes, &job.path)?.after.as_ref()?;
+            let oid = after.content()?.stored()?;
+            let is_placed = written.placed.get(&job.path) == Some(&job.stamp);
+            (is_placed || writer.has_object(job, oid)).then_some(Content::Stored(oid))
         };
         let contents = in_parts(&jobs, COMPARED_FILES, |part| {
             part.iter().map(content).collect::<Vec<Option<Content>>>()

@@ -190,10 +190,12 @@ impl Changes {
         // What a person changed since the last turn is recorded first, and stays a person's.
         let old = place.load()?;
         let now = place.record_state(&old)?;
-        place.record_person(&old, &now, &self.next_turn(session, &plan.turn)?)?;
+        let mut records = self.session(session).load()?;
+        if place.record_person(&old, &now, &next_turn(&records, &plan.turn))?.is_some() {
+            records = self.session(session).load()?;
+        }
         place.save(&now)?;
         place.attribute_again();
-        let records = self.session(session).load()?;
         // It may have been undone and redone since the plan was made.
         if steps(&records).iter().all(|step| step.last.id != plan.undoes) {
             let paths = plan.changes.iter().map(|change| change.path.clone()).collect();
@@ -265,6 +267,12 @@ impl Target {
             shared_with,
         })
     }
+}
+
+/// Returns the turn that comes after all recorded ones, to attribute a person's changes to.
+pub(crate) fn next_turn(records: &[Record], turn: &TurnKey) -> TurnKey {
+    let last = records.iter().map(|record| record.turn.turn).max().unwrap_or_default();
+    TurnKey { turn: last + 1, attempt: 0, ..turn.clone() }
 }
 
 /// Returns the record that a chain of undos began with.
@@ -560,7 +568,23 @@ pub(crate) fn nodes<'a>(
     place: &Place,
     paths: impl Iterator<Item = &'a TreePath>,
     deadline: Deadline,
-) -> Result<BTreeMap<TreePath, Option<Node>>, ChangesError> {
+) -> Result<Nodes, ChangesError> {
+    Ok(nodes_and_stamps(place, paths, deadline)?.0)
+}
+
+/// What is at each path.
+pub(crate) type Nodes = BTreeMap<TreePath, Option<Node>>;
+
+/// The stamps of files and links.
+pub(crate) type Stamps = HashMap<TreePath, Stamp>;
+
+/// Returns what [`nodes`] does, and the stamps that the files and links had before they were read.
+pub(crate) fn nodes_and_stamps<'a>(
+    place: &Place,
+    paths: impl Iterator<Item = &'a TreePath>,
+    deadline: Deadline,
+) -> Result<(Nodes, Stamps), ChangesError> {
+    let mut stamps = Stamps::new();
     let last = place.load()?;
     let known = |path: &TreePath, kind: FileKind, stamp: Stamp| {
         let entry = last.entry(path)?;
@@ -581,6 +605,9 @@ pub(crate) fn nodes<'a>(
             nodes.insert(path.clone(), node);
             continue;
         };
+        if let Some(metadata) = metadata.as_ref().filter(|it| !it.is_dir()) {
+            stamps.insert(path.clone(), Stamp::from_metadata(metadata));
+        }
         let node = metadata.map(|metadata| {
             let mode = metadata.mode() & MODE_BITS;
             let mut content = |kind| {
@@ -620,7 +647,7 @@ pub(crate) fn nodes<'a>(
             *content = found;
         }
     }
-    Ok(nodes)
+    Ok((nodes, stamps))
 }
 
 /// Looks at paths below a directory, and remembers the directories on their way.

@@ -12,7 +12,7 @@ use crate::manifest::Manifest;
 use crate::record::{Applied, Author, Record, TurnKey, write_cache};
 use crate::store::{Changes, Place};
 use crate::turn::milliseconds;
-use crate::undo::LeftAlone;
+use crate::undo::{LeftAlone, next_turn};
 
 /// The plan of a merge.
 #[derive(Debug, Clone)]
@@ -45,8 +45,9 @@ impl Changes {
         let _locks = (places.workspace.lock()?, places.project.lock()?);
         let project = &places.project;
         let (ours, theirs) = places.states()?;
-        let turn = self.last_turn(session, &workspace.member)?;
-        project.record_person(&project.load()?, &ours, &self.next_turn(session, &turn)?)?;
+        let records = self.session(session).load()?;
+        let turn = last_turn(&records, session, &workspace.member);
+        project.record_person(&project.load()?, &ours, &next_turn(&records, &turn))?;
         project.save(&ours)?;
         project.attribute_again();
         let fresh = places.plan(session, workspace.clone(), &ours, &theirs)?;
@@ -70,29 +71,16 @@ impl Changes {
         };
         Journal::write(project, record)?.run(project)
     }
+}
 
-    /// Returns the turn that follows the last recorded one of a session.
-    pub(crate) fn next_turn(&self, session: &str, turn: &TurnKey) -> Result<TurnKey, ChangesError> {
-        let records = self.session(session).load()?;
-        let last = records.iter().map(|record| record.turn.turn).max().unwrap_or_default();
-        Ok(TurnKey { turn: last + 1, attempt: 0, ..turn.clone() })
-    }
-
-    /// Returns the last recorded turn of a member.
-    fn last_turn(&self, session: &str, member: &str) -> Result<TurnKey, ChangesError> {
-        let records = self.session(session).load()?;
-        let mut own = records.iter().rev().filter(|record| record.by == Author::Agent);
-        let last = own.find(|record| record.turn.member == member);
-        Ok(last.map_or_else(
-            || TurnKey {
-                session: session.to_owned(),
-                turn: 0,
-                attempt: 0,
-                member: member.to_owned(),
-            },
-            |record| record.turn.clone(),
-        ))
-    }
+/// Returns the last recorded turn of a member.
+fn last_turn(records: &[Record], session: &str, member: &str) -> TurnKey {
+    let mut own = records.iter().rev().filter(|record| record.by == Author::Agent);
+    let last = own.find(|record| record.turn.member == member);
+    last.map_or_else(
+        || TurnKey { session: session.to_owned(), turn: 0, attempt: 0, member: member.to_owned() },
+        |record| record.turn.clone(),
+    )
 }
 
 /// A workspace and its project.

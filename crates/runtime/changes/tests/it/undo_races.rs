@@ -183,3 +183,27 @@ fn data_in_the_project_is_not_recorded() {
         }
     }
 }
+
+/// The state after an undo takes over the contents of the files that it has placed.
+#[test]
+fn what_a_person_writes_to_a_restored_file_before_the_undo_ends_is_recorded_as_it_is() {
+    for keeps_time in [false, true] {
+        let tree = changed();
+        let path = tree.path("d/100");
+        let undone = undo_while(&tree, 100, move || {
+            let time = fs::metadata(&path).unwrap().modified().unwrap();
+            fs::write(&path, "3\n").unwrap();
+            if keeps_time {
+                fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+            }
+            // A stamp that is as young is compared with the content once more.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        });
+        undone.unwrap();
+        assert_eq!((tree.read("d/099"), tree.read("d/100")), ("1\n".to_owned(), "3\n".to_owned()));
+        let record = tree.turn(2, |tree| fs::remove_file(tree.path("d/100")).unwrap());
+        assert_eq!(shown(&record), ["deleted d/100"]);
+        tree.undo(2);
+        assert_eq!(tree.read("d/100"), "3\n", "{keeps_time}");
+    }
+}
