@@ -71,7 +71,17 @@ fn a_session_of_another_program_is_opened_in_a_browser() {
 fn the_modules_of_the_page_have_right_types() {
     let Some(packages) = packages() else { return };
     let assets = root().join("crates/front/server/assets");
-    let modules = ["app.js", "api.js", "actions.js", "conversation.js", "programs.js"];
+    let modules = [
+        "app.js",
+        "api.js",
+        "actions.js",
+        "chunks.js",
+        "conversation.js",
+        "given.js",
+        "keys.js",
+        "programs.js",
+        "workbench.js",
+    ];
     run(Command::new("node")
         .arg(packages.join("typescript/bin/tsc"))
         .args(["--noEmit", "--allowJs", "--checkJs", "--strict", "--target", "es2022"])

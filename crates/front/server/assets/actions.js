@@ -103,6 +103,21 @@ export function saveJson(path) {
   save(path, `convoke${path.replace(/[^\w]+/g, "-").slice(0, 80)}.json`).catch(fail);
 }
 
+/**
+ * Asks for the address of another view, and compares both.
+ * @param {string} address
+ */
+async function compare(address) {
+  const given = await ask("Compare with", {
+    input: true,
+    text: "The address of another turn or request, of any session (Copy link copies it).",
+  });
+  if (!given) return;
+  const other = new URL(given.trim(), location.origin);
+  const query = new URLSearchParams({ a: other.pathname + other.search, b: address });
+  document.dispatchEvent(new CustomEvent("go", { detail: `/compare?${query}` }));
+}
+
 /** @param {HTMLButtonElement} button */
 async function more(button) {
   button.disabled = true;
@@ -117,8 +132,7 @@ document.addEventListener("click", (event) => {
   if (button?.dataset.post) post(button).catch(fail);
   else if (button?.dataset.download) save(button.dataset.download, button.dataset.name ?? "convoke").catch(fail);
   else if (button?.dataset.more) more(button).catch(fail);
-  const part = target.closest("rect[data-part]");
-  if (part instanceof SVGElement) point(document.getElementById(`part-${part.dataset.part}`));
+  else if (button?.dataset.compare) compare(button.dataset.compare).catch(fail);
 });
 
 /**
@@ -127,7 +141,7 @@ document.addEventListener("click", (event) => {
  */
 export function point(found) {
   for (const before of document.querySelectorAll(".found")) before.classList.remove("found");
-  if (found?.matches(".part, .message, .request-rows li")) found.classList.add("found");
+  if (found?.matches(".message, .request-rows li")) found.classList.add("found");
   if (found instanceof HTMLDetailsElement) found.open = true;
   found?.scrollIntoView({ block: "center" });
   found?.focus({ preventScroll: true });
@@ -189,7 +203,10 @@ export function enliven(view) {
       continue;
     }
     const isToday = at.toDateString() === today.toDateString();
-    time.textContent = isToday ? at.toLocaleTimeString() : at.toLocaleString();
+    /** @type {Intl.DateTimeFormatOptions} */
+    const day = at.getFullYear() === today.getFullYear() ? { day: "numeric", month: "short" } : { dateStyle: "medium" };
+    const clock = at.toLocaleTimeString();
+    time.textContent = isToday ? clock : `${at.toLocaleDateString(undefined, day)}, ${clock}`;
   }
 }
 

@@ -4,7 +4,10 @@
 import { ApiError, fragment, setToken, token } from "./api.js";
 import { enliven, hush, point, saveJson, say } from "./actions.js";
 import { converse } from "./conversation.js";
-import { followOther, revealPane, showEnd } from "./programs.js";
+import { choose, showGiven } from "./given.js";
+import "./keys.js";
+import { followOther, showEnd } from "./programs.js";
+import { scrollerOf, showPane, showWorkbench } from "./workbench.js";
 
 const view = /** @type {HTMLElement} */ (document.getElementById("view"));
 /** @type {AbortController} */
@@ -23,16 +26,30 @@ export async function show(how = {}) {
     const content = await fragment(twin(), signal);
     if (signal.aborted) return;
     view.replaceChildren(content);
+    shown = location.pathname + location.search;
+    markPlace();
     view.removeAttribute("aria-busy");
     document.title = `${view.querySelector("h1")?.textContent ?? "Convoke"} – Convoke`;
     enliven(view);
     converse(view, signal);
     followOther(view, signal);
+    showGiven(view);
+    showWorkbench(view, signal);
     if (!how.keepsFocus) find();
   } catch (error) {
     if (signal.aborted) return;
     if (error instanceof ApiError && error.status === 401) return askForToken(error.message);
     view.replaceChildren(problem(error));
+  }
+}
+
+/** Marks the part of the page that is shown. */
+function markPlace() {
+  for (const link of document.querySelectorAll("header.site nav a")) {
+    const { pathname } = /** @type {HTMLAnchorElement} */ (link);
+    const isHere = pathname === "/" ? /^\/($|sessions|programs)/.test(location.pathname) : location.pathname === pathname;
+    if (isHere) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
   }
 }
 
@@ -47,8 +64,14 @@ function find() {
   const id = location.hash.slice(1);
   const target = id ? document.getElementById(decodeURIComponent(id)) : null;
   const message = /^message-(\d+)$/.exec(id);
-  if (target) {
-    revealPane(target);
+  const part = /^part-(\d+)$/.exec(id);
+  const given = /** @type {HTMLElement | null} */ (view.querySelector(".given"));
+  if (part && given) {
+    void choose(given, part[1], { scrolls: true, focuses: true });
+  } else if (target) {
+    const bench = /** @type {HTMLElement | null} */ (target.closest(".workbench"));
+    const pane = /** @type {HTMLElement | null} */ (target.closest(".pane"));
+    if (bench && pane) showPane(bench, pane.dataset.name ?? "");
     point(target);
   } else if (message && !location.search) {
     // The message is on another page of the conversation.
@@ -56,19 +79,63 @@ function find() {
     void show();
   } else {
     view.focus({ preventScroll: true });
-    const composer = document.getElementById("composer");
-    if (composer) composer.scrollIntoView({ block: "end" });
-    else if (!showEnd(view)) scrollTo(0, 0);
+    if (!returns() && !showEnd(view)) scrollTo(0, 0);
   }
+}
+
+/** The places that a person has left, by address: a way back leads to them. */
+const PLACES = "convoke-places";
+
+/** Keeps how far the view is scrolled, for a reload and for the way back. */
+function keepPlace() {
+  const main = view.querySelector("#end, #composer");
+  const top = main ? scrollerOf(main).scrollTop : scrollY;
+  /** @type {[string, number][]} */
+  const places = JSON.parse(sessionStorage.getItem(PLACES) ?? "[]");
+  const others = places.filter(([address]) => address !== shown).slice(-50);
+  sessionStorage.setItem(PLACES, JSON.stringify([...others, [shown, top]]));
+}
+
+/** The address of the view that is shown, and whether a person has come back to it. */
+let shown = "";
+let isBack = performance.getEntriesByType("navigation").some((it) => /** @type {PerformanceNavigationTiming} */ (it).type === "reload");
+
+/** Scrolls to where the view was left, if a person has come back to it. */
+function returns() {
+  const [was, address] = [isBack, location.pathname + location.search];
+  [shown, isBack] = [address, false];
+  if (!was) return false;
+  /** @type {[string, number][]} */
+  const places = JSON.parse(sessionStorage.getItem(PLACES) ?? "[]");
+  const place = places.find(([it]) => it === address);
+  if (!place) return false;
+  const main = view.querySelector("#end, #composer");
+  const scroller = main ? scrollerOf(main) : /** @type {Element} */ (document.scrollingElement);
+  scroller.scrollTop = place[1];
+  return true;
 }
 
 /** @param {unknown} error */
 function problem(error) {
+  const status = error instanceof ApiError ? error.status : 0;
+  const page = document.createElement("div");
+  page.className = "empty";
+  const heading = document.createElement("h1");
+  heading.textContent = status === 404 ? "Not found" : status ? "This cannot be shown" : "The server does not answer";
   const text = document.createElement("p");
   text.className = "problem";
   text.setAttribute("role", "alert");
   text.textContent = error instanceof Error ? error.message : String(error);
-  return text;
+  const ways = document.createElement("p");
+  const again = document.createElement("button");
+  again.textContent = "Try again";
+  again.addEventListener("click", () => void show());
+  const home = document.createElement("a");
+  home.href = "/";
+  home.textContent = "All sessions";
+  ways.append(again, " ", home);
+  page.append(heading, text, ways);
+  return page;
 }
 
 /** @param {string} why */
@@ -104,6 +171,7 @@ function askForToken(why) {
  */
 export function go(address) {
   hush();
+  keepPlace();
   history.pushState(null, "", address);
   void show();
 }
@@ -119,12 +187,18 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   const same = link.pathname === location.pathname && link.search === location.search;
   hush();
+  keepPlace();
   history.pushState(null, "", link.href);
   if (same && link.hash) find();
   else void show();
 });
 
-addEventListener("popstate", () => void show());
+addEventListener("popstate", () => {
+  keepPlace();
+  isBack = true;
+  void show();
+});
+addEventListener("pagehide", keepPlace);
 
 const theme = /** @type {HTMLButtonElement} */ (document.getElementById("theme"));
 const themes = ["auto", "light", "dark"];
@@ -140,11 +214,16 @@ theme.addEventListener("click", () => {
 });
 setTheme(localStorage.getItem("convoke-theme") ?? "auto");
 
+document.getElementById("keys")?.addEventListener("click", () => /** @type {HTMLDialogElement} */ (document.getElementById("help")).showModal());
+
 document.getElementById("json")?.addEventListener("click", () => saveJson(twin()));
 
 document.getElementById("copy-link")?.addEventListener("click", async () => {
+  const button = /** @type {HTMLElement} */ (document.getElementById("copy-link"));
   await navigator.clipboard.writeText(location.href);
   say("Link copied. It contains no token: it opens in a browser that already shows this page.");
+  button.textContent = "Copied";
+  setTimeout(() => (button.textContent = "Copy link"), 2000);
 });
 
 void show();

@@ -3,6 +3,7 @@
 
 import { ApiError, act, events, parse } from "./api.js";
 import { enliven, say } from "./actions.js";
+import { isAtEnd, scrollerOf } from "./workbench.js";
 
 const connection = /** @type {HTMLElement} */ (document.getElementById("connection"));
 
@@ -17,6 +18,7 @@ export function converse(view, signal) {
   if (!conversation) return;
   const composer = view.querySelector("#composer");
   if (composer instanceof HTMLFormElement) compose(composer);
+  ask(conversation);
   void follow(conversation, signal);
 }
 
@@ -65,7 +67,8 @@ async function follow(conversation, signal) {
  * @param {any} data
  */
 function hear(conversation, name, data) {
-  const follows = innerHeight + scrollY > document.body.scrollHeight - 200;
+  const scroller = scrollerOf(/** @type {Element} */ (conversation.querySelector("#standing")));
+  const follows = isAtEnd(scroller);
   if (name === "message") {
     if ("gap" in conversation.dataset) return;
     if (document.getElementById(`message-${data.number}`)) return;
@@ -75,13 +78,14 @@ function hear(conversation, name, data) {
     lists[lists.length - 1].append(content);
   } else if (name === "standing") {
     replace(/** @type {HTMLElement} */ (conversation.querySelector("#standing")), data.html);
+    ask(conversation);
     const cost = document.getElementById("cost");
     cost?.replaceChildren(parse(data.cost));
     removeEnded(conversation, data.live);
   } else if (name === "live") {
     live(conversation, data);
   }
-  if (follows) scrollTo(0, document.body.scrollHeight);
+  if (follows) scroller.scrollTop = scroller.scrollHeight;
 }
 
 /**
@@ -129,13 +133,16 @@ function live(conversation, data) {
     element.id = `live-${data.turn}`;
     element.className = "message agent live";
     element.dataset.turn = String(data.turn);
+    const author = document.createElement("header");
+    const running = conversation.querySelector(`#standing [data-running="${data.turn}"]`);
+    author.textContent = running?.textContent ?? `turn ${data.turn}`;
     const steps = document.createElement("div");
     const text = document.createElement("pre");
     text.className = "text";
-    element.append(steps, text);
+    element.append(author, steps, text);
     conversation.querySelector("#live")?.append(element);
   }
-  const [steps, text] = element.children;
+  const [, steps, text] = element.children;
   if (data.offset === 0) text.replaceChildren();
   if (data.text) text.append(printable(data.text));
   forget(text);
@@ -180,6 +187,17 @@ function compose(form) {
   const to = /** @type {HTMLSelectElement} */ (form.elements.namedItem("to"));
   const person = /** @type {HTMLSelectElement} */ (form.elements.namedItem("person"));
 
+  const setting = /** @type {HTMLInputElement | null} */ (form.querySelector("[data-enter-setting]"));
+  const help = form.querySelector("[data-enter-help]");
+  const tell = () => {
+    if (help) help.textContent = setting?.checked ? "Ctrl-Enter sends." : "Enter sends, Shift-Enter breaks the line.";
+  };
+  if (setting) setting.checked = drafts?.getItem(ENTER) === "breaks";
+  setting?.addEventListener("change", () => {
+    drafts?.setItem(ENTER, setting.checked ? "breaks" : "sends");
+    tell();
+  });
+  tell();
   const draft = `convoke-draft:${form.dataset.say}`;
   text.value = drafts?.getItem(draft) ?? "";
 
@@ -189,6 +207,7 @@ function compose(form) {
     if (!said.trim()) return;
     const recipients = to.value ? [to.value] : [];
     text.disabled = true;
+    const pending = showPending(said, person.value);
     try {
       const done = await act(/** @type {string} */ (form.dataset.say), { person: person.value, text: said, to: recipients });
       text.value = "";
@@ -197,14 +216,37 @@ function compose(form) {
     } catch (error) {
       say(error instanceof Error ? error.message : String(error));
     } finally {
+      pending?.remove();
       text.disabled = false;
       text.focus();
     }
   });
 
+  /**
+   * Shows a message at once, until the server has it.
+   * @param {string} said
+   * @param {string} from
+   */
+  function showPending(said, from) {
+    const place = form.parentElement?.querySelector("#standing");
+    const message = document.createElement("div");
+    message.className = "message person sending";
+    const author = document.createElement("header");
+    author.textContent = `${from} · being sent`;
+    const content = document.createElement("pre");
+    content.className = "text";
+    content.textContent = printable(said.slice(0, LIVE_SHOWN));
+    message.append(author, content);
+    place?.before(message);
+    return message;
+  }
+
   text.addEventListener("keydown", (event) => {
     const options = [...list.children];
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    const isPlain = !event.shiftKey && !event.altKey && !event.isComposing;
+    const isControl = event.ctrlKey || event.metaKey;
+    const sends = event.key === "Enter" && isPlain && (isControl || (!setting?.checked && list.hidden));
+    if (sends) {
       event.preventDefault();
       form.requestSubmit();
     } else if (!list.hidden && (event.key === "Tab" || event.key === "Enter") && options.length > 0) {
@@ -256,6 +298,62 @@ function compose(form) {
     keep();
     text.focus();
   }
+}
+
+/** The key of the setting that turns Enter round. */
+const ENTER = "convoke-enter";
+
+/** The questions that a person was told of. */
+const told = new Set();
+let title = "";
+
+/**
+ * Makes questions of agents seen: a badge in the title, and a notification if the person allowed it.
+ * @param {HTMLElement} conversation
+ */
+function ask(conversation) {
+  const cards = /** @type {NodeListOf<HTMLElement>} */ (conversation.querySelectorAll(".question"));
+  title = document.title.replace(/^\(\d+\) /, "");
+  document.title = cards.length ? `(${cards.length}) ${title}` : title;
+  for (const card of cards) {
+    const id = card.dataset.question ?? "";
+    countDown(card);
+    if (told.has(id)) continue;
+    told.add(id);
+    card.scrollIntoView({ block: "nearest" });
+    if (!("Notification" in window)) continue;
+    if (Notification.permission === "granted" && document.hidden) new Notification(card.querySelector("h2")?.textContent ?? "An agent asks");
+    else if (Notification.permission === "default") offer(card);
+  }
+}
+
+/**
+ * Offers to notify the person of questions from now on.
+ * @param {HTMLElement} card
+ */
+function offer(card) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "quiet";
+  button.textContent = "Notify me of questions";
+  button.addEventListener("click", () => void Notification.requestPermission().then(() => button.remove()));
+  card.querySelector(".actions")?.append(button);
+}
+
+/**
+ * Shows the time that is left to answer.
+ * @param {HTMLElement} card
+ */
+function countDown(card) {
+  const left = /** @type {HTMLElement | null} */ (card.querySelector("[data-until]"));
+  if (!left) return;
+  const show = () => {
+    if (!left.isConnected) return clearInterval(timer);
+    const seconds = Math.max(0, Math.round((Number(left.dataset.until) - Date.now()) / 1000));
+    left.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")} left`;
+  };
+  const timer = setInterval(show, 1000);
+  show();
 }
 
 /** The texts of messages that are not sent, by session; null if the browser keeps nothing. */

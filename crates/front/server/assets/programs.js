@@ -1,8 +1,9 @@
 // @ts-check
-// A session of another program: it is followed while its program writes it. Panes, and keys for lists.
+// A session of another program: it is followed while its program writes it.
 
 import { ApiError, fragment, request } from "./api.js";
 import { enliven } from "./actions.js";
+import { isAtEnd, mark, scrollerOf } from "./workbench.js";
 
 const connection = /** @type {HTMLElement} */ (document.getElementById("connection"));
 /** The time between two looks at the files of a session. */
@@ -14,7 +15,6 @@ const PAUSE = 2000;
  * @param {AbortSignal} signal
  */
 export function followOther(view, signal) {
-  for (const panes of view.querySelectorAll(".panes")) choosePanes(/** @type {HTMLElement} */ (panes));
   const other = /** @type {HTMLElement | null} */ (view.querySelector("#other"));
   if (other) void follow(view, other, signal);
 }
@@ -25,11 +25,13 @@ export function followOther(view, signal) {
  * @returns {boolean}
  */
 export function showEnd(view) {
-  const end = view.querySelector("#other #end");
-  const rows = view.querySelector(".pane.requests");
-  if (rows) rows.scrollTop = rows.scrollHeight;
-  end?.scrollIntoView({ block: "end" });
-  return end !== null;
+  const rows = view.querySelector(".pane.waterfall");
+  if (rows && !rows.querySelector(".chosen")) rows.scrollTop = rows.scrollHeight;
+  const end = view.querySelector("#other #end, #conversation #composer");
+  if (!end) return false;
+  const scroller = scrollerOf(end);
+  scroller.scrollTop = scroller.scrollHeight;
+  return true;
 }
 
 /**
@@ -68,9 +70,9 @@ async function follow(view, other, signal) {
  * @param {DocumentFragment} content
  */
 function update(view, other, content) {
-  const follows = innerHeight + scrollY > document.body.scrollHeight - 200;
-  const pane = /** @type {HTMLElement} */ (view.querySelector(".pane.requests"));
-  const rowsFollow = pane.scrollTop + pane.clientHeight > pane.scrollHeight - 50;
+  const pane = /** @type {HTMLElement} */ (view.querySelector(".pane.waterfall"));
+  const scroller = scrollerOf(/** @type {HTMLElement} */ (view.querySelector("#end")));
+  const [follows, rowsFollow] = [isAtEnd(scroller), isAtEnd(pane)];
   other.dataset.state = /** @type {HTMLElement} */ (content.querySelector("#other")).dataset.state;
   enliven(content);
   for (const id of ["other-requests", "other-steps"]) {
@@ -78,7 +80,9 @@ function update(view, other, content) {
   }
   view.querySelector("#figures")?.replaceWith(/** @type {Element} */ (content.querySelector("#figures")));
   if (rowsFollow) pane.scrollTop = pane.scrollHeight;
-  if (follows) scrollTo(0, document.body.scrollHeight);
+  if (follows) scroller.scrollTop = scroller.scrollHeight;
+  const chosen = new URLSearchParams(location.search).get("inspect");
+  if (chosen) mark(chosen);
 }
 
 /**
@@ -105,37 +109,3 @@ function merge(shown, read) {
     }
   }
 }
-
-/**
- * Lets a person choose the pane on a screen that has room for one.
- * @param {HTMLElement} panes
- */
-function choosePanes(panes) {
-  const buttons = /** @type {NodeListOf<HTMLButtonElement>} */ (panes.querySelectorAll("button[data-pane]"));
-  for (const button of buttons) {
-    button.addEventListener("click", () => {
-      panes.dataset.shown = button.dataset.pane;
-      for (const it of buttons) it.setAttribute("aria-pressed", String(it === button));
-    });
-  }
-}
-
-/**
- * Shows the pane that an element is in.
- * @param {Element} element
- */
-export function revealPane(element) {
-  const name = /** @type {HTMLElement | null} */ (element.closest(".pane"))?.dataset.name;
-  const button = element.closest(".panes")?.querySelector(`button[data-pane="${name}"]`);
-  if (button instanceof HTMLButtonElement) button.click();
-}
-
-// `j` and `k` go through the rows of a list.
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || (event.key !== "j" && event.key !== "k")) return;
-  if (/** @type {Element} */ (event.target).closest("input, textarea, select")) return;
-  const rows = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".rows a.row")]).filter((row) => row.offsetParent);
-  const at = rows.findIndex((row) => row === document.activeElement);
-  const next = event.key === "j" ? at + 1 : Math.max(at, 1) - 1;
-  rows[next]?.focus();
-});

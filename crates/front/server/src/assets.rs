@@ -10,7 +10,7 @@ use maud::{DOCTYPE, Markup, html};
 use sha2::{Digest as _, Sha256};
 
 /// The files: name, type, content.
-const FILES: [(&str, &str, &str); 7] = [
+const FILES: [(&str, &str, &str); 11] = [
     ("style.css", "text/css; charset=utf-8", include_str!("../assets/style.css")),
     ("app.js", "text/javascript; charset=utf-8", include_str!("../assets/app.js")),
     ("api.js", "text/javascript; charset=utf-8", include_str!("../assets/api.js")),
@@ -20,6 +20,10 @@ const FILES: [(&str, &str, &str); 7] = [
         include_str!("../assets/conversation.js"),
     ),
     ("actions.js", "text/javascript; charset=utf-8", include_str!("../assets/actions.js")),
+    ("given.js", "text/javascript; charset=utf-8", include_str!("../assets/given.js")),
+    ("chunks.js", "text/javascript; charset=utf-8", include_str!("../assets/chunks.js")),
+    ("keys.js", "text/javascript; charset=utf-8", include_str!("../assets/keys.js")),
+    ("workbench.js", "text/javascript; charset=utf-8", include_str!("../assets/workbench.js")),
     ("programs.js", "text/javascript; charset=utf-8", include_str!("../assets/programs.js")),
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
 ];
@@ -60,12 +64,26 @@ pub(crate) async fn shell() -> Page {
                     a.home href="/" { "Convoke" }
                     nav aria-label="Page" { a href="/" { "Sessions" } a href="/explain" { "Explain" } }
                     span #connection role="status" {}
-                    button #copy-link type="button" title="Copy the address of this view" { "Copy link" }
-                    button #json type="button" title="Save the data of this view" { "JSON" }
-                    button #theme type="button" { "Theme" }
+                    button.quiet #copy-link type="button" title="Copy the address of this view" { "Copy link" }
+                    button.quiet #json type="button" title="Save the data of this view" { "JSON" }
+                    button.quiet #theme type="button" { "Theme" }
+                    button.quiet #keys type="button" aria-label="Keys" title="Keys (?)" { "?" }
                 }
                 main #view tabindex="-1" { noscript { p { "This page needs JavaScript. " code { "convoke sessions export --html" } " writes a static page." } } }
                 div #message role="status" aria-live="polite" {}
+                dialog #help aria-labelledby="help-title" {
+                    form method="dialog" {
+                        h2 #help-title { "Keys" }
+                        dl.keys {
+                            dt { kbd { "j" } " " kbd { "k" } } dd { "the next and the previous row of a list" }
+                            dt { kbd { "Enter" } } dd { "opens the row, or sends the message" }
+                            dt { kbd { "/" } } dd { "searches" }
+                            dt { kbd { "←" } " " kbd { "→" } } dd { "move the border between two panes, Enter folds one" }
+                            dt { kbd { "?" } } dd { "shows this" }
+                        }
+                        p.actions { button { "Close" } }
+                    }
+                }
                 dialog #dialog aria-labelledby="dialog-title" {
                     form method="dialog" {
                         p #dialog-title {}

@@ -7,7 +7,7 @@ use convoke_session::diff::{PromptDiff, text_diff};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::views::chart::source;
+use crate::views::ledger::source;
 use crate::views::number;
 
 /// The difference between the texts of two attempts.

@@ -8,10 +8,10 @@ use convoke_session::{AnyStore, SentTurn, Store as _};
 use maud::{DOCTYPE, PreEscaped, html};
 
 use crate::assets::STYLE;
-use crate::query::Grouping;
 use crate::stored::{PendingMessage, team_of};
 use crate::views::text::{exact, line};
-use crate::views::{conversation, ledger, number};
+use crate::views::given::{self, Given, of_turn};
+use crate::views::{conversation, number};
 
 /// The rows that are read at a time.
 const PAGE: usize = 64;
@@ -109,15 +109,15 @@ pub async fn write(
             let heading = format!("turn {}, {}: {}", turn.id, turn.member, turn.state.as_str());
             let anchor = format!("turn-{}", turn.id);
             let Some(sent) = SentTurn::read(store, id, turn, None).await? else { continue };
-            let texts = [("System text", sent.system.as_deref()), ("Prompt", Some(&*sent.prompt))];
+            let given = Given {
+                parts: of_turn(&sent.ledger, sent.system.as_deref(), &sent.prompt),
+                path: format!("/{anchor}"),
+                query: String::new(),
+            };
             let section = html! {
                 details.turn #(anchor) {
                     summary { (line(&heading)) ", " (number(sent.ledger.used_bytes())) " bytes" }
-                    (ledger::table(&sent.ledger, Grouping::Section, None))
-                    @for (title, text) in texts { @if let Some(text) = text {
-                        h3 { (title) ", " (number(text.len() as u64)) " bytes" }
-                        pre.text { (exact(text, false)) }
-                    } }
+                    (given::whole(&given))
                 }
             };
             out.write_all(section.0.as_bytes())?;

@@ -46,6 +46,12 @@ impl Feeds {
         self.store.shared()
     }
 
+    /// Returns whether an agent asks a person in a session that this process watches or holds.
+    pub fn has_question(&self, session: SessionId) -> bool {
+        let feed = lock(&self.feeds).get(&session).and_then(Weak::upgrade);
+        feed.is_some_and(|feed| !lock(&feed.from_events).view.questions.is_empty())
+    }
+
     /// Returns the feed of a session, which ends when it is no longer used.
     pub fn get(&self, session: SessionId) -> Arc<Feed> {
         let mut feeds = lock(&self.feeds);

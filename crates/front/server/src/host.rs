@@ -162,6 +162,10 @@ pub struct CacheRow {
     pub turn: Option<u64>,
     /// The number of the request in its thread.
     pub number: u64,
+    /// The request that it is compared with: its turn and its number.
+    pub before: Option<(u64, u64)>,
+    /// What it cost that the provider read again what its cache could have served, in dollars; `None` if the price is unknown.
+    pub lost_usd: Option<f64>,
     /// The JSON form, as `sessions show --cache --json` writes it.
     pub json: Value,
     /// The line that the terminal shows.

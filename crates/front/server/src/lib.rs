@@ -10,7 +10,8 @@
 //!
 //! - `listener` accepts a bounded number of connections and closes those that make no progress.
 //! - `guard` checks host, origin and token before a request is routed.
-//! - `routes` maps each path to a reader of the store (`stored`, `difference`) or an action; `query` reads the parameters of
+//! - `routes` maps each path to a reader of the store (`stored`, `difference`) or an action; `sent` reads a text that a model was
+//!   given, wherever it is kept, and `comparison` compares two of them by part; `query` reads the parameters of
 //!   requests, `error` writes their errors.
 //! - `running_sessions` runs the sessions that people act in.
 //! - `stream` sends the events of a session, from what its viewers share (`feed`).
@@ -28,6 +29,7 @@
 //!   slow viewers (`crates/front/server/src/listener.rs: a_client_that_reads_nothing_is_disconnected`).
 
 pub mod assets;
+mod comparison;
 mod difference;
 pub mod document;
 mod error;
@@ -39,6 +41,7 @@ pub mod other_sessions;
 mod query;
 pub mod routes;
 mod running_sessions;
+mod sent;
 pub mod stored;
 pub mod stream;
 pub mod views;

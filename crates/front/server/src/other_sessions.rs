@@ -23,8 +23,16 @@ pub const MAX_TOOL_SHOWN: usize = 16 << 10;
 
 /// Reads the sessions of other programs. Its functions block: the server calls them on threads of their own.
 pub trait OtherSessions: Send + Sync + 'static {
+    /// Returns the names of the programs whose sessions can be read.
+    fn programs(&self) -> Vec<&'static str>;
+
     /// Lists sessions, the one that changed last first.
-    fn list(&self, from: usize, limit: usize) -> Result<OtherList, ReadError>;
+    fn list(
+        &self,
+        filter: &OtherFilter,
+        from: usize,
+        limit: usize,
+    ) -> Result<OtherList, ReadError>;
 
     /// Reads the figures of a session, and a page of its requests and its steps.
     fn read(&self, name: &OtherName, ends: &PageEnds) -> Result<OtherSession, ReadError>;
@@ -89,6 +97,28 @@ pub(crate) fn encoded(text: &str) -> String {
         }
     }
     encoded
+}
+
+/// Which sessions are listed; by default all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OtherFilter {
+    /// The program; empty for any.
+    pub program: String,
+    /// A part of the name of the directory; empty for any.
+    pub project: String,
+    /// The first moment of a last change.
+    pub since: Option<Millis>,
+}
+
+impl OtherFilter {
+    /// Returns whether a session is listed.
+    pub fn has(&self, session: &FoundSession) -> bool {
+        let Self { program, project, since } = self;
+        let cwd = || session.cwd.as_deref().unwrap_or_default().to_lowercase();
+        (program.is_empty() || session.program == program)
+            && (project.is_empty() || cwd().contains(&project.to_lowercase()))
+            && since.is_none_or(|since| session.changed_at >= since)
+    }
 }
 
 /// A page of the list.

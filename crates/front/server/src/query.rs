@@ -2,7 +2,10 @@
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use crate::views::sessions::parameter;
 
 /// The form of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,8 +30,8 @@ impl ResponseForm {
 }
 
 /// The parameters of the list of sessions.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct ListQuery {
+#[derive(Debug, Default, Clone, Deserialize)]
+pub struct ListQuery {
     /// Words that a message of the session has.
     #[serde(default)]
     pub q: String,
@@ -37,6 +40,58 @@ pub(crate) struct ListQuery {
     pub from: usize,
     /// The maximum number of sessions.
     pub limit: Option<usize>,
+    /// The program: `convoke`, or another one; by default all.
+    #[serde(default)]
+    pub program: String,
+    /// A part of the name of the directory.
+    #[serde(default)]
+    pub project: String,
+    /// The state; by default any.
+    #[serde(default)]
+    pub state: String,
+    /// The days since the last change; nothing or an empty text for any.
+    #[serde(default, deserialize_with = "number_or_nothing")]
+    pub days: Option<u32>,
+}
+
+/// Reads a number that a form leaves empty.
+fn number_or_nothing<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let written = Option::<String>::deserialize(from)?.filter(|written| !written.is_empty());
+    written.map(|written| written.parse().map_err(D::Error::custom)).transpose()
+}
+
+impl ListQuery {
+    /// Returns whether Convoke's own sessions are in the list.
+    pub(crate) fn shows_own(&self) -> bool {
+        matches!(&*self.program, "" | "convoke")
+    }
+
+    /// Returns whether sessions of other programs are in the list: they have no state, and a search does not look into them.
+    pub(crate) fn shows_others(&self) -> bool {
+        self.program != "convoke" && self.q.trim().is_empty() && self.state.is_empty()
+    }
+
+    /// Returns whether something is left out.
+    pub(crate) fn is_filtered(&self) -> bool {
+        let Self { q, program, project, state, days, .. } = self;
+        [q, program, project, state].iter().any(|it| !it.is_empty()) || days.is_some()
+    }
+
+    /// Returns the first moment of a last change.
+    pub(crate) fn since(&self, now: i64) -> Option<i64> {
+        let day = 86_400_000;
+        self.days.map(|days| now.saturating_sub(i64::from(days).saturating_mul(day)))
+    }
+
+    /// Returns the query of an address whose page begins at a session.
+    pub(crate) fn written(&self, from: usize) -> String {
+        let Self { q, program, project, state, days, .. } = self;
+        let days = days.map_or_else(String::new, |days| format!("&days={days}"));
+        let [q, program, project, state] =
+            [("q", q), ("program", program), ("project", project), ("state", state)]
+                .map(|(name, value)| parameter(name, value));
+        format!("?from={from}{q}{program}{project}{state}{days}")
+    }
 }
 
 /// The parameters of a page of messages.
@@ -65,9 +120,9 @@ pub(crate) struct TurnsQuery {
 pub(crate) struct TurnQuery {
     /// The attempt; by default the last.
     pub attempt: Option<u32>,
-    /// The grouping of the picture: `section`, `source` or `owner`.
+    /// How the text is shown.
     #[serde(default)]
-    pub by: Grouping,
+    pub reading: Reading,
     /// Whether white space is shown.
     #[serde(default)]
     pub whitespace: u8,
@@ -78,7 +133,56 @@ impl TurnQuery {
     pub fn written(&self) -> String {
         let attempt = self.attempt.map_or_else(String::new, |it| format!("attempt={it}&"));
         let white = if self.whitespace == 0 { "" } else { "&whitespace=1" };
-        format!("?{attempt}by={}{white}", self.by.as_str())
+        format!("?{attempt}reading={}{white}", self.reading.as_str())
+    }
+}
+
+/// The parameters of changed files.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+pub(crate) struct ChangesQuery {
+    #[serde(default)]
+    pub layout: Layout,
+}
+
+/// How a difference is laid out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Layout {
+    /// Removed lines before those that replace them.
+    #[default]
+    Unified,
+    /// Both sides beside each other.
+    Split,
+}
+
+impl Layout {
+    /// Returns the name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unified => "unified",
+            Self::Split => "split",
+        }
+    }
+}
+
+/// How a text is shown that a model was given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Reading {
+    /// By parts, as a person reads them.
+    #[default]
+    Parts,
+    /// Byte for byte.
+    Exact,
+}
+
+impl Reading {
+    /// Returns the name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Parts => "parts",
+            Self::Exact => "exact",
+        }
     }
 }
 
@@ -105,33 +209,6 @@ pub(crate) struct BytesQuery {
 pub(crate) struct DiffQuery {
     /// The attempt of the other turn; by default the last.
     pub other: Option<u32>,
-}
-
-/// The grouping of a ledger's parts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Grouping {
-    /// By section.
-    #[default]
-    Section,
-    /// By source.
-    Source,
-    /// By owner.
-    Owner,
-}
-
-impl Grouping {
-    /// Every grouping.
-    pub const ALL: [Self; 3] = [Self::Section, Self::Source, Self::Owner];
-
-    /// Returns the name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Section => "section",
-            Self::Source => "source",
-            Self::Owner => "owner",
-        }
-    }
 }
 
 /// The parameters of a text in pieces.
@@ -163,18 +240,44 @@ pub(crate) struct ExportQuery {
     pub form: String,
 }
 
-/// The parameters of another program's request.
+/// The parameters of the rows of a list of parts.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
-pub(crate) struct PartsQuery {
-    /// The first part of the page.
+pub(crate) struct RowsQuery {
+    /// The number of rows to skip.
     #[serde(default)]
     pub from: usize,
-    /// The order of the table.
     #[serde(default)]
     pub sort: PartOrder,
 }
 
-/// The order of the parts of a request in a table.
+/// The parameters of a chunk of parts.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+pub(crate) struct ChunkQuery {
+    /// The number of the chunk, from 0.
+    #[serde(default)]
+    pub chunk: usize,
+}
+
+/// The parameters of the text of a part.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+pub(crate) struct PartQuery {
+    /// The first byte.
+    #[serde(default)]
+    pub from: usize,
+    /// Whether the whole text is wanted, as it is.
+    #[serde(default)]
+    pub raw: u8,
+}
+
+/// The parameters of a search in a text.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct FindQuery {
+    /// The words.
+    #[serde(default)]
+    pub q: String,
+}
+
+/// The order of the parts in a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PartOrder {

@@ -7,6 +7,8 @@ use convoke_protocol::message::{AttachedBytes, Message};
 use convoke_protocol::session::{MemberCost, Session, Summary};
 use convoke_protocol::turn::{Turn, TurnState};
 use convoke_protocol::view::OpenQuestion;
+use convoke_protocol::usage::Usage;
+use convoke_session::rows::find_turn;
 use convoke_session::{AnyStore, Store as _, StoreError};
 use convoke_team::Team;
 use serde::Serialize;
@@ -35,21 +37,92 @@ pub struct ListedSession {
     pub members: Vec<String>,
     /// The cost; `None` if no agent reported one, or if the session is too long to add it up for a list.
     pub cost_usd: Option<f64>,
+    /// The tokens that providers counted; `None` if they counted none, or if the session is too long to add them up.
+    pub tokens: Option<u64>,
     /// Whether a process holds it.
     pub is_held: bool,
+    pub state: SessionState,
+}
+
+/// The state of a session in the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SessionState {
+    /// An agent asks a person.
+    Asks,
+    /// A process holds it.
+    Running,
+    /// Turns wait for a process.
+    Queued,
+    /// The last turn failed.
+    Failed,
+    Idle,
+}
+
+impl SessionState {
+    /// Every state.
+    pub const ALL: [Self; 5] =
+        [Self::Asks, Self::Running, Self::Queued, Self::Failed, Self::Idle];
+
+    /// Returns its name in addresses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Asks => "asks",
+            Self::Running => "running",
+            Self::Queued => "queued",
+            Self::Failed => "failed",
+            Self::Idle => "idle",
+        }
+    }
+
+    /// Returns its name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Asks => "waits for you",
+            Self::Running => "running",
+            Self::Queued => "turns wait",
+            Self::Failed => "failed",
+            Self::Idle => "idle",
+        }
+    }
+
+    /// Returns the class of its badge.
+    pub const fn class(self) -> &'static str {
+        match self {
+            Self::Asks | Self::Queued => "waits",
+            Self::Running => "live",
+            Self::Failed => "failed",
+            Self::Idle => "idle",
+        }
+    }
 }
 
 impl ListedSession {
     /// Reads the row of a session.
-    pub async fn read(store: &AnyStore, summary: Summary) -> Result<Self, StoreError> {
-        let team = team_of(&store.session(summary.id).await?);
+    pub async fn read(
+        store: &AnyStore,
+        summary: Summary,
+        has_question: bool,
+    ) -> Result<Self, StoreError> {
+        let session = store.session(summary.id).await?;
+        let team = team_of(&session);
         let members = team.iter().flat_map(Team::names).map(ToString::to_string).collect();
-        let cost_usd = match summary.turns {
-            0..=COUNTED_TURNS => total_cost(&store.costs(summary.id).await?),
-            _ => None,
+        let costs = match summary.turns {
+            0..=COUNTED_TURNS => store.costs(summary.id).await?,
+            _ => Vec::new(),
         };
+        let tokens = costs.iter().filter_map(|cost| cost.usage);
+        let tokens = tokens.reduce(Usage::and).map(|all| all.input.saturating_add(all.output));
         let is_held = store.is_held(summary.id).await?;
-        Ok(Self { summary, members, cost_usd, is_held })
+        let last = find_turn(store, summary.id, session.state.last_turn).await?;
+        let state = match last.map(|turn| turn.state) {
+            _ if has_question => SessionState::Asks,
+            _ if is_held => SessionState::Running,
+            _ if summary.waiting > 0 => SessionState::Queued,
+            Some(TurnState::Failed) => SessionState::Failed,
+            _ => SessionState::Idle,
+        };
+        Ok(Self { summary, members, cost_usd: total_cost(&costs), tokens, is_held, state })
     }
 
     /// Returns the JSON form.
@@ -58,6 +131,7 @@ impl ListedSession {
         value["members"] = json!(self.members);
         value["costUsd"] = json!(self.cost_usd);
         value["held"] = json!(self.is_held);
+        value["state"] = json!(self.state.as_str());
         value
     }
 }

@@ -112,7 +112,7 @@ try {
   await page.waitForFunction((least) => (document.querySelector("details.tool[open]")?.textContent ?? "").length > least, 64 * 1024);
   const change = page.locator("details.step", { hasText: "lexer.rs" }).last();
   await change.locator("summary").click();
-  assert.equal(await change.locator(".patch .added").first().textContent(), "+let a = 2;");
+  assert.equal(await change.locator(".patch .added").first().textContent(), "let a = 2;");
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   assert.equal(await page.locator("#view img, #view script").count(), 0);
   await inspect(page, "other-session");
@@ -128,33 +128,42 @@ try {
   assert.ok(await change.evaluate((it) => it.open));
   assert.equal(await page.locator(".step-row", { hasText: "And the parser?" }).count(), 1);
 
-  step("a request is opened by keys: its grade, its window and its ledger");
-  await page.locator("#request-2 a").focus();
+  step("the chart of tokens leads to a request");
+  await page.locator('svg.chart rect.hit[data-inspect$="/requests/1"]').click();
+  await page.locator(".pane.inspector").getByRole("heading", { name: /^Request 1/ }).waitFor();
+
+  step("a request is opened by keys: its grade, its parts and its text");
+  await page.locator("#request-2 a").first().focus();
   await page.keyboard.press("j");
   assert.equal(await page.evaluate(() => document.activeElement?.closest("li")?.id), "request-3");
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: /^Request 3/ }).waitFor();
-  await page.locator("dl.facts .grade").waitFor();
-  assert.deepEqual(await page.locator(".window-message h3").evaluateAll((all) => all.map((it) => it.firstChild?.textContent)), ["user", "assistant", "tool", "assistant", "tool"]);
+  await page.locator(".pane.inspector").getByRole("heading", { name: /^Request 3/ }).waitFor();
+  await page.locator(".pane.inspector .grade").waitFor();
+  await inspect(page, "other-inspector");
+  await page.getByRole("link", { name: "Open on its own page" }).click();
+  await page.getByRole("heading", { name: /^Request 3/, level: 1 }).waitFor();
+  const sections = await page.locator(".scroller h3.section").allTextContents();
+  assert.deepEqual(sections.map((it) => it.split(" ")[0]), ["user", "assistant", "tool", "assistant", "tool"]);
   await inspect(page, "other-request");
-  await page.getByRole("link", { name: "largest first" }).click();
-  await page.locator("nav.choice a[aria-current]", { hasText: "largest first" }).waitFor();
-  const largest = page.locator("table.parts tbody tr a").first();
-  assert.match(await largest.textContent(), /tool · result/);
-  await largest.click();
-  const part = page.locator("details.part.found[open]");
-  await part.locator("pre.text", { hasText: "a long line of output" }).waitFor();
+  await page.getByRole("button", { name: "largest first" }).click();
+  const largest = page.locator(".part-rows li").first();
+  await largest.filter({ hasText: "tool" }).waitFor();
+  assert.match(await largest.getAttribute("class"), /k-results/);
+  await largest.locator("a").click();
+  const part = page.locator("article.piece.chosen");
+  await part.locator("pre", { hasText: "a long line of output" }).waitFor();
+  await part.locator("button.unfold").click();
   await part.locator("button.more").waitFor();
   assert.equal(await page.locator("#view img, #view script").count(), 0);
 
   step("a narrow screen shows one pane at a time");
   await page.setViewportSize({ width: 400, height: 800 });
-  assert.ok(!(await page.locator("table.parts").isVisible()));
-  await page.getByRole("button", { name: "Ledger" }).click();
-  assert.ok(await page.locator("table.parts").isVisible());
   await page.getByRole("link", { name: /^claude:/ }).click();
   await page.locator("#request-3.found").waitFor();
   assert.ok(await page.locator("#request-3").isVisible(), "the link leads to the request");
+  assert.ok(!(await page.locator("#other-steps").isVisible()));
+  await page.getByRole("button", { name: "Conversation", exact: true }).click();
+  assert.ok(await page.locator("#other-steps").isVisible());
   await page.setViewportSize({ width: 1280, height: 900 });
 
   step("the first page lists it, and the whole row is the link");

@@ -88,7 +88,7 @@ try {
   }
   assert.equal(await first.locator("#message-3 header").getByText("max").count(), 1, "a message without a name goes to the default recipient");
   const { messages } = terminal("sessions", "show", session);
-  const texts = await first.locator("li.message > pre.text").allTextContents();
+  const texts = await first.locator("li.message .prose").allTextContents();
   assert.deepEqual(texts, messages.map(({ message }) => message.content), "the terminal has the same");
 
   step("a file is attached");
@@ -105,6 +105,8 @@ try {
   await say(first, "@ask Build it");
   for (const page of [first, second]) await page.locator(".question", { hasText: "make all" }).waitFor();
   await inspect(second, "question");
+  assert.match(await second.title(), /^\(1\) /, "the title says that someone asks");
+  assert.match(await second.locator(".question [data-until]").textContent(), /\d+:\d\d left/);
   await first.getByRole("button", { name: "Refuse" }).focus();
   await first.keyboard.press("Enter");
   await reply(second, "I was refused.").waitFor();
@@ -206,30 +208,55 @@ try {
   const turn = await open(first, first.locator("#message-4"));
   const stored = terminal("sessions", "show", session, "--turn", String(turn));
   const used = stored.ledger.usedBytes;
-  for (const by of ["source", "owner", "section"]) {
-    await first.getByRole("navigation", { name: "Grouping" }).getByRole("link", { name: by }).click();
-    await first.locator(`nav.choice a[aria-current]`, { hasText: by }).waitFor();
-    assert.equal(await first.locator(".used-bytes").textContent(), grouped(used));
-    for (const picture of ["svg.bar:not(.prefix)", "svg.treemap"]) {
-      const bytes = await first.locator(`${picture} rect`).evaluateAll((all) => all.map((it) => Number(it.dataset.bytes)));
-      assert.equal(bytes.reduce((sum, it) => sum + it, 0), used, `${picture} by ${by}`);
-    }
+  assert.equal(await first.locator(".used-bytes").textContent(), grouped(used));
+  for (const picture of ["svg.bar.order", "svg.treemap"]) {
+    const bytes = await first.locator(`${picture} rect`).evaluateAll((all) => all.map((it) => Number(it.dataset.bytes)));
+    assert.equal(bytes.reduce((sum, it) => sum + it, 0), used, picture);
   }
-  const cells = await first.locator("td[data-bytes]").evaluateAll((all) => all.map((it) => Number(it.dataset.bytes)));
-  assert.deepEqual(cells, stored.ledger.entries.map((entry) => entry.keptBytes));
+  const listed = await first.locator(".part-rows li").evaluateAll((all) => all.map((it) => [Number(it.dataset.part), Number(it.querySelector("[data-bytes]")?.dataset.bytes)]));
+  for (const [index, bytes] of listed) assert.equal(bytes, stored.ledger.entries[index].keptBytes);
   const part = stored.ledger.entries.findIndex((entry) => entry.source.kind === "message");
-  await first.locator(`svg.treemap rect[data-part="${part}"]`).click({ force: true });
   const [from, to] = stored.ledger.entries[part].range;
   const exact = Buffer.from(stored.prompt).subarray(from, to).toString();
-  assert.equal(await first.locator(`#part-${part}.found`).textContent(), exact);
+
+  step("a part that is chosen in the picture, the list or the text is chosen in all three, by mouse and by keys");
+  const chosen = () => first.locator(".given .chosen").evaluateAll((all) => all.map((it) => it.dataset.part));
+  const isPart = (all, index) => all.length === 4 && all.every((it) => it === String(index));
+  await first.locator(`svg.treemap rect[data-part="${part}"]`).click({ force: true });
+  await first.locator(`#part-${part}.chosen`).waitFor();
+  assert.ok(isPart(await chosen(), part), "by the picture");
+  assert.equal(await first.locator(`#part-${part} pre`).textContent(), exact);
+  const other = listed.find(([index]) => index !== part)?.[0];
+  await first.locator(`.part-rows li[data-part="${other}"] a`).click();
+  await first.locator(`#part-${other}.chosen`).waitFor();
+  assert.ok(isPart(await chosen(), other), "by the list");
+  assert.equal(await first.evaluate(() => location.hash), `#part-${other}`, "a link keeps it");
+  await first.locator(`.part-rows li[data-part="${other}"] a`).focus();
+  await first.keyboard.press("j");
+  await first.waitForFunction((index) => document.querySelector(".piece.chosen")?.id !== `part-${index}`, other);
+  await first.locator(`#part-${part} pre`).click();
+  assert.ok(isPart(await chosen(), part), "by the text");
+
+  step("a text is searched with keys only");
+  await first.locator("#view").focus();
+  await first.keyboard.press("/");
+  await first.keyboard.type("empty token");
+  await first.keyboard.press("Enter");
+  await first.locator(".found-count", { hasText: /^1 of \d+$/ }).waitFor();
+  assert.ok(await first.evaluate(() => CSS.highlights.get("here")?.size === 1), "the place is marked");
+  await first.keyboard.press("Escape");
   await inspect(first, "turn");
+  await first.getByRole("link", { name: "Exact" }).click();
+  await first.locator(`#part-${part}`, { hasText: exact }).waitFor();
+  assert.equal(await first.locator(`pre.sourced #part-${part}`).textContent(), exact);
+  await inspect(first, "turn-exact");
   await first.getByRole("link", { name: "Show white space" }).click();
   await first.locator("pre.sourced i", { hasText: "·" }).first().waitFor();
   await first.getByRole("link", { name: "Hide white space" }).click();
   await first.getByRole("link", { name: "Show white space" }).waitFor();
 
   step("a downloaded prompt has the stored hash, and the view has a JSON twin");
-  const prompt = await save(first, first.getByRole("button", { name: "Download" }).last());
+  const prompt = await save(first, first.getByRole("button", { name: "Download" }));
   assert.equal(createHash("sha256").update(prompt).digest("hex"), stored.attempts[0].prompt.hash);
   const twin = JSON.parse(await save(first, first.getByRole("button", { name: "JSON" })));
   assert.deepEqual(twin, stored);
@@ -257,8 +284,9 @@ try {
   const dropped = ledger.entries.find((entry) => entry.state === "dropped");
   const arithmetic = dropped.rule;
   assert.match(arithmetic, /\d+ bytes needed, \d+ available/);
+  await first.locator(".piece .rule", { hasText: arithmetic }).first().waitFor();
+  await first.getByRole("link", { name: "Exact" }).click();
   await first.locator("pre.sourced .left-out", { hasText: arithmetic }).first().waitFor();
-  await first.locator("ul.left-out li", { hasText: arithmetic }).first().waitFor();
   await inspect(first, "left-out");
 
   step("the request that the model received is shown by owner, and its cache is drawn");
@@ -270,16 +298,21 @@ try {
   const modelled = await open(first, reply(first, "Two."));
   const record = terminal("sessions", "show", session, "--turn", String(modelled), "--request");
   await first.locator("ul.requests a").first().click();
-  await first.getByRole("heading", { name: /request \d+, answer/ }).waitFor();
-  await first.getByRole("navigation", { name: "Grouping" }).getByRole("link", { name: "owner" }).click();
-  await first.locator("nav.choice a[aria-current]", { hasText: "owner" }).waitFor();
+  await first.getByRole("heading", { name: /Request \d+ · turn \d+ · answer/ }).waitFor();
   const body = await save(first, first.getByRole("button", { name: "Download" }));
   assert.equal(body.toString(), record.body);
   assert.equal(await first.locator(".used-bytes").textContent(), grouped(body.length));
-  assert.equal(Number(await first.locator("rect.unchanged").getAttribute("data-bytes")), record.unchangedBytes);
+  await first.locator(".cache-use", { hasText: `${grouped(record.unchangedBytes)} of` }).waitFor();
+  assert.deepEqual(await first.locator(".cache-bars .name").allTextContents(), ["Could be reused", "Was reused"]);
   await inspect(first, "request");
+
+  step("from a request one click leads to what differs from the one before it");
+  await first.getByRole("link", { name: "Compare with the one before" }).click();
+  await first.getByRole("heading", { name: "What changed" }).waitFor();
+  await first.locator("li.boundary", { hasText: "bytes a cache can reuse" }).waitFor();
+  await inspect(first, "compare");
   await first.goto(`${origin}/sessions/${session}/cache`);
-  await first.locator("ol.cache svg.prefix").first().waitFor();
+  await first.locator("ol.cache .cache-bars svg.could").first().waitFor();
   await inspect(first, "cache");
 
   step("changes of a workspace are shown, and a turn is undone");
@@ -314,12 +347,12 @@ try {
 
   step("a session is renamed, exported and forked, and messages are found");
   await first.goto(`${origin}/sessions/${session}`);
-  await first.locator("aside summary", { hasText: "Session" }).click();
+  await first.locator(".menu summary", { hasText: "Session" }).click();
   await first.getByRole("button", { name: "Rename" }).click();
   await first.keyboard.type("parser and lexer");
   await first.keyboard.press("Enter");
   await first.getByRole("heading", { name: "parser and lexer" }).waitFor();
-  await first.locator("aside summary", { hasText: "Session" }).click();
+  await first.locator(".menu summary", { hasText: "Session" }).click();
   const document_ = await save(first, first.getByRole("button", { name: "Export HTML" }));
   const archive = await save(first, first.getByRole("button", { name: "Export everything" }));
   assert.equal(archive.toString().split("\n").filter(Boolean).length > 10, true);
@@ -331,12 +364,57 @@ try {
   await first.keyboard.press("Enter");
   await first.getByText("2 messages found").waitFor();
   await inspect(first, "found");
+  assert.ok((await first.locator("ol.hits mark").count()) > 0, "the words are marked");
+  assert.match(first.url(), /q=lexer/, "a link keeps the search");
   await first.locator("ol.hits a").first().focus();
   await first.keyboard.press("Enter");
   await first.locator("#message-3.found").waitFor();
   await first.getByRole("link", { name: "Sessions", exact: true }).first().click();
   await first.locator("ul.sessions li").nth(1).waitFor();
   await inspect(first, "sessions");
+
+  step("the list is filtered, and led by keys; help shows them");
+  await first.getByLabel("State").selectOption("failed");
+  await first.keyboard.press("Enter");
+  await first.getByRole("button", { name: "Search" }).click();
+  await first.waitForURL(/state=failed/);
+  await first.getByText("No session of Convoke is like this.").waitFor();
+  await inspect(first, "none");
+  await first.getByRole("link", { name: "Show all" }).click();
+  await first.locator("ul.sessions li").nth(1).waitFor();
+  await first.locator("#view").focus();
+  await first.keyboard.press("j");
+  await first.keyboard.press("j");
+  assert.equal(await first.evaluate(() => [...document.querySelectorAll("a.row")].indexOf(document.activeElement)), 1);
+  await first.keyboard.press("?");
+  await first.getByRole("heading", { name: "Keys" }).waitFor();
+  await inspect(first, "keys");
+  await first.keyboard.press("Escape");
+  await first.keyboard.press("k");
+  await first.keyboard.press("Enter");
+  await first.locator(".workbench").waitFor();
+
+  step("what is chosen in the list of turns is shown beside the conversation, and the address keeps it");
+  await first.locator(".request-rows a.row").first().click();
+  await first.locator(".pane.inspector .given").waitFor();
+  assert.match(first.url(), /inspect=/);
+  await first.reload();
+  await first.locator(".pane.inspector .given").waitFor();
+  await inspect(first, "inspector");
+  const right = first.locator('.divider[data-resize="right"]');
+  const width = () => first.locator(".pane.inspector").evaluate((it) => it.getBoundingClientRect().width);
+  const wide = await width();
+  await right.focus();
+  await first.keyboard.press("ArrowLeft");
+  assert.ok((await width()) > wide, "keys move the border");
+  await first.keyboard.press("Enter");
+  assert.ok((await width()) < 10, "Enter folds a pane");
+  await first.keyboard.press("Enter");
+  await first.setViewportSize({ width: 400, height: 800 });
+  assert.ok(!(await first.locator("#conversation").isVisible()), "a narrow screen shows one pane");
+  await first.getByRole("button", { name: "Conversation", exact: true }).click();
+  assert.ok(await first.locator("#conversation").isVisible());
+  await first.setViewportSize({ width: 1280, height: 900 });
 
   step("explain is a page, with skills");
   await first.getByRole("link", { name: "Explain", exact: true }).click();

@@ -2,7 +2,9 @@
 //! JSON, or with a fragment of HTML for `Accept: text/html`.
 
 mod act;
+mod compare;
 mod extract;
+mod given;
 mod programs;
 mod requests;
 mod sessions;
@@ -27,6 +29,13 @@ use crate::{App, Scope, assets, guard};
 
 /// The largest body of a request: a message of a person, with room for its JSON.
 pub const BODY_BYTES: usize = 4 << 20;
+
+/// The paths of texts that models were given.
+const GIVEN: [&str; 3] = [
+    "/sessions/{id}/turns/{turn}",
+    "/sessions/{id}/turns/{turn}/requests/{number}",
+    "/programs/{program}/{id}/requests/{number}",
+];
 
 /// The state that every handler receives.
 type Shared = State<Arc<App>>;
@@ -54,6 +63,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/sessions/{id}/turns/{turn}/requests/{number}/bytes", get(requests::bytes))
         .route("/sessions/{id}/changes", get(sessions::changes))
         .route("/sessions/{id}/cost", get(sessions::cost))
+        .route("/sessions/{id}/waterfall", get(sessions::waterfall))
         .route("/sessions/{id}/cache", get(requests::cache))
         .route("/sessions/{id}/export", get(sessions::export))
         .route("/sessions/{id}/say", post(act::say))
@@ -73,12 +83,19 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/programs/{program}/{id}/text", get(programs::text))
         .route("/programs/{program}/{id}/requests", get(programs::requests))
         .route("/programs/{program}/{id}/requests/{number}", get(programs::request))
-        .route("/programs/{program}/{id}/requests/{number}/parts/{part}", get(programs::part))
+        .route("/compare", get(compare::compare))
         .route("/explain", get(sessions::explain));
+    let api = GIVEN.iter().fold(api, |api, base| {
+        api.route(&format!("{base}/parts"), get(given::chunk))
+            .route(&format!("{base}/parts/{{part}}"), get(given::part))
+            .route(&format!("{base}/rows"), get(given::rows))
+            .route(&format!("{base}/find"), get(given::find))
+    });
     Router::new()
         .nest("/api", api)
         .route("/", get(assets::shell))
         .route("/explain", get(assets::shell))
+        .route("/compare", get(assets::shell))
         .route("/sessions/{*view}", get(assets::shell))
         .route("/programs/{*view}", get(assets::shell))
         .route("/assets/{version}/{name}", get(assets::asset))
@@ -96,7 +113,7 @@ impl App {
     }
 
     /// Parses the id of a session in a path, and rejects one that the server does not show.
-    fn session_id(&self, written: &str) -> ApiResult<SessionId> {
+    pub(crate) fn session_id(&self, written: &str) -> ApiResult<SessionId> {
         let id = written.parse().map_err(|_| ApiError::not_found("no such session"))?;
         match self.scope {
             Scope::One(only) if only != id => {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use maud::html;
+use convoke_protocol::id::Millis;
+use convoke_session::Store as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -15,9 +16,10 @@ use super::extract::{Parameters, path};
 use super::{Shared, reply};
 use crate::error::{ApiError, ApiResult};
 use crate::other_sessions::{
-    MAX_SHOWN, OtherName, OtherSessions, PageEnds, ReadError, StepKey, TextName,
+    MAX_SHOWN, OtherFilter, OtherName, PageEnds, StepKey, TextName,
 };
-use crate::query::{ListQuery, PartsQuery, ResponseForm, TextQuery};
+use crate::query::{ListQuery, ResponseForm, TextQuery};
+use crate::sent::{Sent, read_other};
 use crate::stored::MAX_ROWS;
 use crate::views::conversation::more;
 use crate::views::programs::{list as list_view, request as request_view, session as session_view};
@@ -50,19 +52,6 @@ fn check_scope(app: &App) -> ApiResult<()> {
     }
 }
 
-/// Reads on a thread that may block.
-async fn read<T: Send + 'static>(
-    app: &App,
-    work: impl FnOnce(&dyn OtherSessions) -> Result<T, ReadError> + Send + 'static,
-) -> ApiResult<T> {
-    let others = app.host.other_sessions();
-    let done = tokio::task::spawn_blocking(move || work(&*others)).await;
-    let failed = |error: tokio::task::JoinError| {
-        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-    };
-    Ok(done.map_err(failed)??)
-}
-
 pub(super) async fn list(
     State(app): Shared,
     Parameters(query): Parameters<ListQuery>,
@@ -70,7 +59,12 @@ pub(super) async fn list(
 ) -> ApiResult<Response> {
     check_scope(&app)?;
     let (from, limit) = (query.from, query.limit.unwrap_or(LISTED).clamp(1, MAX_ROWS));
-    let found = read(&app, move |others| others.list(from, limit)).await?;
+    let filter = OtherFilter {
+        program: query.program.clone(),
+        project: query.project.clone(),
+        since: query.since(app.store.now().0).map(Millis),
+    };
+    let found = read_other(&app, move |others| others.list(&filter, from, limit)).await?;
     let end = from.saturating_add(limit);
     let next = (end < found.total).then_some(end);
     let json = || {
@@ -82,7 +76,7 @@ pub(super) async fn list(
         })
     };
     Ok(reply(form, json, || {
-        list_view::list(&found, from, next, |path| app.host.shown_directory(path))
+        list_view::list(&found, &query, next, |path| app.host.shown_directory(path))
     }))
 }
 
@@ -91,7 +85,7 @@ pub(super) async fn session(
     form: ResponseForm,
 ) -> ApiResult<Response> {
     let wanted = name.clone();
-    let found = read(&app, move |others| others.read(&wanted, &PageEnds::default())).await?;
+    let found = read_other(&app, move |others| others.read(&wanted, &PageEnds::default())).await?;
     let json = || {
         let mut json = found.summary.to_json(&found.found);
         json["found"] = json!(found.report);
@@ -124,7 +118,7 @@ pub(super) async fn steps(
 ) -> ApiResult<Response> {
     let wanted = name.clone();
     let ends = PageEnds { steps: Some(StepKey { at, agent, number }), requests: None };
-    let found = read(&app, move |others| others.read(&wanted, &ends)).await?;
+    let found = read_other(&app, move |others| others.read(&wanted, &ends)).await?;
     let json = || json!({ "steps": found.steps, "earlierSteps": found.earlier_steps });
     Ok(reply(form, json, || session_view::steps(&name, &found)))
 }
@@ -142,7 +136,7 @@ pub(super) async fn requests(
 ) -> ApiResult<Response> {
     let wanted = name.clone();
     let ends = PageEnds { steps: None, requests: before };
-    let found = read(&app, move |others| others.read(&wanted, &ends)).await?;
+    let found = read_other(&app, move |others| others.read(&wanted, &ends)).await?;
     let json = || json!({ "requests": found.requests, "earlierRequests": found.earlier_requests });
     Ok(reply(form, json, || session_view::requests(&name, &found)))
 }
@@ -154,7 +148,7 @@ pub(super) async fn text(
     form: ResponseForm,
 ) -> ApiResult<Response> {
     let path = session_view::text_path(&name, wanted.agent.as_deref(), wanted.number, wanted.part);
-    let whole = read(&app, move |others| others.text(&name, &wanted)).await?;
+    let whole = read_other(&app, move |others| others.text(&name, &wanted)).await?;
     Ok(piece(&whole, from, &path, form))
 }
 
@@ -177,11 +171,10 @@ pub(super) struct RequestName {
 pub(super) async fn request(
     OtherPath { app, name }: OtherPath,
     Path(RequestName { number }): Path<RequestName>,
-    Parameters(query): Parameters<PartsQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
     let wanted = name.clone();
-    let found = read(&app, move |others| others.request(&wanted, number)).await?;
+    let found = read_other(&app, move |others| others.request(&wanted, number)).await?;
     let json = || {
         let request = &found.request;
         json!({
@@ -194,35 +187,11 @@ pub(super) async fn request(
             "ledger": request.ledger_json(),
         })
     };
-    Ok(reply(form, json, || request_view::request(&name, &found, &query)))
-}
-
-#[derive(Deserialize)]
-pub(super) struct PartName {
-    number: u64,
-    part: usize,
-}
-
-pub(super) async fn part(
-    OtherPath { app, name }: OtherPath,
-    Path(PartName { number, part }): Path<PartName>,
-    Parameters(TextQuery { from }): Parameters<TextQuery>,
-    form: ResponseForm,
-) -> ApiResult<Response> {
-    let wanted = name.clone();
-    let found = read(&app, move |others| others.request(&wanted, number)).await?;
-    let text = request_view::text_of(&found.request, part)
-        .ok_or_else(|| ApiError::not_found(format!("request {number} has no text {part}")))?;
-    let path = request_view::part_path(&name, number, part);
-    if form == ResponseForm::Html && from == 0 {
-        let shown = slice(&text, 0, MAX_SHOWN);
-        let rest = text.len() - shown.len();
-        return Ok(super::fragment(&request_view::text_block(shown, rest, &path)));
-    }
-    Ok(piece(&text, from, &path, form))
+    let sent = Sent::Other { name: name.clone(), request: Arc::clone(&found) };
+    Ok(reply(form, json, || request_view::request(&name, &found, &sent.given())))
 }
 
 pub(super) async fn state(OtherPath { app, name }: OtherPath) -> ApiResult<Response> {
-    let state = read(&app, move |others| others.state(&name)).await?;
+    let state = read_other(&app, move |others| others.state(&name)).await?;
     Ok(Json(state).into_response())
 }

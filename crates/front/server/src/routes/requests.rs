@@ -3,22 +3,18 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
-use convoke_agent::thread::ThreadStore as _;
-use convoke_protocol::id::{SessionId, ThreadId, TurnId};
-use convoke_protocol::request::{RequestRecord, RequestTexts};
-use convoke_session::StoreError;
 use convoke_session::sent_turn::requests_of;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::extract::{Parameters, SessionPath, TurnPath, path};
+use super::extract::{Parameters, SessionPath, TurnPath};
+use super::given::SentPath;
 use super::reply;
 use super::turns::{file, range};
 use crate::error::{ApiError, ApiResult};
 use crate::query::{BytesQuery, ResponseForm, TurnQuery};
+use crate::sent::{Sent, StoredRequest};
 use crate::{App, views};
 
 pub(super) async fn list(
@@ -36,64 +32,49 @@ pub(super) async fn list(
     Ok(reply(form, json, html))
 }
 
-#[derive(Deserialize)]
-struct RequestName {
-    number: u64,
-}
-
 /// A stored request of the turn of a path.
-pub(super) struct RequestPath {
-    id: SessionId,
-    turn: TurnId,
-    record: RequestRecord<()>,
-    texts: RequestTexts,
-}
+pub(super) struct RequestPath(Sent);
 
 impl FromRequestParts<Arc<App>> for RequestPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> ApiResult<Self> {
-        let TurnPath { app, id, turn } = TurnPath::from_request_parts(parts, app).await?;
-        let RequestName { number } = path(parts, &app).await?;
-        let thread = ThreadId::of_member(id, turn.member.as_str());
-        let requests = app.store.requests(&thread).await.map_err(StoreError::from)?;
-        let turn = turn.id;
-        let is_it = |record: &RequestRecord<()>| {
-            record.number == number && record.attempt.is_some_and(|attempt| attempt.turn == turn)
-        };
-        let record = requests.into_iter().find(is_it);
-        let missing = || ApiError::not_found(format!("turn {turn} has no stored request {number}"));
-        let record = record.ok_or_else(missing)?;
-        let texts = app.store.request_texts(&record.thread, number).await;
-        Ok(Self { id, turn, record, texts: texts.map_err(StoreError::from)? })
+        let SentPath(sent) = SentPath::from_request_parts(parts, app).await?;
+        Ok(Self(sent))
+    }
+}
+
+impl RequestPath {
+    fn stored(&self) -> ApiResult<&StoredRequest> {
+        match &self.0 {
+            Sent::Request(stored) => Ok(stored),
+            _ => Err(ApiError::not_found("no such request")),
+        }
     }
 }
 
 pub(super) async fn request(
-    RequestPath { id, turn, record, texts }: RequestPath,
+    path: RequestPath,
     Parameters(query): Parameters<TurnQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
-    let ledger = texts.parse_ledger(&record.meta).map_err(|error| {
-        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("its ledger is damaged: {error}"))
-    })?;
-    let json = || record.json(Some(&texts)).unwrap_or_default();
-    Ok(reply(form, json, || {
-        views::requests::request(id, turn, &record, &texts.body, &ledger, &query)
-    }))
+    let stored = path.stored()?;
+    let json = || stored.record.json(Some(&stored.texts)).unwrap_or_default();
+    Ok(reply(form, json, || views::requests::request(stored, &path.0.given(), &query)))
 }
 
-pub(super) async fn body(RequestPath { texts, .. }: RequestPath) -> Response {
-    file(texts.body, "request.json")
+pub(super) async fn body(path: RequestPath) -> ApiResult<Response> {
+    Ok(file(path.stored()?.texts.body.clone(), "request.json"))
 }
 
 pub(super) async fn bytes(
-    RequestPath { id, turn, record, texts }: RequestPath,
+    path: RequestPath,
     Parameters(query): Parameters<BytesQuery>,
     form: ResponseForm,
-) -> Response {
-    let path = format!("/api/sessions/{id}/turns/{turn}/requests/{}/bytes", record.number);
-    range(&query, &texts.body, &path, form)
+) -> ApiResult<Response> {
+    let stored = path.stored()?;
+    let address = format!("/api{}/bytes", path.0.name().path());
+    Ok(range(&query, &stored.texts.body, &address, form))
 }
 
 pub(super) async fn cache(

@@ -7,7 +7,9 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
-use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::id::{MessageNumber, SessionId, ThreadId, TurnId};
+use convoke_agent::thread::ThreadStore as _;
+use convoke_protocol::request::RequestRecord;
 use convoke_protocol::session::{Session, Summary};
 use convoke_session::{Store as _, StoreError};
 use maud::html;
@@ -19,12 +21,13 @@ use super::{Shared, reply};
 use crate::error::{ApiError, ApiResult};
 use crate::host::ExportForm;
 use crate::query::{
-    ExplainQuery, ExportQuery, ListQuery, MessagesQuery, ResponseForm, StreamQuery, TextQuery,
+    ChangesQuery, ExplainQuery, ExportQuery, ListQuery, MessagesQuery, ResponseForm, StreamQuery, TextQuery,
 };
 use crate::stored::{self, ListedSession, MAX_ROWS, PAGE, SessionStatus};
 use crate::views::conversation::more;
-use crate::views::sessions::{Directory, FoundMessages, List};
+use crate::views::sessions::{FoundMessages, List};
 use crate::views::text::{SHOWN, exact, slice};
+use crate::views::conversation::SentRow;
 use crate::views::{self, conversation};
 use crate::{App, Scope, stream as events};
 
@@ -36,19 +39,38 @@ pub(super) async fn list(
     Parameters(query): Parameters<ListQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
-    let (summaries, found) = found_sessions(&app, &query.q).await?;
-    let total = summaries.len();
+    let (mut summaries, found) = found_sessions(&app, &query.q).await?;
+    let since = query.since(app.store.now().0);
+    let project = query.project.to_lowercase();
+    summaries.retain(|summary| {
+        let is_there = project.is_empty() || summary.directory.to_lowercase().contains(&project);
+        is_there && since.is_none_or(|since| summary.updated_at.0 >= since)
+    });
+    if !query.shows_own() {
+        summaries.clear();
+    }
     let page = match form {
         ResponseForm::Json => MAX_ROWS,
         ResponseForm::Html => PAGE,
     };
     let limit = query.limit.unwrap_or(page).clamp(1, MAX_ROWS);
+    // A state is known when a session is read: those with another one are read too, and left out.
+    let total = summaries.len();
     let mut rows = Vec::new();
-    for summary in summaries.into_iter().skip(query.from).take(limit) {
-        rows.push(ListedSession::read(&app.store, summary).await?);
+    let mut end = query.from.min(total);
+    for summary in summaries.into_iter().skip(query.from) {
+        if rows.len() == limit {
+            break;
+        }
+        end += 1;
+        let has_question = app.feeds.has_question(summary.id);
+        let row = ListedSession::read(&app.store, summary, has_question).await?;
+        if query.state.is_empty() || row.state.as_str() == query.state {
+            rows.push(row);
+        }
     }
-    let end = query.from.saturating_add(rows.len());
     let next = (end < total).then_some(end);
+    let total = if query.state.is_empty() || next.is_some() { total } else { rows.len() };
     let json = || {
         let sessions: Vec<Value> = rows.iter().map(ListedSession::json).collect();
         json!({
@@ -57,12 +79,18 @@ pub(super) async fn list(
             "isComplete": found.as_ref().is_none_or(|found| !found.has_more),
         })
     };
+    let programs = match app.scope {
+        Scope::All => app.host.other_sessions().programs(),
+        Scope::One(_) => Vec::new(),
+    };
     Ok(reply(form, json, || {
-        let directories = by_directory(&app, &rows);
-        let has_others = app.scope == Scope::All && found.is_none();
-        let list = List { directories, words: &query.q, total, next, has_others };
+        let sessions = rows
+            .iter()
+            .map(|row| (row, app.host.shown_directory(&row.summary.directory)))
+            .collect();
+        let list = List { sessions, query: &query, total, next, programs: &programs };
         if query.from > 0 {
-            return views::sessions::directories(&list);
+            return views::sessions::rows(&list);
         }
         let no_new = match app.scope {
             Scope::All => app.host.no_new_session(),
@@ -96,19 +124,6 @@ async fn found_sessions(
     messages.truncate(MAX_FOUND);
     summaries.retain(|summary| messages.iter().any(|message| message.session == summary.id));
     Ok((summaries, Some(FoundMessages { messages, has_more })))
-}
-
-/// Groups sessions by directory, in the order of their first session.
-fn by_directory<'r>(app: &App, rows: &'r [ListedSession]) -> Vec<Directory<'r>> {
-    let mut directories: Vec<Directory<'r>> = Vec::new();
-    for row in rows {
-        let shown = app.host.shown_directory(&row.summary.directory);
-        match directories.iter_mut().find(|directory| directory.shown == shown) {
-            Some(directory) => directory.sessions.push(row),
-            None => directories.push(Directory { shown, sessions: vec![row] }),
-        }
-    }
-    directories
 }
 
 pub(super) async fn session(
@@ -150,6 +165,38 @@ pub(super) async fn session(
         let costs = has_costs.then_some(&*status.costs);
         conversation::conversation(&session, &directory, team.as_ref(), &page, &status, costs)
     }))
+}
+
+/// The turns of a session, the last ones, with their requests.
+pub(super) async fn waterfall(
+    SessionPath { app, id, session }: SessionPath,
+    form: ResponseForm,
+) -> ApiResult<Response> {
+    let before = session.state.last_turn.0.saturating_sub(PAGE as u64);
+    let turns = app.store.turns_after(id, TurnId(before), PAGE).await?;
+    let mut members: Vec<_> = turns.iter().map(|turn| turn.member.clone()).collect();
+    members.sort();
+    members.dedup();
+    let mut requests = Vec::new();
+    for member in members {
+        let thread = ThreadId::of_member(id, member.as_str());
+        requests.extend(app.store.requests(&thread).await.map_err(StoreError::from)?);
+    }
+    let mut rows = Vec::new();
+    for turn in turns {
+        let attempt = app.store.attempts(id, turn.id).await?.pop();
+        let of_turn = |it: &&RequestRecord<()>| it.attempt.is_some_and(|at| at.turn == turn.id);
+        let requests = requests.iter().filter(of_turn).cloned().collect();
+        rows.push(SentRow { turn, attempt, requests });
+    }
+    let json = || {
+        let turns = rows.iter().map(|row| json!({
+            "turn": row.turn, "attempt": row.attempt,
+            "requests": row.requests.iter().map(|it| it.json(None).unwrap_or_default()).collect::<Vec<_>>(),
+        }));
+        json!({ "turns": turns.collect::<Vec<_>>() })
+    };
+    Ok(reply(form, json, || conversation::waterfall(id, &rows)))
 }
 
 pub(super) async fn cost(
@@ -224,11 +271,12 @@ pub(super) async fn stream(
 
 pub(super) async fn changes(
     SessionPath { app, id, .. }: SessionPath,
+    Parameters(ChangesQuery { layout }): Parameters<ChangesQuery>,
     form: ResponseForm,
 ) -> ApiResult<Response> {
     let changes = app.host.changes(id).await.map_err(ApiError::host)?;
     let json = || json!({"session": id, "turns": changes.turns, "workspaces": changes.workspaces});
-    Ok(reply(form, json, || views::changes::session(id, &changes, |path| app.shown(path))))
+    Ok(reply(form, json, || views::changes::session(id, &changes, layout, |path| app.shown(path))))
 }
 
 pub(super) async fn export(

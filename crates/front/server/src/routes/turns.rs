@@ -15,10 +15,12 @@ use super::extract::{AttemptPath, Parameters, SessionPath, TurnPath, read_sent, 
 use super::{fragment, reply};
 use crate::difference::Difference;
 use crate::error::{ApiError, ApiResult};
-use crate::query::{BytesQuery, DiffQuery, ResponseForm, TurnQuery, TurnsQuery};
+use crate::query::{BytesQuery, DiffQuery, Layout, ResponseForm, TurnQuery, TurnsQuery};
+use crate::sent::Sent;
 use crate::stored::{MAX_ROWS, PAGE};
 use crate::views::inspector::{self, InspectorData};
 use crate::views::text::{SHOWN, exact, slice};
+use crate::views::given::{self, Given, of_turn};
 use crate::views::{self, events};
 
 /// The number of turns around one that are offered for a comparison.
@@ -50,7 +52,10 @@ pub(super) async fn turn(
     let near = app.store.turns_after(id, after, usize::try_from(NEAR).unwrap_or(0)).await?;
     let others = near.into_iter().filter(|turn| turn.id != sent.turn.id && turn.attempts > 0);
     let around = InspectorData { requests, others: others.rev().collect() };
-    Ok(fragment(&inspector::turn(id, &sent, &around, &query)))
+    let sent = Sent::Turn { session: id, sent: Box::new(sent) };
+    let given = sent.given();
+    let Sent::Turn { sent: turn, .. } = &sent else { return Err(ApiError::not_found("no such turn")) };
+    Ok(fragment(&inspector::turn(id, turn, &given, &around, &query)))
 }
 
 pub(super) async fn prompt(AttemptPath { sent, .. }: AttemptPath) -> Response {
@@ -75,12 +80,16 @@ pub(super) fn file(text: String, name: &'static str) -> Response {
 }
 
 pub(super) async fn ledger(
-    AttemptPath { sent, .. }: AttemptPath,
-    Parameters(query): Parameters<TurnQuery>,
+    AttemptPath { id, sent, .. }: AttemptPath,
     form: ResponseForm,
 ) -> Response {
     let json = || serde_json::from_str(&sent.ledger_json).unwrap_or_default();
-    reply(form, json, || views::ledger::view(&sent.ledger, query.by))
+    let given = || Given {
+        parts: of_turn(&sent.ledger, sent.system.as_deref(), &sent.prompt),
+        path: format!("/api/sessions/{id}/turns/{}", sent.turn.id),
+        query: format!("?attempt={}", sent.attempt.number),
+    };
+    reply(form, json, || given::list(&given()))
 }
 
 pub(super) async fn bytes(
@@ -139,7 +148,7 @@ pub(super) async fn changes(
     let mut changes = app.host.changes(id).await.map_err(ApiError::host)?.turns;
     changes.retain(|change| change.turn == turn.id.0);
     let json = || json!({"session": id, "turns": changes});
-    Ok(reply(form, json, || views::changes::turns(id, &changes, |path| app.shown(path))))
+    Ok(reply(form, json, || views::changes::turns(id, &changes, Layout::Unified, |path| app.shown(path))))
 }
 
 #[derive(Deserialize)]

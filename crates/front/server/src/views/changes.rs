@@ -7,23 +7,35 @@ use convoke_protocol::id::SessionId;
 use maud::{Markup, html};
 use serde_json::json;
 
+use super::code::Language;
 use super::inspector::crumbs;
-use super::ledger::PART_SHOWN;
-use super::text::{beginning, exact, line};
-use super::{confirmed, count};
+use super::text::{beginning, line};
+use super::{confirmed, count, patch};
 use crate::host::{ChangedFile, MemberWorkspace, SessionChanges, TurnChanges};
+use crate::query::Layout;
+
+/// The maximum number of bytes of a file's difference.
+const DIFF_SHOWN: usize = 128 << 10;
+/// The maximum number of lines of a file's difference.
+const MAX_LINES: usize = 2_000;
 
 /// Renders the changes of a session as a view of the page.
-pub fn session(
+pub(crate) fn session(
     id: SessionId,
     changes: &SessionChanges,
+    layout: Layout,
     shown: impl Fn(&Path) -> String + Copy,
 ) -> Markup {
     html! {
         (crumbs(id, None))
-        h1 { "Changed files" }
+        div.heading {
+            h1 { "Changed files" }
+            nav.choice aria-label="Layout" { @for (it, name) in [(Layout::Unified, "Unified"), (Layout::Split, "Split")] {
+                a href=(format!("/sessions/{id}/changes?layout={}", it.as_str())) aria-current=[(it == layout).then_some("true")] { (name) }
+            } }
+        }
         @for workspace in &changes.workspaces { (self::workspace(workspace, shown)) }
-        (turns(id, &changes.turns, shown))
+        (turns(id, &changes.turns, layout, shown))
     }
 }
 
@@ -46,12 +58,17 @@ fn workspace(workspace: &MemberWorkspace, shown: impl Fn(&Path) -> String) -> Ma
 }
 
 /// Renders the changes of turns.
-pub fn turns(id: SessionId, changes: &[TurnChanges], shown: impl Fn(&Path) -> String) -> Markup {
+pub(crate) fn turns(
+    id: SessionId,
+    changes: &[TurnChanges],
+    layout: Layout,
+    shown: impl Fn(&Path) -> String,
+) -> Markup {
     html! {
         @let is_shown = |it: &&TurnChanges| {
             !it.files.is_empty() || it.repository.is_some() || it.not_recorded.is_some()
         };
-        @if !changes.iter().any(|it| is_shown(&it)) { p.faint { "No changes are recorded." } }
+        @if !changes.iter().any(|it| is_shown(&it)) { p.empty { "No changes are recorded." } }
         @for change in changes.iter().filter(is_shown) {
             section.changes {
                 h3 { (title(id, change)) }
@@ -59,7 +76,7 @@ pub fn turns(id: SessionId, changes: &[TurnChanges], shown: impl Fn(&Path) -> St
                 @if let Some(why) = &change.not_recorded { p { "Not recorded: " (line(why)) } }
                 @if let Some(repository) = &change.repository { p { (line(repository)) } }
                 @for other in &change.shared_with { p { "At the same time as " (line(other)) } }
-                @for file in &change.files { (self::file(file)) }
+                @for file in &change.files { (self::file(file, layout)) }
                 @if !change.uncertain.is_empty() {
                     p { "The turn was interrupted. You may have made these changes after it ended:" }
                     ul { @for path in &change.uncertain { li.path { (line(path)) } } }
@@ -96,25 +113,17 @@ fn title(id: SessionId, change: &TurnChanges) -> Markup {
 }
 
 /// Renders a changed file, folded.
-pub(super) fn file(file: &ChangedFile) -> Markup {
-    let (shown, rest) = beginning(&file.diff, PART_SHOWN);
+pub(super) fn file(file: &ChangedFile, layout: Layout) -> Markup {
+    let language = Language::of_file(&file.path);
+    let (shown, rest) = beginning(&file.diff, DIFF_SHOWN);
     html! {
         details.step {
             summary { span.path { (line(&file.path)) } " " span.faint { (line(&file.status)) @if let (Some(added), Some(removed)) = (file.added, file.removed) { ", " span.added { "+" (added) } " " span.removed { "−" (removed) } } } }
-            pre.text.patch { @for text in shown.lines() { (patch_line(text)) "\n" } }
+            @match layout {
+                Layout::Unified => (patch::unified(shown, language, MAX_LINES)),
+                Layout::Split => (patch::split(shown, language, MAX_LINES)),
+            }
             @if rest > 0 { p.faint { (count(rest as u64, "more byte")) "; " code { "convoke changes --turn" } " prints all." } }
         }
-    }
-}
-
-fn patch_line(text: &str) -> Markup {
-    match text.as_bytes() {
-        [b'+', rest @ ..] if !rest.starts_with(b"++ ") => {
-            html! { span.added { (exact(text, false)) } }
-        }
-        [b'-', rest @ ..] if !rest.starts_with(b"-- ") => {
-            html! { span.removed { (exact(text, false)) } }
-        }
-        _ => exact(text, false),
     }
 }

@@ -7,15 +7,20 @@ use convoke_protocol::id::SessionId;
 use convoke_protocol::message::Message;
 use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::session::{MemberCost, Session};
-use convoke_protocol::turn::{Turn, TurnState};
+use convoke_protocol::agent_event::RequestPurpose;
+use convoke_protocol::milliseconds;
+use convoke_protocol::request::RequestRecord;
+use convoke_protocol::turn::{Attempt, Turn, TurnState};
 use convoke_protocol::view::{OpenQuestion, ToolCall};
 use convoke_team::Team;
 use maud::{Markup, html};
 use serde_json::json;
 
 use super::text::{SHOWN, beginning, exact, line};
-use super::{action, confirmed, dollars, download, moment, number, short};
-use crate::stored::{MessagePage, PendingMessage, SessionStatus, total_cost};
+use super::waterfall::{self, Row};
+use super::{action, confirmed, dollars, download, markdown, moment, number, short};
+use crate::other_sessions::encoded;
+use crate::stored::{MessagePage, PendingMessage, SessionStatus, elapsed, total_cost};
 
 /// Renders a conversation as a view of the page. Costs that are not known yet are loaded by the page.
 pub fn conversation(
@@ -30,19 +35,53 @@ pub fn conversation(
     // After a gap, new messages are not shown: they belong to the end of the conversation.
     let last = if page.has_later { None } else { page.messages.last() };
     let last = last.map_or(session.state.last_message.0, |message| message.number.0);
-    html! {
-        nav.crumbs aria-label="Place" { a href="/" { "Sessions" } " / " (short(id)) }
-        (heading(session, directory))
-        div.session {
-            div #conversation data-session=(id) data-last=(last) data-gap[page.has_later] {
-                (messages(id, page))
-                @if page.has_later { p.notice { "Later messages follow. " a href=(format!("/sessions/{id}")) { "Go to the latest" } } }
-                div #live aria-live="polite" {}
-                section #standing aria-label="Status" { (self::status(id, status)) }
-                (composer(id, team, session))
-            }
-            aside aria-label="The session" { (facts(id, team, costs)) }
+    let left = html! {
+        h2 { "Turns" }
+        section #turns data-load=(format!("/api/sessions/{id}/waterfall")) aria-label="Turns and requests" {}
+    };
+    let middle = html! {
+        div #conversation data-session=(id) data-last=(last) data-gap[page.has_later] {
+            (messages(id, page))
+            @if page.has_later { p.notice { "Later messages follow. " a href=(format!("/sessions/{id}")) { "Go to the latest" } } }
+            div #live aria-live="polite" {}
+            section #standing aria-label="Status" { (self::status(id, status)) }
+            (composer(id, team, session))
         }
+    };
+    html! {
+        div.session-head {
+            nav.crumbs aria-label="Place" { a href="/" { "Sessions" } " / " (short(id)) }
+            (heading(session, directory))
+        }
+        div.workbench data-shown="conversation" {
+            (waterfall::panes(&left, &middle, &facts(id, team, costs)))
+        }
+    }
+}
+
+/// A turn with the requests of its member.
+pub(crate) struct SentRow {
+    pub turn: Turn,
+    /// The last attempt.
+    pub attempt: Option<Attempt>,
+    pub requests: Vec<RequestRecord<()>>,
+}
+
+/// Renders the turns and requests of a session, with the chart of their tokens.
+pub(crate) fn waterfall(id: SessionId, turns: &[SentRow]) -> Markup {
+    let mut rows = Vec::new();
+    for row in turns {
+        rows.push(turn_row(id, row));
+        rows.extend(row.requests.iter().map(|request| request_row(id, &row.turn, request)));
+    }
+    let addresses: Vec<String> = rows.iter().map(|row| row.path.clone()).collect();
+    waterfall::mark_misses(&mut rows, |before, at| {
+        format!("/compare?a={}&b={}", encoded(&addresses[before]), encoded(&addresses[at]))
+    });
+    html! {
+        (waterfall::chart(&rows))
+        (waterfall::rows(&rows))
+        @if turns.is_empty() { p.empty { "No turns yet." } }
     }
 }
 
@@ -56,6 +95,57 @@ pub fn heading(session: &Session, directory: &str) -> Markup {
             @if session.began.rehearsal.is_some() { " " span.badge { "rehearsal" } }
         }
         @if let Some(task) = &session.state.task { p.task { strong { "Task: " } (line(task)) } }
+    }
+}
+
+fn turn_row(id: SessionId, row: &SentRow) -> Row {
+    let SentRow { turn, attempt, requests } = row;
+    let ended = attempt.as_ref().and_then(|attempt| attempt.ended.as_ref());
+    let class = match turn.state {
+        TurnState::Failed | TurnState::Cancelled => "failed",
+        TurnState::Running => "live",
+        TurnState::Queued => "waits",
+        TurnState::Done => "done",
+    };
+    let is_usual = turn.state == TurnState::Done;
+    let took = attempt.as_ref().zip(ended).map(|(it, ended)| elapsed(it.began_at, ended.at));
+    Row {
+        id: format!("row-{}", turn.id),
+        path: format!("/sessions/{id}/turns/{}", turn.id),
+        number: turn.id.to_string(),
+        title: turn.member.to_string(),
+        badge: (!is_usual).then(|| html! { span.badge.(class) { (turn.state.as_str()) } }),
+        agent: None,
+        at: Some(attempt.as_ref().map_or(turn.queued_at, |attempt| attempt.began_at)),
+        took,
+        // The requests of a turn have its tokens.
+        usage: ended.and_then(|ended| ended.usage).filter(|_| requests.is_empty()),
+        cost: ended.and_then(|ended| ended.cost_usd),
+        group: turn.member.to_string(),
+        is_below: false,
+        is_compaction: false,
+        miss: None,
+    }
+}
+
+fn request_row(id: SessionId, turn: &Turn, request: &RequestRecord<()>) -> Row {
+    let (number, outcome) = (request.number, &request.outcome);
+    let failed = outcome.status.filter(|status| *status >= 400);
+    Row {
+        id: format!("row-{}-{number}", turn.id),
+        path: format!("/sessions/{id}/turns/{}/requests/{number}", turn.id),
+        number: String::new(),
+        title: format!("request {number}, {}", request.meta.purpose.as_str()),
+        badge: failed.map(|status| html! { span.badge.failed { (status) } }),
+        agent: None,
+        at: Some(request.meta.at),
+        took: outcome.elapsed.map(milliseconds::whole),
+        usage: outcome.usage,
+        cost: None,
+        group: turn.member.to_string(),
+        is_below: true,
+        is_compaction: request.meta.purpose == RequestPurpose::Compaction,
+        miss: None,
     }
 }
 
@@ -141,7 +231,8 @@ pub fn message(id: SessionId, message: &Message) -> Markup {
                     @if let Some(turn) = message.turn { " · " a href=(format!("/sessions/{id}/turns/{turn}")) { "turn " (turn) } }
                 }
             }
-            pre.text { (exact(text, false)) @if rest > 0 { (more(&format!("/api/sessions/{id}/messages/{number}/text"), text.len(), rest)) } }
+            @if rest > 0 { pre.text { (exact(text, false)) (more(&format!("/api/sessions/{id}/messages/{number}/text"), text.len(), rest)) } }
+            @else { (markdown::folded(text)) }
             @for attachment in Attachment::from_message(said) { (self::attachment(&attachment)) }
             @if let Some(turn) = message.turn {
                 details data-load=(format!("/api/sessions/{id}/turns/{turn}/steps")) { summary { "Steps of the turn" } }
@@ -200,7 +291,7 @@ pub fn status(id: SessionId, status: &SessionStatus) -> Markup {
         @for question in &status.questions { (self::question(id, question)) }
         @for turn in &running {
             p.running role="status" {
-                strong { (line(turn.member.as_str())) } " is working on "
+                strong data-running=(turn.id) { (line(turn.member.as_str())) } " is working on "
                 a href=(format!("/sessions/{id}/turns/{}", turn.id)) { "turn " (turn.id) }
                 @if !status.is_held { " (interrupted: its process has ended) " (action("Resume", &format!("/api/sessions/{id}/continue"), &json!({}))) }
                 @if status.is_held_here || (status.is_shared && status.is_held) { " " (action("Cancel", &format!("/api/sessions/{id}/cancel"), &json!({}))) }
@@ -298,15 +389,16 @@ fn question(id: SessionId, question: &OpenQuestion) -> Markup {
     let OpenQuestion { turn, member, question, answers, expires_at } = question;
     let path = format!("/api/sessions/{id}/answer");
     html! {
-        section.question aria-label=(format!("{member} asks for permission")) {
-            p role="alert" { strong { (line(member.as_str())) } " asks in turn " (turn) " to use " code { (line(&question.tool)) } ":" }
-            pre.text { (exact(&question.summary, false)) }
-            @if let Some(diff) = &question.diff { details { summary { "The change" } pre.text { (exact(diff, false)) } } }
+        section.question data-question=(question.id) aria-label=(format!("{member} asks for permission")) {
+            h2 role="alert" { (line(member.as_str())) " asks to use " code { (line(&question.tool)) } }
+            p.faint { "turn " (turn) " · no answer by " (moment(convoke_protocol::id::Millis(*expires_at))) " means no · " span data-until=(expires_at) {} }
+            pre.text tabindex="0" { (exact(&question.summary, false)) }
+            @if let Some(diff) = &question.diff { (super::patch::unified(diff, None, 400)) }
             p.actions {
-                @for answer in answers {
+                // The first button is where a key goes that was meant for something else: it refuses.
+                @for answer in answers.iter().rev() {
                     (action(answer_label(*answer), &path, &json!({"question": question.id, "answer": answer})))
                 }
-                span.faint { "No answer by " (moment(convoke_protocol::id::Millis(*expires_at))) " means no." }
             }
         }
     }
@@ -329,7 +421,7 @@ fn composer(id: SessionId, team: Option<&Team>, session: &Session) -> Markup {
     html! {
         form #composer data-say=(format!("/api/sessions/{id}/say")) aria-label="Send a message" {
             label for="say" { "Message" }
-            textarea id="say" name="text" rows="3" required aria-describedby="say-help" aria-controls="completions" {}
+            textarea id="say" name="text" rows="2" required aria-describedby="say-help" aria-controls="completions" {}
             ul #completions role="listbox" aria-label="Members" hidden {}
             p.send {
                 label for="to" { "To" }
@@ -343,7 +435,8 @@ fn composer(id: SessionId, team: Option<&Team>, session: &Session) -> Markup {
                     @for name in team.people() { option value=(name) selected[asker == Some(name)] { (name) } }
                 }
                 button.primary type="submit" { "Send" }
-                span #say-help.faint { "@name addresses a member, @path attaches a file; Ctrl-Enter sends" }
+                span #say-help.faint { "@name addresses a member, @path attaches a file. " span data-enter-help { "Enter sends, Shift-Enter breaks the line." } }
+                label.setting { input type="checkbox" data-enter-setting; " Ctrl-Enter sends" }
             }
             datalist #members { @for name in team.names() { option value=(name) {} } }
         }

@@ -8,9 +8,14 @@ use convoke_protocol::turn::{Attempt, Turn};
 use convoke_session::SentTurn;
 use maud::{Markup, html};
 
+use super::figures::{strip, usage_facts};
+use super::given::{self, Given};
 use super::text::line;
-use super::{dollars, download, ledger, moment, number, percent, requests, seconds, short};
-use crate::query::{Grouping, TurnQuery};
+use super::{
+    compare, dollars, download, ledger, moment, number, percent, requests, seconds, short,
+};
+use crate::query::{Reading, TurnQuery};
+use crate::sent::SentName;
 use crate::stored::elapsed;
 
 /// The data of the inspector beside the turn itself.
@@ -61,6 +66,7 @@ pub fn message_link(id: SessionId, number: u64) -> Markup {
 pub(crate) fn turn(
     id: SessionId,
     sent: &SentTurn,
+    given: &Given<'_>,
     around: &InspectorData,
     query: &TurnQuery,
 ) -> Markup {
@@ -69,31 +75,60 @@ pub(crate) fn turn(
     let api = format!("/api{base}");
     let attempt_query = format!("attempt={}", attempt.number);
     let query = &TurnQuery { attempt: Some(attempt.number), ..query.clone() };
+    let exact = (query.reading == Reading::Exact).then(|| exact_texts(sent, given, query, &api));
     html! {
         (crumbs(id, Some(turn.id)))
-        h1 { "Turn " (turn.id) ": " (line(turn.member.as_str())) }
+        div.heading {
+            h1 { "Turn " (turn.id) ": " (line(turn.member.as_str())) }
+            (compare::link(previous(id, turn, &around.others).as_ref(), &SentName::Turn { session: id, turn: turn.id.0, attempt: Some(attempt.number) }))
+        }
         (attempts(&base, sent))
         (facts(id, sent))
         (diagnostics(attempt))
-        h2 #picture { "Contents of the prompt" }
-        (grouping(&base, query))
-        (ledger::view(&sent.ledger, query.by))
-        h2 #text { "The exact text" }
-        p.actions { span.faint { "Click a part of the picture or a row of the table to show it here." } (white_space(&base, query)) }
-        @let texts = [("System text", "system", Target::System, sent.system.as_deref()), ("Prompt", "prompt", Target::Prompt, Some(&*sent.prompt))];
+        (given::view(given, &tools(sent, &base, query), exact.as_ref()))
+        (details(sent))
+        section.below {
+            h2 #received { "Requests to the model" }
+            @if around.requests.is_empty() { p.faint { "No request of this attempt is stored; " code { "--record wire" } " records those of programs." } }
+            (requests::list(id, turn.id, &around.requests))
+            h2 #events { "Events" }
+            section data-load=(format!("{api}/steps?{attempt_query}")) aria-label="Events" {}
+            h2 #changes { "Changed files" }
+            section data-load=(format!("{api}/changes")) aria-label="Changed files" {}
+            (comparisons(&base, sent, &around.others))
+        }
+    }
+}
+
+/// Returns the turn before one of the same member.
+fn previous(id: SessionId, turn: &Turn, others: &[Turn]) -> Option<SentName> {
+    let before = others.iter().find(|it| it.member == turn.member && it.id < turn.id)?;
+    Some(SentName::Turn { session: id, turn: before.id.0, attempt: None })
+}
+
+fn tools(sent: &SentTurn, base: &str, query: &TurnQuery) -> Markup {
+    let attempt = format!("attempt={}", sent.attempt.number);
+    let address = |name: &str| format!("/api{base}/{name}?{attempt}");
+    let file = |name: &str| format!("turn-{}-{name}.txt", sent.turn.id);
+    html! {
+        (requests::readings(base, query))
+        button.quiet type="button" data-copy=(address("prompt")) { "Copy all" }
+        (download("Download", &address("prompt"), &file("prompt")))
+        @if sent.system.is_some() { (download("System text", &address("system"), &file("system"))) }
+    }
+}
+
+fn exact_texts(sent: &SentTurn, given: &Given<'_>, query: &TurnQuery, api: &str) -> Markup {
+    let attempt = format!("attempt={}", sent.attempt.number);
+    let texts = [
+        ("System text", "system", Target::System, sent.system.as_deref()),
+        ("Prompt", "prompt", Target::Prompt, Some(&*sent.prompt)),
+    ];
+    html! {
         @for (title, name, target, text) in texts { @if let Some(text) = text {
-            h3 { (title) ", " (number(text.len() as u64)) " bytes" }
-            p.actions { (download("Download", &format!("{api}/{name}?{attempt_query}"), &format!("turn-{}-{name}.txt", turn.id))) }
-            (ledger::sourced(&sent.ledger, target, text, query.whitespace != 0, &format!("{api}/bytes?{attempt_query}&target={name}")))
+            h3.section { (title) ", " (number(text.len() as u64)) " bytes" }
+            (ledger::sourced(&sent.ledger, &given.parts, target, text, query.whitespace != 0, &format!("{api}/bytes?{attempt}&target={name}")))
         } }
-        (comparisons(&base, sent, &around.others))
-        h2 #received { "Requests to the model" }
-        @if around.requests.is_empty() { p.faint { "No request of this attempt is stored; " code { "--record wire" } " records those of programs." } }
-        (requests::list(id, turn.id, &around.requests))
-        h2 #events { "Events" }
-        section data-load=(format!("{api}/steps?{attempt_query}")) aria-label="Events" {}
-        h2 #changes { "Changed files" }
-        section data-load=(format!("{api}/changes")) aria-label="Changed files" {}
     }
 }
 
@@ -105,23 +140,6 @@ fn attempts(base: &str, sent: &SentTurn) -> Markup {
             } }
         }
     }
-}
-
-/// Renders the choice of how the parts of a ledger are grouped.
-pub(crate) fn grouping(base: &str, query: &TurnQuery) -> Markup {
-    html! {
-        nav.choice aria-label="Grouping" { span { "By" } @for by in Grouping::ALL {
-            @let chosen = TurnQuery { by, ..query.clone() };
-            a href=(format!("{base}{}#picture", chosen.written())) aria-current=[(by == query.by).then_some("true")] { (by.as_str()) }
-        } }
-    }
-}
-
-/// Renders the link that shows or hides white space.
-pub(crate) fn white_space(base: &str, query: &TurnQuery) -> Markup {
-    let other = TurnQuery { whitespace: u8::from(query.whitespace == 0), ..query.clone() };
-    let label = if query.whitespace == 0 { "Show white space" } else { "Hide white space" };
-    html! { a href=(format!("{base}{}#text", other.written())) { (label) } }
 }
 
 /// Renders the other attempts and turns that a turn can be compared with.
@@ -147,24 +165,51 @@ fn comparisons(base: &str, sent: &SentTurn, others: &[Turn]) -> Markup {
     }
 }
 
-/// Renders the figures of an attempt.
+/// Renders the facts of an attempt.
 fn facts(id: SessionId, sent: &SentTurn) -> Markup {
     let (turn, attempt) = (&sent.turn, &sent.attempt);
-    let ended = attempt.ended.as_ref();
+    let mut facts = vec![(
+        "State",
+        html! { (turn.state.as_str()) @if let Some(problem) = &turn.problem { ": " (line(problem)) } },
+    )];
+    facts.push(("Answers", message_link(id, turn.answers.0)));
+    if let Some(reply) = turn.reply {
+        facts.push(("Reply", message_link(id, reply.0)));
+    }
+    if let Some(most) = sent.ledger.max_bytes {
+        let used = sent.ledger.used_bytes();
+        facts.push((
+            "Budget",
+            html! { span.figure { (number(used)) } " of " (number(most)) " bytes " span.faint { (percent(used, most)) } },
+        ));
+    }
+    facts.push(("Began", moment(attempt.began_at)));
+    if let Some(ended) = &attempt.ended {
+        facts.push(("Took", html! { (seconds(elapsed(attempt.began_at, ended.at))) }));
+        if let Some(model) = &ended.model {
+            facts.push(("Model", line(model)));
+        }
+        if ended.usage.is_some() {
+            facts.extend(usage_facts(ended.usage.as_ref()));
+        }
+        if let Some(cost) = ended.cost_usd {
+            facts.push(("Cost", html! { span.figure { (dollars(cost)) } }));
+        }
+    }
+    strip(&facts)
+}
+
+/// Renders what is rarely needed of an attempt.
+fn details(sent: &SentTurn) -> Markup {
+    let attempt = &sent.attempt;
     html! {
-        dl.facts {
-            dt { "State" } dd { (turn.state.as_str()) @if let Some(problem) = &turn.problem { ": " (line(problem)) } }
-            dt { "Answers" } dd { (message_link(id, turn.answers.0)) }
-            @if let Some(reply) = turn.reply { dt { "Reply" } dd { (message_link(id, reply.0)) } }
-            dt { "Prompt" } dd { (number(attempt.prompt.bytes)) " bytes, SHA-256 " code.hash { (attempt.prompt.hash) } }
-            @if let Some(system) = attempt.system { dt { "System text" } dd { (number(system.bytes)) " bytes, SHA-256 " code.hash { (system.hash) } } }
-            @if let Some(most) = sent.ledger.max_bytes { dt { "Budget" } dd { (number(sent.ledger.used_bytes())) " of " (number(most)) " bytes (" (percent(sent.ledger.used_bytes(), most)) ")" } }
-            dt { "Began" } dd { (moment(attempt.began_at)) ", engine " (attempt.engine) }
-            @if let Some(ended) = ended {
-                dt { "Ended" } dd { (line(&ended.verdict.to_string())) " after " (seconds(elapsed(attempt.began_at, ended.at))) }
-                @if let Some(model) = &ended.model { dt { "Model" } dd { (line(model)) } }
-                @if let Some(usage) = &ended.usage { dt { "Counted" } dd { (number(usage.input)) " tokens in" @if usage.cached > 0 { " (" (number(usage.cached)) " from its cache)" } ", " (number(usage.output)) " out" } }
-                @if let Some(cost) = ended.cost_usd { dt { "Cost" } dd { (dollars(cost)) } }
+        details.plumbing {
+            summary { "Details" }
+            dl.facts {
+                dt { "Prompt" } dd { (number(attempt.prompt.bytes)) " bytes, SHA-256 " code.hash { (attempt.prompt.hash) } }
+                @if let Some(system) = attempt.system { dt { "System text" } dd { (number(system.bytes)) " bytes, SHA-256 " code.hash { (system.hash) } } }
+                dt { "Engine" } dd { (attempt.engine) }
+                @if let Some(ended) = &attempt.ended { dt { "Ended" } dd { (line(&ended.verdict.to_string())) } }
             }
         }
     }

@@ -4,21 +4,27 @@
 //! escaped text: no view has a script, a style or an address that comes from a conversation.
 
 pub mod changes;
-pub mod chart;
+mod chart;
+pub(crate) mod code;
+pub(crate) mod compare;
 pub mod conversation;
 pub mod diff;
 pub mod events;
 pub mod explain;
+pub(crate) mod figures;
+pub(crate) mod given;
 pub mod inspector;
 pub mod ledger;
+pub(crate) mod markdown;
+pub(crate) mod patch;
 pub mod programs;
 pub mod requests;
 pub mod sessions;
 pub mod text;
+pub(crate) mod waterfall;
 
 use std::time::Duration;
 
-use convoke_core::figures;
 pub use convoke_core::figures::{count, dollars, percent, thousands as number};
 use convoke_protocol::id::{Millis, SessionId};
 use convoke_session::time_format::utc;
@@ -26,7 +32,7 @@ use maud::{Markup, html};
 
 /// Returns a duration: `1.2 s`, `2 min 05 s`.
 pub fn seconds(millis: u64) -> String {
-    figures::seconds(Duration::from_millis(millis))
+    convoke_core::figures::seconds(Duration::from_millis(millis))
 }
 
 /// Returns the short id, as the terminal shows it.

@@ -1,5 +1,7 @@
 //! Texts of conversations: escaped, with control and direction characters made visible.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use maud::{Markup, PreEscaped};
 
 /// The maximum number of bytes of a text that are shown at once; the rest is loaded on request.
@@ -56,6 +58,13 @@ fn control_name(character: char) -> String {
         0x7f => '␡'.to_string(),
         code => format!("U+{code:04X}"),
     }
+}
+
+/// Returns a short text that is another one for other content.
+pub(crate) fn version(content: &Markup) -> String {
+    let mut hasher = DefaultHasher::new();
+    content.0.hash(&mut hasher);
+    format!("{:x}", hasher.finish())
 }
 
 /// Returns the beginning of a text that fits, and the number of bytes that follow it.

@@ -10,7 +10,7 @@ use convoke_protocol::id::Millis;
 use convoke_protocol::usage::Usage;
 use convoke_protocol::window::{At, Grade, Part, Place, Placed, Role, Text, Window, WindowPart};
 use convoke_server::other_sessions::{
-    Excerpt, FileState, ListedOther, MAX_SHOWN, OtherList, OtherName, OtherSession, PageEnds,
+    Excerpt, FileState, ListedOther, MAX_SHOWN, OtherFilter, OtherList, OtherName, OtherSession, PageEnds,
     PricedRequest, ReadError, RequestRow, Step, StepKey, StepKind, TextName, TodoLine, ToolOutput,
 };
 use convoke_server::{ChangedFile, OtherSessions};
@@ -20,7 +20,7 @@ use convoke_source::FoundSession;
 pub const HOSTILE: &str = "</script><img src=x onerror=\"a()\"> \u{1b}[2J \u{202e}txt";
 
 /// Every route of other programs' sessions.
-pub const OTHER_ROUTES: [&str; 8] = [
+pub const OTHER_ROUTES: [&str; 10] = [
     "/api/programs",
     "/api/programs/claude/one",
     "/api/programs/claude/one/state",
@@ -28,7 +28,9 @@ pub const OTHER_ROUTES: [&str; 8] = [
     "/api/programs/claude/one/text?number=1&part=text",
     "/api/programs/claude/one/requests",
     "/api/programs/claude/one/requests/1",
+    "/api/programs/claude/one/requests/1/parts",
     "/api/programs/claude/one/requests/1/parts/0",
+    "/api/programs/claude/one/requests/1/rows",
 ];
 
 /// One session of Claude Code, `one`.
@@ -158,7 +160,14 @@ fn check(name: &OtherName) -> Result<(), ReadError> {
 }
 
 impl OtherSessions for TestSessions {
-    fn list(&self, from: usize, _: usize) -> Result<OtherList, ReadError> {
+    fn programs(&self) -> Vec<&'static str> {
+        vec!["claude"]
+    }
+
+    fn list(&self, filter: &OtherFilter, from: usize, _: usize) -> Result<OtherList, ReadError> {
+        if !filter.has(&found()) {
+            return Ok(OtherList::default());
+        }
         let listed = ListedOther { found: found(), summary: Arc::new(summary()) };
         let sessions = if from == 0 { vec![listed] } else { Vec::new() };
         Ok(OtherList { sessions, total: 1, problems: vec![HOSTILE.to_owned()] })

@@ -100,10 +100,10 @@ async fn the_pictures_add_up_to_what_was_sent() {
     let session = server.conversation("Hello").await;
     let base = format!("/api/sessions/{session}/turns/1");
     let used = server.json(&format!("{base}/ledger")).await["usedBytes"].as_u64().unwrap();
-    for by in ["section", "source", "owner"] {
-        let html = server.html(&format!("{base}?by={by}")).await;
-        for class in ["bar\"", "treemap\""] {
-            assert_eq!(sum_of(&html, class), [(used, used)], "{by} {class}");
+    for reading in ["parts", "exact"] {
+        let html = server.html(&format!("{base}?reading={reading}")).await;
+        for class in ["bar order\"", "treemap\""] {
+            assert_eq!(sum_of(&html, class), [(used, used)], "{reading} {class}");
         }
         assert!(!html.contains("style="), "{html}");
     }
@@ -142,6 +142,68 @@ async fn two_prompts_are_compared() {
     assert!(html.contains(&format!("data-bytes=\"{reusable}\"")), "{html}");
     assert!(html.contains("The first difference"), "{html}");
     assert_eq!(server.get(&format!("/api/sessions/{session}/turns/2/diff/9")).await.status, 404);
+}
+
+#[tokio::test]
+async fn what_a_model_was_given_comes_by_parts_and_is_searched() {
+    let server = TestServer::start().await;
+    let session = server.conversation("Look at the tokenizer").await;
+    let base = format!("/api/sessions/{session}/turns/1");
+    let rows = server.json(&format!("{base}/rows")).await["parts"].clone();
+    let bytes = rows.as_array().unwrap().iter().map(|row| row["bytes"].as_u64().unwrap());
+    let used = server.json(&format!("{base}/ledger")).await["usedBytes"].as_u64().unwrap();
+    assert_eq!(bytes.sum::<u64>(), used);
+    let found = server.json(&format!("{base}/find?q=TOKENIZER")).await["matches"].clone();
+    let part = found[0]["part"].as_u64().unwrap();
+    assert_eq!((found[0]["times"].as_u64(), found.as_array().unwrap().len()), (Some(1), 1));
+    let raw = server.get(&format!("{base}/parts/{part}?raw=1")).await.body;
+    assert!(raw.contains("Look at the tokenizer"), "{raw}");
+    let html = server.html(&base).await;
+    assert!(html.contains(&format!("id=\"part-{part}\"")), "{html}");
+    assert!(html.contains(&format!("href=\"#part-{part}\"")), "{html}");
+}
+
+#[tokio::test]
+async fn any_two_texts_are_compared_by_part() {
+    let server = TestServer::start().await;
+    let one = server.conversation("Hello").await;
+    let other = server.conversation("Good morning").await;
+    let path = format!("/api/compare?a=/sessions/{one}/turns/1&b=/sessions/{other}/turns/1");
+    let json = server.json(&path).await;
+    let boundary = json["boundary"].as_u64().unwrap();
+    let states: Vec<&str> =
+        json["rows"].as_array().unwrap().iter().map(|row| row["state"].as_str().unwrap()).collect();
+    assert!(states.iter().take(usize::try_from(boundary).unwrap()).all(|it| *it == "unchanged"));
+    assert!(states.iter().any(|it| *it != "unchanged"), "{states:?}");
+    let html = server.html(&path).await;
+    assert!(html.contains("class=\"boundary\""), "{html}");
+    let foreign = format!("/api/compare?a=/sessions/{one}/turns/1&b=/programs/claude/one/requests/1");
+    assert!(server.html(&foreign).await.contains("What changed"));
+    for bad in ["a=/sessions/1&b=/x", "a=/sessions/x/turns/1&b=/explain", "a=1"] {
+        assert!((400..500).contains(&server.get(&format!("/api/compare?{bad}")).await.status));
+    }
+}
+
+#[tokio::test]
+async fn the_list_is_filtered_by_its_address() {
+    let server = TestServer::start().await;
+    server.conversation("Hello").await;
+    for (query, own, others) in [
+        ("", 1, true),
+        ("program=convoke", 1, false),
+        ("program=claude", 0, true),
+        ("state=idle&days=7", 1, false),
+        ("state=failed", 0, false),
+        ("project=nowhere", 0, true),
+        ("days=&project=", 1, true),
+    ] {
+        let path = format!("/api/sessions?{query}");
+        assert_eq!(server.json(&path).await["total"], own, "{query}");
+        let html = server.html(&path).await;
+        assert_eq!(html.contains("data-load=\"/api/programs"), others, "{query}: {html}");
+    }
+    assert_eq!(server.json("/api/programs?program=codex").await["total"], 0);
+    assert_eq!(server.get("/api/sessions?days=x").await.status, 400);
 }
 
 #[tokio::test]
@@ -306,7 +368,12 @@ async fn every_view_has_a_json_form() {
         "",
         "/turns",
         "/turns/1",
-        "/turns/1?by=owner&whitespace=1&attempt=1",
+        "/turns/1?reading=exact&whitespace=1&attempt=1",
+        "/turns/1/parts",
+        "/turns/1/rows?sort=size",
+        "/turns/1/find?q=brief",
+        "/waterfall",
+        "/changes?layout=split",
         "/turns/1/diff/1",
         "/turns/1/requests",
         "/turns/1/steps",
@@ -316,7 +383,8 @@ async fn every_view_has_a_json_form() {
         "/cache",
     ];
     let views = views.map(|view| format!("{base}{view}"));
-    for view in views.iter().map(String::as_str).chain(["/explain"]) {
+    let compared = format!("/compare?a={base}/turns/1&b={base}/turns/1");
+    for view in views.iter().map(String::as_str).chain(["/explain", &compared]) {
         assert_eq!(server.get(view).await.status, 200, "{view}");
         assert!(server.json(&format!("/api{view}")).await.is_object(), "{view}");
         let html = server.html(&format!("/api{view}")).await;

@@ -12,7 +12,7 @@ use convoke_open::{Catalog, FindError, request};
 use convoke_protocol::id::Millis;
 use convoke_server::OtherSessions;
 use convoke_server::other_sessions::{
-    FileState, ListedOther, OtherList, OtherName, OtherSession, PageEnds, PricedRequest, ReadError,
+    FileState, ListedOther, OtherFilter, OtherList, OtherName, OtherSession, PageEnds, PricedRequest, ReadError,
     TextName,
 };
 use convoke_source::{FoundSession, Kept, SourceError};
@@ -100,7 +100,16 @@ impl Others {
 }
 
 impl OtherSessions for Others {
-    fn list(&self, from: usize, limit: usize) -> Result<OtherList, ReadError> {
+    fn programs(&self) -> Vec<&'static str> {
+        convoke_vendors::sources().map(convoke_source::SessionSource::program).collect()
+    }
+
+    fn list(
+        &self,
+        filter: &OtherFilter,
+        from: usize,
+        limit: usize,
+    ) -> Result<OtherList, ReadError> {
         self.with(|catalog| {
             let mut found = catalog.list();
             if let Some(named) = &self.named
@@ -108,6 +117,7 @@ impl OtherSessions for Others {
             {
                 found.sessions.insert(0, named.clone());
             }
+            found.sessions.retain(|session| filter.has(session));
             let problems = found.problems.iter().map(one_line).collect();
             let total = found.sessions.len();
             let mut list = OtherList { sessions: Vec::new(), total, problems };

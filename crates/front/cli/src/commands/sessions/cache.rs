@@ -8,9 +8,11 @@ use std::io::Write as _;
 use convoke_agent::thread::ThreadStore as _;
 use convoke_core::ledger::Source;
 use convoke_inspect::record::cache::{CacheStep, CacheVerdict, compare};
+use convoke_open::prices::{Charged, OwnPrices, cost};
 use convoke_protocol::agent_event::RequestPurpose;
 use convoke_protocol::id::SessionId;
 use convoke_protocol::request::{RequestRecord, RequestTexts};
+use convoke_protocol::usage::Usage;
 use convoke_server::CacheRow;
 use convoke_session::{AnyStore, Store as _};
 use serde_json::{Value, json};
@@ -26,6 +28,8 @@ struct Row {
     member: String,
     record: RequestRecord<()>,
     step: Option<CacheStep>,
+    /// The turn and the number of the request before it.
+    before: Option<(u64, u64)>,
 }
 
 /// Shows how much of each request the provider's cache could serve, and how much it served.
@@ -69,6 +73,8 @@ pub(in crate::commands) async fn page_rows(
     let row = |row: &Row| CacheRow {
         turn: row.record.attempt.map(|attempt| attempt.turn.0),
         number: row.record.number,
+        before: row.before,
+        lost_usd: row.lost(),
         json: row.json(),
         line: row.line(),
         remarks: row.remarks(),
@@ -81,7 +87,7 @@ async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> 
     // The model server of a rehearsal has no cache.
     let is_rehearsal = store.session(session).await?.began.rehearsal.is_some();
     for (member, requests) in requests_by_member(store, session).await? {
-        let mut before: HashMap<&str, RequestTexts> = HashMap::new();
+        let mut before: HashMap<&str, (RequestTexts, Option<(u64, u64)>)> = HashMap::new();
         for record in requests {
             let texts = store.request_texts(&record.thread, record.number).await?;
             let purpose: &'static str = match record.meta.purpose {
@@ -89,10 +95,13 @@ async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> 
                 RequestPurpose::Compaction => RequestPurpose::Answer.as_str(),
                 purpose => purpose.as_str(),
             };
-            let step = compare(before.get(purpose), &record, &texts);
+            let earlier = before.get(purpose);
+            let step = compare(earlier.map(|(texts, _)| texts), &record, &texts);
             let step = if is_rehearsal { step.map(CacheStep::without_provider) } else { step };
-            before.insert(purpose, texts);
-            rows.push(Row { member: member.clone(), record, step });
+            let place = record.attempt.map(|attempt| (attempt.turn.0, record.number));
+            let earlier = earlier.and_then(|(_, place)| *place);
+            before.insert(purpose, (texts, place));
+            rows.push(Row { member: member.clone(), record, step, before: earlier });
         }
     }
     rows.sort_by_key(|row| (row.record.meta.at, row.record.number));
@@ -101,7 +110,7 @@ async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> 
 
 impl Row {
     fn json(&self) -> Value {
-        let Self { member, record, step } = self;
+        let Self { member, record, step, .. } = self;
         let usage = record.outcome.usage;
         let difference = step.as_ref().and_then(|step| step.difference.as_ref());
         json!({
@@ -118,8 +127,31 @@ impl Row {
         })
     }
 
+    /// Returns what it cost that tokens were read again which a cache could have served; `None` if no price is known, or nothing
+    /// was lost.
+    fn lost(&self) -> Option<f64> {
+        let step = self.step.as_ref()?;
+        let outcome = &self.record.outcome;
+        let usage = outcome.usage?;
+        let reusable = step.unchanged_tokens.min(usage.input);
+        let price = |usage: Usage| {
+            let charged = Charged {
+                provider: None,
+                model: outcome.model.as_deref().unwrap_or_default(),
+                usage,
+                cache_write_hour: 0,
+                tier: None,
+                at: Some(self.record.meta.at),
+            };
+            cost(&charged, &OwnPrices::new())
+        };
+        let served = Usage { cached: reusable, cache_write: 0, ..usage };
+        let lost = price(usage)? - price(served)?;
+        (reusable > usage.cached && lost > 0.0).then_some(lost)
+    }
+
     fn line(&self) -> String {
-        let Self { member, record, step } = self;
+        let Self { member, record, step, .. } = self;
         let bytes = record.sent_bytes();
         let unchanged = step.as_ref().map_or(0, |step| step.unchanged_bytes);
         let turn = record.attempt.map_or_else(String::new, |it| format!("turn {}, ", it.turn));

@@ -1,21 +1,23 @@
 //! A session of another program: its requests beside what was said and done.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use convoke_protocol::agent_event::{RequestPurpose, TodoState};
-use convoke_protocol::usage::Usage;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::{counted, grade, panes, short_number};
+use super::grade;
 use crate::other_sessions::{
     Excerpt, FileState, OtherName, OtherSession, RequestRow, Step, StepKey, StepKind, TextPart,
     ToolOutput, encoded,
 };
 use crate::views::changes::file;
 use crate::views::conversation::more;
-use crate::views::text::{exact, line, plain};
-use crate::views::{count, dollars, moment, moment_ago, number};
+use crate::query::Layout;
+use crate::sent::SentName;
+use crate::views::figures::{counted, short_number};
+use crate::views::markdown;
+use crate::views::text::{exact, line, plain, version};
+use crate::views::waterfall::{self, Row};
+use crate::views::{compare, count, dollars, moment, moment_ago, number};
 
 /// The maximum number of characters of a tool's input in its folded line.
 const GIST: usize = 160;
@@ -43,22 +45,24 @@ pub fn session(name: &OtherName, found: &OtherSession, project: Option<&str>) ->
     let summary = &found.summary;
     let title = summary.title.as_ref().or(summary.given_title.as_ref());
     let FileState { bytes, changed_at } = found.state;
+    let left = html! {
+        h2 { "Requests" }
+        div #other-requests { (requests(name, found)) }
+    };
+    let middle = html! {
+        h2.unseen { "Conversation" }
+        div #other-steps { (steps(name, found)) }
+        p #end tabindex="-1" .faint { "The session ends here." }
+    };
+    let right = html! { div.empty { p { "Choose a request to see what the model was given." } p.faint { "j and k go through the requests, Enter opens one." } } };
     html! {
-        nav.crumbs aria-label="Place" { a href="/" { "Sessions" } " / " (line(&name.short())) }
-        h1 { @match title { Some(title) => (line(title)), None => { "A session of " (found.found.program) } } }
-        div #figures { (figures(found, project)) }
-        div.panes.wide #other data-other=(format!("/api{}", name.path())) data-state=(format!("{bytes}-{}", changed_at.0)) data-shown="steps" {
-            (panes(&[("steps", "Conversation"), ("requests", "Requests")]))
-            section.pane.requests aria-label="Requests" data-name="requests" tabindex="0" {
-                h2 { "Requests" }
-                (legend())
-                div #other-requests { (requests(name, found)) }
-            }
-            section.pane.steps aria-label="Conversation" data-name="steps" {
-                h2.unseen { "Conversation" }
-                div #other-steps { (steps(name, found)) }
-                p #end tabindex="-1" .faint { "The session ends here." }
-            }
+        div.session-head {
+            nav.crumbs aria-label="Place" { a href="/" { "Sessions" } " / " (line(&name.short())) }
+            h1 { @match title { Some(title) => (line(title)), None => { "A session of " (found.found.program) } } }
+            div #figures { (figures(found, project)) (waterfall::chart(&rows(name, found))) }
+        }
+        div.workbench #other data-other=(format!("/api{}", name.path())) data-state=(format!("{bytes}-{}", changed_at.0)) data-shown="conversation" {
+            (waterfall::panes(&left, &middle, &right))
         }
     }
 }
@@ -83,24 +87,14 @@ fn figures(found: &OtherSession, project: Option<&str>) -> Markup {
     }
 }
 
-fn legend() -> Markup {
-    let names = [
-        ("cached", "from the cache"),
-        ("written", "written to it"),
-        ("fresh", "other input"),
-        ("output", "output"),
-    ];
-    html! { ul.legend { @for (class, label) in names { li { span.swatch.(class) {} " " (label) } } } }
-}
-
 /// Renders a page of requests, with a button for earlier ones.
 pub fn requests(name: &OtherName, found: &OtherSession) -> Markup {
     html! {
         @if let Some(first) = found.requests.first() && found.earlier_requests > 0 {
             button.more type="button" data-more=(format!("/api{}/requests?before={}", name.path(), first.number)) { (earlier(found.earlier_requests, "request")) }
         }
-        ol.rows.request-rows { @for row in &found.requests { (request_row(name, row, found.most_tokens)) } }
-        @if found.requests.is_empty() { p.faint { "No requests to a model are recorded in this session." } }
+        (waterfall::rows(&rows(name, found)))
+        @if found.requests.is_empty() { p.empty { "No requests to a model are recorded in this session." } }
     }
 }
 
@@ -108,55 +102,38 @@ fn earlier(many: u64, what: &str) -> String {
     format!("Show earlier ones ({})", count(many, what))
 }
 
-fn request_row(name: &OtherName, row: &RequestRow, most: u64) -> Markup {
-    let content = html! {
-        a.row href=(format!("{}/requests/{}", name.path(), row.number)) {
-            span.name {
-                span.number { (row.number) }
-                span.subject {
-                    @if row.purpose != RequestPurpose::Answer { (row.purpose.as_str()) " · " }
-                    @match &row.model { Some(model) => (line(model)), None => "unknown model" }
-                }
-                (grade(row.grade))
-                span.cost { @match row.cost { Some(cost) => (dollars(cost)), None => "–" } }
-            }
-            @if let Some(agent) = &row.agent { span.faint.agent { "sub-agent " (line(agent)) } }
-            @match &row.usage { Some(usage) => (bar(usage, most)), None => span.faint.uncounted { "not counted" } }
-            span.origin-line {
-                span { @if let Some(at) = row.at { (moment(at)) } }
-                @if let Some(usage) = &row.usage { span.figures { (short_number(usage.input)) " in, " (short_number(usage.cached)) " cached, " (short_number(usage.output)) " out" } }
-                @if let Some(status) = row.status.filter(|status| *status >= 400) { span.badge.failed { (status) } }
-            }
-        }
-    };
-    let version = version(&content);
-    html! { li #(format!("request-{}", row.number)) .sub[row.agent.is_some()] data-version=(version) { (content) } }
+fn rows(name: &OtherName, found: &OtherSession) -> Vec<Row> {
+    let mut rows: Vec<Row> = found.requests.iter().map(|row| request_row(name, row)).collect();
+    let sent = |at: usize| SentName::Other { name: name.clone(), number: found.requests[at].number };
+    waterfall::mark_misses(&mut rows, |before, at| compare::address(&sent(before), &sent(at)));
+    rows
 }
 
-/// Renders the tokens of a request as a bar, on the scale of the largest one.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a picture has fewer pixels than a float has digits"
-)]
-fn bar(usage: &Usage, most: u64) -> Markup {
-    let fresh = usage.input.saturating_sub(usage.cached).saturating_sub(usage.cache_write);
-    let parts = [
-        ("cached", usage.cached),
-        ("written", usage.cache_write),
-        ("fresh", fresh),
-        ("output", usage.output),
-    ];
-    let mut at = 0.0;
-    let rects = parts.map(|(class, tokens)| {
-        let width = tokens as f64 / most.max(1) as f64 * 1000.0;
-        let from = at;
-        at += width;
-        (class, from, width)
-    });
-    html! {
-        svg.bar.tokens viewBox="0 0 1000 8" preserveAspectRatio="none" role="img" aria-label=(counted(usage)) {
-            @for (class, from, width) in rects { @if width > 0.0 { rect.(class) x=(format!("{from:.2}")) y="0" width=(format!("{width:.2}")) height="8" {} } }
-        }
+fn request_row(name: &OtherName, row: &RequestRow) -> Row {
+    let model = row.model.as_deref().unwrap_or("unknown model");
+    let title = match row.purpose {
+        RequestPurpose::Answer => model.to_owned(),
+        purpose => format!("{} · {model}", purpose.as_str()),
+    };
+    let failed = row.status.filter(|status| *status >= 400);
+    Row {
+        id: format!("request-{}", row.number),
+        path: format!("{}/requests/{}", name.path(), row.number),
+        number: row.number.to_string(),
+        title,
+        badge: Some(match failed {
+            Some(status) => html! { span.badge.failed { (status) } },
+            None => grade(row.grade),
+        }),
+        agent: row.agent.clone(),
+        at: row.at,
+        took: None,
+        usage: row.usage,
+        cost: row.cost,
+        group: row.agent.clone().unwrap_or_default(),
+        is_below: false,
+        is_compaction: row.purpose == RequestPurpose::Compaction,
+        miss: None,
     }
 }
 
@@ -190,13 +167,6 @@ fn step_row(name: &OtherName, step: &Step, program: &str) -> Markup {
     html! { li.step-row.message[speaks].(class) #(id) .sub[agent.is_some()] data-version=(version(&content)) { (content) } }
 }
 
-/// Returns a short text that is another one for other content.
-fn version(content: &Markup) -> String {
-    let mut hasher = DefaultHasher::new();
-    content.0.hash(&mut hasher);
-    format!("{:x}", hasher.finish())
-}
-
 fn step_content(name: &OtherName, step: &Step, program: &str) -> Markup {
     let text = |part: TextPart, it: &Excerpt| shown(name, &step.key, part, it);
     let head = |who: &str, what: &str| heading(step, who, what);
@@ -209,7 +179,7 @@ fn step_content(name: &OtherName, step: &Step, program: &str) -> Markup {
         }
     };
     match &step.kind {
-        StepKind::Person { text: it } => html! { (head("you", "")) (text(TextPart::Text, it)) },
+        StepKind::Person { text: it } => html! { (head("you", "")) (said(name, &step.key, it)) },
         StepKind::Answer { question, text: it } => html! {
             (head("you", "answered a question"))
             blockquote { (text(TextPart::Question, question)) }
@@ -218,7 +188,7 @@ fn step_content(name: &OtherName, step: &Step, program: &str) -> Markup {
         StepKind::Plan { text: it } => {
             html! { (head("you", "approved a plan")) (folded("plan", it)) }
         }
-        StepKind::Reply { text: it } => html! { (head(program, "")) (text(TextPart::Text, it)) },
+        StepKind::Reply { text: it } => html! { (head(program, "")) (said(name, &step.key, it)) },
         StepKind::Thinking { text: it } if it.bytes == 0 => {
             html! { p.faint.step { "thinking (encrypted)" } }
         }
@@ -226,7 +196,7 @@ fn step_content(name: &OtherName, step: &Step, program: &str) -> Markup {
         StepKind::Tool { name: tool, input, output } => {
             tool_line(name, &step.key, tool, input, output.as_ref())
         }
-        StepKind::Changed { files } => html! { @for it in files { (file(it)) } },
+        StepKind::Changed { files } => html! { @for it in files { (file(it, Layout::Unified)) } },
         StepKind::Todo { items } => html! {
             details.step {
                 summary { span.faint { "to do" } " " (items.iter().filter(|it| it.state == TodoState::Completed).count()) " of " (items.len()) " done" }
@@ -287,6 +257,14 @@ pub(crate) fn text_path(
     format!("/api{}/text?number={number}&part={}{agent}", name.path(), part.as_str())
 }
 
+/// Renders what a person or a model said: as Markdown, if it is whole.
+fn said(name: &OtherName, key: &StepKey, it: &Excerpt) -> Markup {
+    if it.rest() > 0 {
+        return shown(name, key, TextPart::Text, it);
+    }
+    markdown::folded(&it.text)
+}
+
 fn shown(name: &OtherName, key: &StepKey, part: TextPart, it: &Excerpt) -> Markup {
     let path = || text_path(name, key.agent.as_deref(), key.number, part);
     html! { pre.text { (exact(&it.text, false)) @if it.rest() > 0 { (more(&path(), it.text.len(), it.rest())) } } }
@@ -340,7 +318,7 @@ pub(super) fn pretty(json: &str) -> Option<String> {
 }
 
 /// Returns what tells most about the input of a tool, in one line.
-pub(super) fn telling(input: &str) -> String {
+pub(crate) fn telling(input: &str) -> String {
     let value: Option<Value> = serde_json::from_str(input).ok();
     let field = |name: &&str| {
         value.as_ref().and_then(|value| {
@@ -369,7 +347,7 @@ fn gist(text: &str) -> Markup {
 }
 
 /// Returns the first line of a text that tells more than that something begins: no tag alone.
-pub(super) fn first_words(text: &str) -> String {
+pub(crate) fn first_words(text: &str) -> String {
     let is_tag = |line: &str| line.starts_with('<') && line.ends_with('>');
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty() && !is_tag(line));
