@@ -80,8 +80,10 @@ async function inspect(bench, path) {
   try {
     const content = await fragment(`/api${path}`);
     content.querySelector(".crumbs")?.remove();
-    for (const heading of content.querySelectorAll("h1")) {
-      const lower = document.createElement("h2");
+    for (const heading of content.querySelectorAll("h1, h2, h3")) {
+      const lower = document.createElement(`h${Number(heading.tagName[1]) + 1}`);
+      lower.className = heading.className;
+      lower.id = heading.id;
       lower.append(...heading.childNodes);
       heading.replaceWith(lower);
     }

@@ -62,7 +62,7 @@ pub(crate) async fn shell() -> Page {
                 a.skip href="#view" { "Skip to the content" }
                 header.site {
                     a.home href="/" { "Convoke" }
-                    nav aria-label="Page" { a href="/" { "Sessions" } a href="/explain" { "Explain" } }
+                    nav aria-label="Page" { a href="/" { "Sessions" } a href="/usage" { "Usage" } a href="/explain" { "Explain" } }
                     span #connection role="status" {}
                     button.quiet #copy-link type="button" title="Copy the address of this view" { "Copy link" }
                     button.quiet #json type="button" title="Save the data of this view" { "JSON" }

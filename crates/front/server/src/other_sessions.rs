@@ -43,6 +43,9 @@ pub trait OtherSessions: Send + Sync + 'static {
     /// Reads a text of a step, whole.
     fn text(&self, name: &OtherName, text: &TextName) -> Result<String, ReadError>;
 
+    /// Adds up the tokens since a moment, each response counted once, as `convoke usage` does.
+    fn usage(&self, since: Option<Millis>) -> Result<UsageFigures, ReadError>;
+
     /// Returns the state of a session's files, without reading them.
     fn state(&self, name: &OtherName) -> Result<FileState, ReadError>;
 }
@@ -145,6 +148,35 @@ pub struct PageEnds {
     pub steps: Option<StepKey>,
     /// The number of the request after the last one of the page.
     pub requests: Option<u64>,
+}
+
+/// The tokens of all sessions, by what they were used for.
+#[derive(Debug, Default)]
+pub struct UsageFigures {
+    pub by_day: Vec<UsageRow>,
+    pub by_program: Vec<UsageRow>,
+    pub by_model: Vec<UsageRow>,
+    pub by_project: Vec<UsageRow>,
+    pub total: UsageRow,
+    /// The number of sessions that were read.
+    pub sessions: usize,
+    /// What could not be read.
+    pub problems: Vec<String>,
+    /// The name of the table of prices.
+    pub prices: String,
+}
+
+/// The tokens of one day, program, model or project.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageRow {
+    pub name: String,
+    pub requests: u64,
+    pub usage: Usage,
+    /// Dollars at API prices, without requests of unknown price.
+    pub cost_usd: f64,
+    /// The number of requests whose price is unknown.
+    pub unpriced: u64,
 }
 
 /// A session, with a page of its requests and its steps.

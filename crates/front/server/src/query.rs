@@ -226,6 +226,26 @@ pub(crate) struct StreamQuery {
     pub after: Option<u64>,
 }
 
+/// The parameters of the figures of usage.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct UsageQuery {
+    /// The days before now; 0 for all.
+    #[serde(default = "UsageQuery::month")]
+    pub days: u32,
+}
+
+impl UsageQuery {
+    const fn month() -> u32 {
+        30
+    }
+
+    /// Returns the first moment that counts.
+    pub fn since(self, now: i64) -> Option<i64> {
+        let days = (self.days > 0).then_some(i64::from(self.days))?;
+        Some(now.saturating_sub(days.saturating_mul(86_400_000)))
+    }
+}
+
 /// The parameters of `explain`.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct ExplainQuery {

@@ -142,8 +142,8 @@ try {
   await inspect(page, "other-inspector");
   await page.getByRole("link", { name: "Open on its own page" }).click();
   await page.getByRole("heading", { name: /^Request 3/, level: 1 }).waitFor();
-  const sections = await page.locator(".scroller h3.section").allTextContents();
-  assert.deepEqual(sections.map((it) => it.split(" ")[0]), ["user", "assistant", "tool", "assistant", "tool"]);
+  const sections = await page.locator(".scroller h2.section").allTextContents();
+  assert.deepEqual(sections.map((it) => it.split(" ")[0]), ["user", "assistant", "tool", "assistant", "tool", "not"]);
   await inspect(page, "other-request");
   await page.getByRole("button", { name: "largest first" }).click();
   const largest = page.locator(".part-rows li").first();
@@ -171,6 +171,12 @@ try {
   const row = page.locator("ul.rows li", { hasText: "Why does the lexer fail" });
   await row.getByText("5 requests").waitFor();
   await inspect(page, "other-sessions");
+  await page.getByRole("link", { name: "Usage", exact: true }).click();
+  await page.getByRole("heading", { name: "By model" }).waitFor();
+  await page.locator(".usage-bars", { hasText: "claude-sonnet-4-5" }).waitFor();
+  await page.getByText("As a table").click();
+  await inspect(page, "other-usage");
+  await page.goBack();
   await row.click({ position: { x: 5, y: 5 } });
   await page.getByRole("heading", { name: /^Why does the lexer fail/ }).waitFor();
   await page.goto(`${origin}/programs/claude/nothing`);

@@ -180,7 +180,7 @@ try {
   const attempts = second.getByRole("navigation", { name: "Attempts" });
   assert.deepEqual(await attempts.getByRole("link").allTextContents(), ["1", "2", "3"]);
   await attempts.getByRole("link", { name: "1" }).click();
-  await second.locator("dl.facts", { hasText: "cancelled" }).waitFor();
+  await second.locator("dl.strip", { hasText: "cancelled" }).waitFor();
   await second.getByRole("link", { name: "attempt 3" }).click();
   await second.getByRole("heading", { name: /attempt 1 and turn \d+, attempt 3/ }).waitFor();
   await second.close();
@@ -416,6 +416,12 @@ try {
   assert.ok(await first.locator("#conversation").isVisible());
   await first.setViewportSize({ width: 1280, height: 900 });
 
+  step("usage is a page");
+  await first.getByRole("link", { name: "Usage", exact: true }).click();
+  await first.getByRole("heading", { name: "Usage" }).waitFor();
+  await first.getByText("Nothing was counted in this time.").waitFor();
+  await inspect(first, "usage");
+
   step("explain is a page, with skills");
   await first.getByRole("link", { name: "Explain", exact: true }).click();
   await first.getByRole("heading", { name: "Instruction files and skills" }).waitFor();
@@ -440,13 +446,13 @@ try {
   if (process.env.LOOK) await alone.screenshot({ path: join(process.env.LOOK, "export.png") });
 
   step("another site can neither show the page nor reach its data");
-  const other = createServer((_, response) => {
+  const foreigner = createServer((_, response) => {
     response.setHeader("Content-Type", "text/html");
     response.end(`<iframe src="${origin}/"></iframe>`);
   });
-  await new Promise((resolve) => other.listen(0, "127.0.0.1", resolve));
+  await new Promise((resolve) => foreigner.listen(0, "127.0.0.1", resolve));
   const site = await (await browser.newContext()).newPage();
-  await site.goto(`http://127.0.0.1:${other.address().port}/`);
+  await site.goto(`http://127.0.0.1:${foreigner.address().port}/`);
   assert.equal(await site.frameLocator("iframe").getByText("Convoke").count(), 0, "a frame shows nothing");
   const bearer = `Bearer ${token.slice(1)}`;
   const reached = await site.evaluate(
@@ -468,7 +474,7 @@ try {
   );
   assert.deepEqual(reached, reached.map(() => "refused"));
   assert.equal(terminal("sessions", "show", session).name ?? "parser and lexer", "parser and lexer");
-  other.close();
+  foreigner.close();
 } finally {
   await browser.close();
   server.kill("SIGTERM");

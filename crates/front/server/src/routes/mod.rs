@@ -9,6 +9,7 @@ mod programs;
 mod requests;
 mod sessions;
 mod turns;
+mod usage;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -84,6 +85,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/programs/{program}/{id}/requests", get(programs::requests))
         .route("/programs/{program}/{id}/requests/{number}", get(programs::request))
         .route("/compare", get(compare::compare))
+        .route("/usage", get(usage::usage))
         .route("/explain", get(sessions::explain));
     let api = GIVEN.iter().fold(api, |api, base| {
         api.route(&format!("{base}/parts"), get(given::chunk))
@@ -96,6 +98,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/", get(assets::shell))
         .route("/explain", get(assets::shell))
         .route("/compare", get(assets::shell))
+        .route("/usage", get(assets::shell))
         .route("/sessions/{*view}", get(assets::shell))
         .route("/programs/{*view}", get(assets::shell))
         .route("/assets/{version}/{name}", get(assets::asset))

@@ -390,7 +390,7 @@ fn question(id: SessionId, question: &OpenQuestion) -> Markup {
     let path = format!("/api/sessions/{id}/answer");
     html! {
         section.question data-question=(question.id) aria-label=(format!("{member} asks for permission")) {
-            h2 role="alert" { (line(member.as_str())) " asks to use " code { (line(&question.tool)) } }
+            div role="alert" { h2 { (line(member.as_str())) " asks to use " code { (line(&question.tool)) } } }
             p.faint { "turn " (turn) " · no answer by " (moment(convoke_protocol::id::Millis(*expires_at))) " means no · " span data-until=(expires_at) {} }
             pre.text tabindex="0" { (exact(&question.summary, false)) }
             @if let Some(diff) = &question.diff { (super::patch::unified(diff, None, 400)) }

@@ -126,7 +126,7 @@ fn exact_texts(sent: &SentTurn, given: &Given<'_>, query: &TurnQuery, api: &str)
     ];
     html! {
         @for (title, name, target, text) in texts { @if let Some(text) = text {
-            h3.section { (title) ", " (number(text.len() as u64)) " bytes" }
+            h2.section { (title) ", " (number(text.len() as u64)) " bytes" }
             (ledger::sourced(&sent.ledger, &given.parts, target, text, query.whitespace != 0, &format!("{api}/bytes?{attempt}&target={name}")))
         } }
     }
@@ -185,6 +185,7 @@ fn facts(id: SessionId, sent: &SentTurn) -> Markup {
     }
     facts.push(("Began", moment(attempt.began_at)));
     if let Some(ended) = &attempt.ended {
+        facts.push(("Ended", html! { (line(&ended.verdict.to_string())) }));
         facts.push(("Took", html! { (seconds(elapsed(attempt.began_at, ended.at))) }));
         if let Some(model) = &ended.model {
             facts.push(("Model", line(model)));
@@ -209,7 +210,6 @@ fn details(sent: &SentTurn) -> Markup {
                 dt { "Prompt" } dd { (number(attempt.prompt.bytes)) " bytes, SHA-256 " code.hash { (attempt.prompt.hash) } }
                 @if let Some(system) = attempt.system { dt { "System text" } dd { (number(system.bytes)) " bytes, SHA-256 " code.hash { (system.hash) } } }
                 dt { "Engine" } dd { (attempt.engine) }
-                @if let Some(ended) = &attempt.ended { dt { "Ended" } dd { (line(&ended.verdict.to_string())) } }
             }
         }
     }

@@ -21,6 +21,7 @@ pub mod programs;
 pub mod requests;
 pub mod sessions;
 pub mod text;
+pub(crate) mod usage;
 pub(crate) mod waterfall;
 
 use std::time::Duration;

@@ -103,6 +103,18 @@ async fn long_texts_come_in_pieces() {
 }
 
 #[tokio::test]
+async fn usage_is_shown_by_day_program_model_and_project() {
+    let server = TestServer::start().await;
+    let all = server.json("/api/usage?days=0").await;
+    assert_eq!((&all["total"]["requests"], &all["days"][0]["costUsd"]), (&json!(2), &json!(0.75)));
+    let html = server.html("/api/usage?days=0").await;
+    for part in ["By day", "By program", "By model", "By project", "12.4k", "$0.75"] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+    assert!(server.html("/api/usage").await.contains("Nothing was counted in this time."));
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_not_found() {
     let server = TestServer::start().await;
     for path in [

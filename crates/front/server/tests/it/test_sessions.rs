@@ -11,7 +11,7 @@ use convoke_protocol::usage::Usage;
 use convoke_protocol::window::{At, Grade, Part, Place, Placed, Role, Text, Window, WindowPart};
 use convoke_server::other_sessions::{
     Excerpt, FileState, ListedOther, MAX_SHOWN, OtherFilter, OtherList, OtherName, OtherSession, PageEnds,
-    PricedRequest, ReadError, RequestRow, Step, StepKey, StepKind, TextName, TodoLine, ToolOutput,
+    PricedRequest, ReadError, RequestRow, Step, StepKey, StepKind, TextName, TodoLine, ToolOutput, UsageFigures, UsageRow,
 };
 use convoke_server::{ChangedFile, OtherSessions};
 use convoke_source::FoundSession;
@@ -20,8 +20,9 @@ use convoke_source::FoundSession;
 pub const HOSTILE: &str = "</script><img src=x onerror=\"a()\"> \u{1b}[2J \u{202e}txt";
 
 /// Every route of other programs' sessions.
-pub const OTHER_ROUTES: [&str; 10] = [
+pub const OTHER_ROUTES: [&str; 11] = [
     "/api/programs",
+    "/api/usage?days=0",
     "/api/programs/claude/one",
     "/api/programs/claude/one/state",
     "/api/programs/claude/one/steps?at=3&number=3",
@@ -203,6 +204,29 @@ impl OtherSessions for TestSessions {
     fn text(&self, name: &OtherName, _: &TextName) -> Result<String, ReadError> {
         check(name)?;
         Ok(format!("{HOSTILE}{}", "z".repeat(2 * MAX_SHOWN)))
+    }
+
+    fn usage(&self, since: Option<Millis>) -> Result<UsageFigures, ReadError> {
+        if since.is_some() {
+            return Ok(UsageFigures::default());
+        }
+        let row = UsageRow {
+            name: HOSTILE.to_owned(),
+            requests: 2,
+            usage: USAGE,
+            cost_usd: 0.75,
+            unpriced: 1,
+        };
+        Ok(UsageFigures {
+            by_day: vec![row.clone()],
+            by_program: vec![row.clone()],
+            by_model: vec![row.clone()],
+            by_project: vec![row.clone()],
+            total: row,
+            sessions: 1,
+            problems: vec![HOSTILE.to_owned()],
+            prices: HOSTILE.to_owned(),
+        })
     }
 
     fn state(&self, name: &OtherName) -> Result<FileState, ReadError> {

@@ -1,21 +1,23 @@
 //! The sessions of other programs, for the page.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use convoke_open::prices::OwnPrices;
+use convoke_open::prices::{OwnPrices, TABLE};
 use convoke_open::summary::{self, Summary};
+use convoke_open::usage::{self, By, Query};
 use convoke_open::{Catalog, FindError, request};
 use convoke_protocol::id::Millis;
 use convoke_server::OtherSessions;
 use convoke_server::other_sessions::{
     FileState, ListedOther, OtherFilter, OtherList, OtherName, OtherSession, PageEnds, PricedRequest, ReadError,
-    TextName,
+    TextName, UsageFigures, UsageRow,
 };
 use convoke_source::{FoundSession, Kept, SourceError};
+use jiff::tz::TimeZone;
 
 use super::transcript::{Transcript, WholeText};
 use crate::other_programs::{HomeArgument, with_catalog};
@@ -187,12 +189,55 @@ impl OtherSessions for Others {
         })
     }
 
+    fn usage(&self, since: Option<Millis>) -> Result<UsageFigures, ReadError> {
+        self.with(|catalog| {
+            let found = catalog.list();
+            let by = vec![By::Day, By::Agent, By::Model, By::Project];
+            let query = Query { by, since, until: None, zone: TimeZone::system() };
+            let mut table = usage::count(catalog, &found.sessions, &OwnPrices::new(), &query);
+            table.problems.extend(found.problems);
+            Ok(UsageFigures {
+                by_day: usage_rows(&table.rows, 0),
+                by_program: usage_rows(&table.rows, 1),
+                by_model: usage_rows(&table.rows, 2),
+                by_project: usage_rows(&table.rows, 3),
+                total: usage_row("", &table.total),
+                sessions: table.sessions,
+                problems: table.problems.iter().map(one_line).collect(),
+                prices: TABLE.to_owned(),
+            })
+        })
+    }
+
     fn state(&self, name: &OtherName) -> Result<FileState, ReadError> {
         let known = self.kept().found.clone().filter(|(known, _)| known == name);
         match known {
             Some((_, found)) => Ok(state_of(&found)),
             None => self.with(|catalog| Ok(state_of(&self.find(catalog, name)?))),
         }
+    }
+}
+
+/// Adds up the rows that have the same value in a column.
+fn usage_rows(rows: &[usage::Row], column: usize) -> Vec<UsageRow> {
+    let mut sums: BTreeMap<&str, usage::Row> = BTreeMap::new();
+    for row in rows {
+        let Some(name) = row.key.get(column) else { continue };
+        let sum = sums.entry(name).or_default();
+        sum.requests += row.requests;
+        sum.usage = sum.usage.and(row.usage);
+        sum.cost.add_sum(row.cost);
+    }
+    sums.iter().map(|(name, row)| usage_row(name, row)).collect()
+}
+
+fn usage_row(name: &str, row: &usage::Row) -> UsageRow {
+    UsageRow {
+        name: name.to_owned(),
+        requests: row.requests,
+        usage: row.usage,
+        cost_usd: row.cost.amount,
+        unpriced: row.cost.unknown,
     }
 }
 

@@ -63,7 +63,7 @@ fn parts(given: &Given<'_>, parts: &[&Part<'_>], before: Option<&Part<'_>>) -> M
     let mut section = before.map(|part| &*part.section);
     html! {
         @for part in parts {
-            @if section.replace(&part.section) != Some(&part.section) { h3.section { (label(&part.section)) } }
+            @if section.replace(&part.section) != Some(&part.section) { h2.section { (label(&part.section)) } }
             (self::part(given, part))
         }
     }

@@ -289,10 +289,10 @@ fn tool_line(
                 code.tool-name { (line(tool)) } " " span.gist { (line(&telling(&input.text))) }
                 @if !state.is_empty() { " " span.badge.(if state == "failed" { "failed" } else { "waits" }) { (state) } }
             }
-            h4 { "Input, " (number(input.bytes)) " bytes" }
+            p.what { "Input, " (number(input.bytes)) " bytes" }
             @match pretty { Some(pretty) => pre.text { (exact(&pretty, false)) }, None => (shown(name, key, TextPart::Input, input)) }
             @if let Some(ToolOutput { text, .. }) = output {
-                h4 { "Output, " (number(text.bytes)) " bytes" }
+                p.what { "Output, " (number(text.bytes)) " bytes" }
                 (shown(name, key, TextPart::Output, text))
             }
         }
