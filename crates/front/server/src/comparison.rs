@@ -138,11 +138,10 @@ fn replaced<'p>(
     for part in removed.iter().rev() {
         names.entry(name(part)).or_default().push(part);
     }
-    let pairs: Vec<(Option<&'p Part<'p>>, &'p Part<'p>)> = added
-        .drain(..)
-        .map(|part| (names.get_mut(&name(part)).and_then(Vec::pop), part))
-        .collect();
-    let paired: Vec<usize> = pairs.iter().filter_map(|(before, _)| Some(before.as_ref()?.index)).collect();
+    let pairs: Vec<(Option<&'p Part<'p>>, &'p Part<'p>)> =
+        added.drain(..).map(|part| (names.get_mut(&name(part)).and_then(Vec::pop), part)).collect();
+    let paired: Vec<usize> =
+        pairs.iter().filter_map(|(before, _)| Some(before.as_ref()?.index)).collect();
     let gone = removed.drain(..).filter(|part| !paired.contains(&part.index));
     rows.extend(gone.map(Row::Removed));
     rows.extend(pairs.into_iter().map(|(before, part)| match before {
@@ -179,19 +178,20 @@ mod tests {
     use crate::views::given::Form;
 
     fn given(parts: &[(Kind, &'static str, &'static str)]) -> Given<'static> {
-        let part = |(index, (kind, label, text)): (usize, &(Kind, &'static str, &'static str))| Part {
-            index,
-            kind: *kind,
-            section: "user".to_owned(),
-            label: (*label).to_owned(),
-            source: String::new(),
-            rule: String::new(),
-            bytes: text.len() as u64,
-            tokens: 1,
-            left_out: 0,
-            text: Some(Cow::Borrowed(text)),
-            form: Form::Text,
-        };
+        let part =
+            |(index, (kind, label, text)): (usize, &(Kind, &'static str, &'static str))| Part {
+                index,
+                kind: *kind,
+                section: "user".to_owned(),
+                label: (*label).to_owned(),
+                source: String::new(),
+                rule: String::new(),
+                bytes: text.len() as u64,
+                tokens: 1,
+                left_out: 0,
+                text: Some(Cow::Borrowed(text)),
+                form: Form::Text,
+            };
         let parts = parts.iter().enumerate().map(part).collect();
         Given { parts, path: String::new(), query: String::new() }
     }
@@ -211,10 +211,17 @@ mod tests {
         ]);
         let found = Comparison::between(&earlier, &later);
         assert_eq!((found.boundary, found.reusable_bytes), (Some(1), 9 + 10));
-        let states: Vec<Value> =
-            found.json()["rows"].as_array().unwrap().iter().map(|row| row["state"].clone()).collect();
+        let states: Vec<Value> = found.json()["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["state"].clone())
+            .collect();
         assert_eq!(states, ["unchanged", "changed", "unchanged", "added"]);
-        assert_eq!(found.cause.as_deref(), Some("The first difference is in CLAUDE.md: it changed"));
+        assert_eq!(
+            found.cause.as_deref(),
+            Some("The first difference is in CLAUDE.md: it changed")
+        );
         let same = Comparison::between(&earlier, &earlier);
         assert_eq!((same.boundary, same.reusable_bytes, same.cause), (None, 31, None));
     }

@@ -9,8 +9,8 @@ use maud::{DOCTYPE, PreEscaped, html};
 
 use crate::assets::STYLE;
 use crate::stored::{PendingMessage, team_of};
-use crate::views::text::{exact, line};
 use crate::views::given::{self, Given, of_turn};
+use crate::views::text::{exact, line};
 use crate::views::{conversation, number};
 
 /// The rows that are read at a time.

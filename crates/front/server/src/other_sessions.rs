@@ -27,12 +27,8 @@ pub trait OtherSessions: Send + Sync + 'static {
     fn programs(&self) -> Vec<&'static str>;
 
     /// Lists sessions, the one that changed last first.
-    fn list(
-        &self,
-        filter: &OtherFilter,
-        from: usize,
-        limit: usize,
-    ) -> Result<OtherList, ReadError>;
+    fn list(&self, filter: &OtherFilter, from: usize, limit: usize)
+    -> Result<OtherList, ReadError>;
 
     /// Reads the figures of a session, and a page of its requests and its steps.
     fn read(&self, name: &OtherName, ends: &PageEnds) -> Result<OtherSession, ReadError>;

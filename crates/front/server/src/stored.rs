@@ -6,8 +6,8 @@ use convoke_protocol::id::{MessageNumber, Millis, SessionId, TurnId};
 use convoke_protocol::message::{AttachedBytes, Message};
 use convoke_protocol::session::{MemberCost, Session, Summary};
 use convoke_protocol::turn::{Turn, TurnState};
-use convoke_protocol::view::OpenQuestion;
 use convoke_protocol::usage::Usage;
+use convoke_protocol::view::OpenQuestion;
 use convoke_session::rows::find_turn;
 use convoke_session::{AnyStore, Store as _, StoreError};
 use convoke_team::Team;
@@ -61,8 +61,7 @@ pub enum SessionState {
 
 impl SessionState {
     /// Every state.
-    pub const ALL: [Self; 5] =
-        [Self::Asks, Self::Running, Self::Queued, Self::Failed, Self::Idle];
+    pub const ALL: [Self; 5] = [Self::Asks, Self::Running, Self::Queued, Self::Failed, Self::Idle];
 
     /// Returns its name in addresses.
     pub const fn as_str(self) -> &'static str {

@@ -6,18 +6,16 @@ use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
-use maud::html;
 use convoke_protocol::id::Millis;
 use convoke_session::Store as _;
+use maud::html;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::extract::{Parameters, path};
 use super::{Shared, reply};
 use crate::error::{ApiError, ApiResult};
-use crate::other_sessions::{
-    MAX_SHOWN, OtherFilter, OtherName, PageEnds, StepKey, TextName,
-};
+use crate::other_sessions::{MAX_SHOWN, OtherFilter, OtherName, PageEnds, StepKey, TextName};
 use crate::query::{ListQuery, ResponseForm, TextQuery};
 use crate::sent::{Sent, read_other};
 use crate::stored::MAX_ROWS;

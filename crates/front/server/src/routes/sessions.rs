@@ -7,8 +7,8 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
-use convoke_protocol::id::{MessageNumber, SessionId, ThreadId, TurnId};
 use convoke_agent::thread::ThreadStore as _;
+use convoke_protocol::id::{MessageNumber, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::RequestRecord;
 use convoke_protocol::session::{Session, Summary};
 use convoke_session::{Store as _, StoreError};
@@ -21,13 +21,14 @@ use super::{Shared, reply};
 use crate::error::{ApiError, ApiResult};
 use crate::host::ExportForm;
 use crate::query::{
-    ChangesQuery, ExplainQuery, ExportQuery, ListQuery, MessagesQuery, ResponseForm, StreamQuery, TextQuery,
+    ChangesQuery, ExplainQuery, ExportQuery, ListQuery, MessagesQuery, ResponseForm, StreamQuery,
+    TextQuery,
 };
 use crate::stored::{self, ListedSession, MAX_ROWS, PAGE, SessionStatus};
+use crate::views::conversation::SentRow;
 use crate::views::conversation::more;
 use crate::views::sessions::{FoundMessages, List};
 use crate::views::text::{SHOWN, exact, slice};
-use crate::views::conversation::SentRow;
 use crate::views::{self, conversation};
 use crate::{App, Scope, stream as events};
 

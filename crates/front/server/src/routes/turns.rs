@@ -18,9 +18,9 @@ use crate::error::{ApiError, ApiResult};
 use crate::query::{BytesQuery, DiffQuery, Layout, ResponseForm, TurnQuery, TurnsQuery};
 use crate::sent::Sent;
 use crate::stored::{MAX_ROWS, PAGE};
+use crate::views::given::{self, Given, of_turn};
 use crate::views::inspector::{self, InspectorData};
 use crate::views::text::{SHOWN, exact, slice};
-use crate::views::given::{self, Given, of_turn};
 use crate::views::{self, events};
 
 /// The number of turns around one that are offered for a comparison.
@@ -54,7 +54,9 @@ pub(super) async fn turn(
     let around = InspectorData { requests, others: others.rev().collect() };
     let sent = Sent::Turn { session: id, sent: Box::new(sent) };
     let given = sent.given();
-    let Sent::Turn { sent: turn, .. } = &sent else { return Err(ApiError::not_found("no such turn")) };
+    let Sent::Turn { sent: turn, .. } = &sent else {
+        return Err(ApiError::not_found("no such turn"));
+    };
     Ok(fragment(&inspector::turn(id, turn, &given, &around, &query)))
 }
 
@@ -148,7 +150,9 @@ pub(super) async fn changes(
     let mut changes = app.host.changes(id).await.map_err(ApiError::host)?.turns;
     changes.retain(|change| change.turn == turn.id.0);
     let json = || json!({"session": id, "turns": changes});
-    Ok(reply(form, json, || views::changes::turns(id, &changes, Layout::Unified, |path| app.shown(path))))
+    Ok(reply(form, json, || {
+        views::changes::turns(id, &changes, Layout::Unified, |path| app.shown(path))
+    }))
 }
 
 #[derive(Deserialize)]

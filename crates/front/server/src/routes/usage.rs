@@ -31,6 +31,6 @@ pub(super) async fn usage(
         })
     };
     Ok(reply(form, json, || {
-        views::usage::usage(&found, &query, |path| app.host.shown_directory(path))
+        views::usage::usage(&found, query, |path| app.host.shown_directory(path))
     }))
 }

@@ -134,7 +134,12 @@ const LANGUAGES: [Language; 20] = [
     language(&["toml"], &["#"], "\"'", "true false"),
     language(&["yaml", "yml"], &["#"], "\"'", "true false null yes no"),
     language(&["html", "xml", "svg"], &[], "\"'", ""),
-    language(&["css", "scss"], &[], "\"'", "important media supports import layer container keyframes"),
+    language(
+        &["css", "scss"],
+        &[],
+        "\"'",
+        "important media supports import layer container keyframes",
+    ),
     language(
         &["lua"],
         &["--"],
@@ -212,7 +217,8 @@ fn token(text: &str, first: char, language: &Language) -> (&'static str, usize) 
         return (if is_known { "h-word" } else { "" }, length);
     }
     let starts = |c: char| is_word(c) || language.quotes.contains(c) || "/#-".contains(c);
-    let length = text.char_indices().skip(1).find(|(_, c)| starts(*c)).map_or(text.len(), |it| it.0);
+    let length =
+        text.char_indices().skip(1).find(|(_, c)| starts(*c)).map_or(text.len(), |it| it.0);
     ("", length)
 }
 
@@ -251,7 +257,9 @@ mod tests {
     #[test]
     fn any_text_is_kept_whole() {
         for language in LANGUAGES {
-            for text in ["\"open", "'\\", "a\"b'c`d", "ä/ö#ü--", "/* x", "1e9_x", "</script>", "\u{202e}x"] {
+            for text in
+                ["\"open", "'\\", "a\"b'c`d", "ä/ö#ü--", "/* x", "1e9_x", "</script>", "\u{202e}x"]
+            {
                 let shown = lines(text, language).0;
                 let mut kept = shown.replace("</span>", "");
                 for class in ["h-word", "h-text", "h-number", "h-comment"] {

@@ -65,7 +65,8 @@ pub(crate) fn comparison(earlier: &Sent, later: &Sent, found: &Comparison<'_>) -
 fn summary(found: &Comparison<'_>, later: &Sent) -> Markup {
     let many = |state: fn(&Row<'_>) -> bool| found.rows.iter().filter(|row| state(row)).count();
     let changed = many(|row| matches!(row, Row::Changed(..)));
-    let (added, removed) = (many(|row| matches!(row, Row::Added(_))), many(|row| matches!(row, Row::Removed(_))));
+    let (added, removed) =
+        (many(|row| matches!(row, Row::Added(_))), many(|row| matches!(row, Row::Removed(_))));
     let unchanged = many(|row| matches!(row, Row::Same(_)));
     html! {
         p.verdict {
@@ -137,4 +138,3 @@ fn lines(earlier: &Part<'_>, later: &Part<'_>) -> Markup {
     let text = LineDiff::new(before, after, COMPARING).unified(AROUND);
     html! { (super::patch::unified(&text, None, MAX_LINES)) }
 }
-

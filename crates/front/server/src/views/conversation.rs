@@ -1,15 +1,15 @@
 //! A conversation: its messages, its running and queued turns, and the form for a message.
 
 use convoke_core::Timestamp;
+use convoke_protocol::agent_event::RequestPurpose;
 use convoke_protocol::attachment::Attachment;
 use convoke_protocol::event::StopReason;
 use convoke_protocol::id::SessionId;
 use convoke_protocol::message::Message;
-use convoke_protocol::permission::PermissionAnswer;
-use convoke_protocol::session::{MemberCost, Session};
-use convoke_protocol::agent_event::RequestPurpose;
 use convoke_protocol::milliseconds;
+use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::request::RequestRecord;
+use convoke_protocol::session::{MemberCost, Session};
 use convoke_protocol::turn::{Attempt, Turn, TurnState};
 use convoke_protocol::view::{OpenQuestion, ToolCall};
 use convoke_team::Team;

@@ -1,6 +1,8 @@
 //! What people and models write, as HTML: the part of Markdown that is safe. Nothing of a text becomes a tag: HTML in it stays
 //! text, an image is its address, and a link leads to the web only.
 
+use std::fmt::Write as _;
+
 use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
@@ -20,7 +22,8 @@ pub(crate) fn rendered(text: &str) -> Markup {
     if text.len() > MAX_BYTES {
         return html! { pre.text { (exact(text, false)) } };
     }
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut writer = Writer::default();
     for event in Parser::new_ext(text, options) {
         writer.write(event);
@@ -67,7 +70,9 @@ impl Writer {
             Event::SoftBreak => self.html.push('\n'),
             Event::HardBreak => self.html.push_str("<br>"),
             Event::Rule => self.html.push_str("<hr>"),
-            Event::TaskListMarker(is_done) => self.html.push_str(if is_done { "☑ " } else { "☐ " }),
+            Event::TaskListMarker(is_done) => {
+                self.html.push_str(if is_done { "☑ " } else { "☐ " });
+            }
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 self.text(&text);
             }
@@ -99,7 +104,8 @@ impl Writer {
             }
             Tag::List(None) => self.nest("<ul>"),
             Tag::List(Some(start)) => {
-                let list = if start == 1 { "<ol>".to_owned() } else { format!("<ol start=\"{start}\">") };
+                let list =
+                    if start == 1 { "<ol>".to_owned() } else { format!("<ol start=\"{start}\">") };
                 self.nest(&list);
             }
             Tag::Item => self.html.push_str("<li>"),
@@ -121,7 +127,7 @@ impl Writer {
                 self.table.1 += 1;
                 let cell = if self.table.2 { "th" } else { "td" };
                 let class = if is_right { " class=\"figure\"" } else { "" };
-                self.html.push_str(&format!("<{cell}{class}>"));
+                let _ = write!(self.html, "<{cell}{class}>");
             }
             Tag::Emphasis => self.html.push_str("<em>"),
             Tag::Strong => self.html.push_str("<strong>"),
@@ -173,9 +179,8 @@ impl Writer {
         let leads_to_the_web = address.starts_with("https://") || address.starts_with("http://");
         let shown = exact(address, false).0;
         if leads_to_the_web && !shown.contains("<b class") {
-            self.html.push_str(&format!(
-                "<a href=\"{shown}\" title=\"{shown}\" target=\"_blank\" rel=\"noopener noreferrer\">"
-            ));
+            let away = "target=\"_blank\" rel=\"noopener noreferrer\"";
+            let _ = write!(self.html, "<a href=\"{shown}\" title=\"{shown}\" {away}>");
         } else {
             self.html.push_str("<a>");
         }
@@ -212,7 +217,10 @@ mod tests {
 
     #[test]
     fn markdown_is_shown() {
-        assert_eq!(inner("# A\n\nb *c* `d<`"), "<p class=\"h h-1\">A</p><p>b <em>c</em> <code>d&lt;</code></p>");
+        assert_eq!(
+            inner("# A\n\nb *c* `d<`"),
+            "<p class=\"h h-1\">A</p><p>b <em>c</em> <code>d&lt;</code></p>"
+        );
         assert_eq!(inner("3. a"), "<ol start=\"3\"><li>a</li></ol>");
         assert!(inner("```rust\nlet a;\n```").contains("<span class=\"h-word\">let</span>"));
         assert!(inner("|a|b|\n|-|-:|\n|1|2|").contains("<td class=\"figure\">2</td>"));
@@ -230,7 +238,15 @@ mod tests {
             "\u{1b}[2J",
         ] {
             let html = inner(text);
-            for bad in ["<script", "<img", "href=\"javascript", "href=\"data", "\"onclick", "\u{1b}", "\u{202e}"] {
+            for bad in [
+                "<script",
+                "<img",
+                "href=\"javascript",
+                "href=\"data",
+                "\"onclick",
+                "\u{1b}",
+                "\u{202e}",
+            ] {
                 assert!(!html.contains(bad), "{text}: {html}");
             }
         }

@@ -58,7 +58,12 @@ fn parse(text: &str, max: usize) -> Vec<Line<'_>> {
             [b'\\', ..] => ("hunk", (false, false)),
             _ => ("same", (true, true)),
         };
-        lines.push(Line { class, old: counts.0.then_some(old), new: counts.1.then_some(new), text });
+        lines.push(Line {
+            class,
+            old: counts.0.then_some(old),
+            new: counts.1.then_some(new),
+            text,
+        });
         old += u64::from(counts.0);
         new += u64::from(counts.1);
     }
@@ -97,10 +102,7 @@ fn is_changed(line: &Line<'_>) -> bool {
 }
 
 fn side(line: Option<&Line<'_>>, language: Option<Language>) -> Markup {
-    match line {
-        Some(line) => rendered(line, language),
-        None => html! { span.l.none {} },
-    }
+    html! { @if let Some(line) = line { (rendered(line, language)) } @else { span.l.none {} } }
 }
 
 fn rendered(line: &Line<'_>, language: Option<Language>) -> Markup {

@@ -162,9 +162,7 @@ fn cache_row(id: SessionId, row: &CacheRow) -> Markup {
     let input = figure("countedTokens").unwrap_or(0);
     let text = |name: &str| row.json[name].as_str().unwrap_or_default().to_owned();
     let this = row.turn.map(|turn| SentName::Request { session: id, turn, number: row.number });
-    let before = row
-        .before
-        .map(|(turn, number)| SentName::Request { session: id, turn, number });
+    let before = row.before.map(|(turn, number)| SentName::Request { session: id, turn, number });
     html! {
         li {
             div.heading {

@@ -20,7 +20,7 @@ const MAX_ROWS: usize = 20;
 /// Renders the figures as a view of the page. `shown` writes a directory for people.
 pub(crate) fn usage(
     figures: &UsageFigures,
-    query: &UsageQuery,
+    query: UsageQuery,
     shown: impl Fn(&str) -> String,
 ) -> Markup {
     let total = &figures.total;
@@ -77,10 +77,9 @@ fn days(rows: &[UsageRow]) -> Markup {
         svg.chart.days viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img" aria-label=(format!("Tokens of {}, at most {} on one; the table has the same", count(rows.len() as u64, "day"), short_number(most))) {
             @for (at, row) in rows.iter().enumerate() {
                 @let x = format!("{:.2}", at as f64 * step);
-                @let mut y = HEIGHT;
-                @for (class, _, tokens) in token_kinds(&row.usage) {
+                @for (class, tokens, below) in stacked(&row.usage) {
                     @let part = height(tokens);
-                    @let _ = y -= part;
+                    @let y = HEIGHT - height(below) - part;
                     @if part > 0.0 { rect.(class) x=(x) y=(format!("{y:.2}")) width=(format!("{:.2}", step * 0.8)) height=(format!("{part:.2}")) { title { (row.name) ": " (short_number(tokens)) } } }
                 }
             }
@@ -93,6 +92,16 @@ fn days(rows: &[UsageRow]) -> Markup {
             } } }
         } } }
     }
+}
+
+/// Returns the tokens by kind, each with the tokens of those before it.
+fn stacked(usage: &Usage) -> impl Iterator<Item = (&'static str, u64, u64)> {
+    let mut below = 0_u64;
+    token_kinds(usage).into_iter().map(move |(class, _, tokens)| {
+        let before = below;
+        below = below.saturating_add(tokens);
+        (class, tokens, before)
+    })
 }
 
 /// Renders a bar for each row, the largest first.

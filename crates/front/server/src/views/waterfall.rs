@@ -45,16 +45,16 @@ pub(crate) struct Row {
 /// the one that missed.
 pub(crate) fn mark_misses(rows: &mut [Row], with: impl Fn(usize, usize) -> String) {
     let mut before: HashMap<String, (usize, u64)> = HashMap::new();
-    for at in 0..rows.len() {
-        let Some(usage) = rows[at].usage else { continue };
-        let group = rows[at].group.clone();
+    for (at, row) in rows.iter_mut().enumerate() {
+        let Some(usage) = row.usage else { continue };
+        let group = row.group.clone();
         if let Some((earlier, kept)) = before.get(&group) {
             let expected = (*kept).min(usage.input);
             if expected >= KEPT_LEAST && usage.cached.saturating_mul(2) < expected {
-                rows[at].miss = Some(with(*earlier, at));
+                row.miss = Some(with(*earlier, at));
             }
         }
-        if !rows[at].is_compaction {
+        if !row.is_compaction {
             before.insert(group, (at, usage.cached.saturating_add(usage.cache_write)));
         }
     }
@@ -104,7 +104,11 @@ pub(crate) fn chart(rows: &[Row]) -> Markup {
     let most = counted.iter().map(|(_, usage)| tokens(usage)).max().unwrap_or(0).max(1);
     // Few requests are no wider than many.
     let step = (1000.0 / counted.len() as f64).min(20.0);
-    let label = format!("Tokens of {} requests, at most {}; the list has the same", counted.len(), short_number(most));
+    let label = format!(
+        "Tokens of {} requests, at most {}; the list has the same",
+        counted.len(),
+        short_number(most)
+    );
     html! {
         figure.chart-figure {
             svg.chart viewBox=(format!("0 0 1000 {HEIGHT}")) preserveAspectRatio="none" role="img" aria-label=(label) {

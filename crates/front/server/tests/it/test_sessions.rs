@@ -10,8 +10,9 @@ use convoke_protocol::id::Millis;
 use convoke_protocol::usage::Usage;
 use convoke_protocol::window::{At, Grade, Part, Place, Placed, Role, Text, Window, WindowPart};
 use convoke_server::other_sessions::{
-    Excerpt, FileState, ListedOther, MAX_SHOWN, OtherFilter, OtherList, OtherName, OtherSession, PageEnds,
-    PricedRequest, ReadError, RequestRow, Step, StepKey, StepKind, TextName, TodoLine, ToolOutput, UsageFigures, UsageRow,
+    Excerpt, FileState, ListedOther, MAX_SHOWN, OtherFilter, OtherList, OtherName, OtherSession,
+    PageEnds, PricedRequest, ReadError, RequestRow, Step, StepKey, StepKind, TextName, TodoLine,
+    ToolOutput, UsageFigures, UsageRow,
 };
 use convoke_server::{ChangedFile, OtherSessions};
 use convoke_source::FoundSession;

@@ -177,7 +177,8 @@ async fn any_two_texts_are_compared_by_part() {
     assert!(states.iter().any(|it| *it != "unchanged"), "{states:?}");
     let html = server.html(&path).await;
     assert!(html.contains("class=\"boundary\""), "{html}");
-    let foreign = format!("/api/compare?a=/sessions/{one}/turns/1&b=/programs/claude/one/requests/1");
+    let foreign =
+        format!("/api/compare?a=/sessions/{one}/turns/1&b=/programs/claude/one/requests/1");
     assert!(server.html(&foreign).await.contains("What changed"));
     for bad in ["a=/sessions/1&b=/x", "a=/sessions/x/turns/1&b=/explain", "a=1"] {
         assert!((400..500).contains(&server.get(&format!("/api/compare?{bad}")).await.status));

@@ -13,8 +13,8 @@ use convoke_open::{Catalog, FindError, request};
 use convoke_protocol::id::Millis;
 use convoke_server::OtherSessions;
 use convoke_server::other_sessions::{
-    FileState, ListedOther, OtherFilter, OtherList, OtherName, OtherSession, PageEnds, PricedRequest, ReadError,
-    TextName, UsageFigures, UsageRow,
+    FileState, ListedOther, OtherFilter, OtherList, OtherName, OtherSession, PageEnds,
+    PricedRequest, ReadError, TextName, UsageFigures, UsageRow,
 };
 use convoke_source::{FoundSession, Kept, SourceError};
 use jiff::tz::TimeZone;

@@ -28,9 +28,12 @@ struct Row {
     member: String,
     record: RequestRecord<()>,
     step: Option<CacheStep>,
-    /// The turn and the number of the request before it.
-    before: Option<(u64, u64)>,
+    /// The request before it.
+    before: Option<TurnAndNumber>,
 }
+
+/// The turn of a request, and its number.
+type TurnAndNumber = (u64, u64);
 
 /// Shows how much of each request the provider's cache could serve, and how much it served.
 pub(super) async fn show(
@@ -87,7 +90,7 @@ async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> 
     // The model server of a rehearsal has no cache.
     let is_rehearsal = store.session(session).await?.began.rehearsal.is_some();
     for (member, requests) in requests_by_member(store, session).await? {
-        let mut before: HashMap<&str, (RequestTexts, Option<(u64, u64)>)> = HashMap::new();
+        let mut before: HashMap<&str, (RequestTexts, Option<TurnAndNumber>)> = HashMap::new();
         for record in requests {
             let texts = store.request_texts(&record.thread, record.number).await?;
             let purpose: &'static str = match record.meta.purpose {

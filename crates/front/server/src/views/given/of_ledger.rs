@@ -33,11 +33,8 @@ pub(crate) fn of_turn<'t>(
 pub(crate) fn of_body<'t>(ledger: &Ledger<'_>, body: &'t str) -> Vec<Part<'t>> {
     let part = |(index, entry): (usize, Entry<'_>)| {
         let raw = range(body, &entry);
-        let (text, form) = if is_frame(&entry) {
-            (Cow::Borrowed(raw), Form::Text)
-        } else {
-            readable(raw)
-        };
+        let (text, form) =
+            if is_frame(&entry) { (Cow::Borrowed(raw), Form::Text) } else { readable(raw) };
         of_entry(index, &entry, text, form)
     };
     ledger.entries().enumerate().map(part).collect()
@@ -187,7 +184,10 @@ mod tests {
     #[test]
     fn what_distinguishes_a_part_is_its_label() {
         let file = json!({ "kind": "file", "path": "/home/kim/p/CLAUDE.md" });
-        let ledger = ledger(&[("SYSTEM", file, 0, 4), ("TEAM_TASK", json!({ "kind": "setting", "name": "task" }), 4, 8)]);
+        let ledger = ledger(&[
+            ("SYSTEM", file, 0, 4),
+            ("TEAM_TASK", json!({ "kind": "setting", "name": "task" }), 4, 8),
+        ]);
         let parts = of_turn(&ledger, None, "rulework");
         assert_eq!((&*parts[0].label, parts[0].kind), ("p/CLAUDE.md", Kind::Files));
         assert_eq!((&*parts[1].section, parts[1].kind), ("team task", Kind::Messages));

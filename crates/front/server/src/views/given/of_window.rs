@@ -77,7 +77,11 @@ fn content<'w>(
                 Some(file) if kind != Kind::Replies => file.to_owned(),
                 _ => title(text),
             };
-            let kind = if kind != Kind::Replies && instruction_file(whole).is_some() { Kind::Files } else { kind };
+            let kind = if kind != Kind::Replies && instruction_file(whole).is_some() {
+                Kind::Files
+            } else {
+                kind
+            };
             (kind, label, kept(text), Form::Text)
         }
     }
@@ -99,7 +103,8 @@ fn instruction_file(text: &str) -> Option<&str> {
     if !is_the_programs {
         return None;
     }
-    let words = beginning(text, LOOKED_AT).0.split(|c: char| c.is_whitespace() || "()<>\"'`,:".contains(c));
+    let words =
+        beginning(text, LOOKED_AT).0.split(|c: char| c.is_whitespace() || "()<>\"'`,:".contains(c));
     let names = ["CLAUDE.md", "AGENTS.md", "GEMINI.md", "CLAUDE.local.md"];
     let mut words = words.filter(|word| names.contains(&file_name(word)));
     words.next().map(short_path)

@@ -18,12 +18,17 @@ const LINES: usize = 30;
 pub(crate) fn sections(given: &Given<'_>) -> Markup {
     let content: Vec<&Part<'_>> = given.content().collect();
     let mut left = AT_FIRST;
+    let is_here = |(at, parts): (usize, &[&Part<'_>])| {
+        let size = parts.iter().map(|part| size(part)).sum::<usize>();
+        let is_here = at == 0 || size <= left;
+        left = left.saturating_sub(size);
+        is_here
+    };
+    let are_here: Vec<bool> = content.chunks(CHUNK).enumerate().map(is_here).collect();
     html! {
         @if content.is_empty() { p.empty { "Nothing of it is known." } }
         @for (at, parts) in content.chunks(CHUNK).enumerate() {
-            @let size = parts.iter().map(|part| size(part)).sum::<usize>();
-            @let is_here = at == 0 || size <= left;
-            @let _ = left = left.saturating_sub(size);
+            @let is_here = are_here[at];
             @let (first, last) = (parts[0].index, parts[parts.len() - 1].index);
             @let path = given.address("parts", &format!("chunk={at}"));
             div.chunk data-chunk=(path) data-first=(first) data-last=(last) data-rows=(parts.len()) data-here[is_here] {

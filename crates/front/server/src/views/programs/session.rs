@@ -9,10 +9,10 @@ use crate::other_sessions::{
     Excerpt, FileState, OtherName, OtherSession, RequestRow, Step, StepKey, StepKind, TextPart,
     ToolOutput, encoded,
 };
-use crate::views::changes::file;
-use crate::views::conversation::more;
 use crate::query::Layout;
 use crate::sent::SentName;
+use crate::views::changes::file;
+use crate::views::conversation::more;
 use crate::views::figures::{counted, short_number};
 use crate::views::markdown;
 use crate::views::text::{exact, line, plain, version};
@@ -104,7 +104,8 @@ fn earlier(many: u64, what: &str) -> String {
 
 fn rows(name: &OtherName, found: &OtherSession) -> Vec<Row> {
     let mut rows: Vec<Row> = found.requests.iter().map(|row| request_row(name, row)).collect();
-    let sent = |at: usize| SentName::Other { name: name.clone(), number: found.requests[at].number };
+    let sent =
+        |at: usize| SentName::Other { name: name.clone(), number: found.requests[at].number };
     waterfall::mark_misses(&mut rows, |before, at| compare::address(&sent(before), &sent(at)));
     rows
 }
