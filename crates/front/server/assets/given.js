@@ -68,6 +68,7 @@ class Search {
     this.matches = [];
     this.part = -1;
     this.time = 0;
+    this.finding = Promise.resolve();
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       void this.step(1);
@@ -89,12 +90,21 @@ class Search {
     return /** @type {HTMLElement} */ (this.form.querySelector(".found-count"));
   }
 
-  async find() {
+  /** Finds the words of the field; a search that has begun is waited for. */
+  find() {
     const words = /** @type {HTMLInputElement} */ (this.form.elements.namedItem("q")).value.trim();
-    if (words === this.words) return;
-    this.words = words;
+    if (words !== this.words) {
+      this.words = words;
+      this.finding = this.load(words);
+    }
+    return this.finding;
+  }
+
+  /** @param {string} words */
+  async load(words) {
     this.matches = [];
     this.part = -1;
+    this.time = 0;
     marks?.delete("found");
     marks?.delete("here");
     this.count().textContent = "";
