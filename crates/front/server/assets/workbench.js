@@ -137,8 +137,10 @@ function restore(bench, side) {
  * @param {string} width
  */
 function keep(bench, side, width) {
-  if (width === "closed") bench.dataset[side] = "closed";
-  else {
+  if (width === "closed") {
+    bench.dataset[side] = "closed";
+    bench.style.removeProperty(`--${side}`);
+  } else {
     delete bench.dataset[side];
     bench.style.setProperty(`--${side}`, width);
   }
