@@ -10,11 +10,11 @@ use convoke_agent::adapter::{Script, StandIn};
 use convoke_conformance_store::{Log, message, new_session, queued, replied, said, started};
 use convoke_explain::DirectoryReport;
 use convoke_protocol::content::Content;
-use convoke_protocol::id::SessionId;
+use convoke_protocol::id::{Millis, SessionId};
 use convoke_protocol::session::NewSession;
 use convoke_server::other_sessions::{
-    FileState, OtherList, OtherName, OtherSession, OtherSessions, PageEnds, PricedRequest,
-    ReadError, TextName,
+    FileState, OtherFilter, OtherList, OtherName, OtherSession, OtherSessions, PageEnds,
+    PricedRequest, ReadError, TextName, UsageFigures,
 };
 use convoke_server::{
     CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges, Token,
@@ -128,7 +128,16 @@ impl NoSessions {
 }
 
 impl OtherSessions for NoSessions {
-    fn list(&self, _from: usize, _limit: usize) -> Result<OtherList, ReadError> {
+    fn programs(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    fn list(
+        &self,
+        _filter: &OtherFilter,
+        _from: usize,
+        _limit: usize,
+    ) -> Result<OtherList, ReadError> {
         Ok(OtherList::default())
     }
 
@@ -141,6 +150,10 @@ impl OtherSessions for NoSessions {
     }
 
     fn text(&self, _name: &OtherName, _text: &TextName) -> Result<String, ReadError> {
+        Self::none()
+    }
+
+    fn usage(&self, _since: Option<Millis>) -> Result<UsageFigures, ReadError> {
         Self::none()
     }
 
