@@ -10,7 +10,7 @@
 //! - `coordinator` runs a conversation: it assembles a prompt from the context window, runs the turn, and stores its result with the
 //!   turns that it queues and the thread items of its agent.
 //! - `store` is SQLite, or PostgreSQL for several machines. A running session is written in atomic commits, a whole one page by page in
-//!   one transaction; the store is a `ThreadStore` too. The queries in `store/sql` are compiled for both databases.
+//!   one transaction; the store is a `ThreadStore` too. The queries in `store/sql` are written over a small trait that both databases implement.
 //! - `event_queue` is the bounded queue of events to their reader. Those of a running turn are stored in steps, so that a crash loses at
 //!   most a second of them.
 //! - `prompt` assembles a prompt from the stored conversation; `thread` says whose a thread is, `sent_turn` is a turn with the texts of
@@ -69,10 +69,6 @@ pub mod rows;
 pub mod running_text;
 pub mod sent_turn;
 pub mod shared;
-#[allow(
-    clippy::duplicate_mod,
-    reason = "the queries of `store/sql` are compiled for each database"
-)]
 pub mod store;
 pub mod team_tools;
 pub mod thread;

@@ -21,6 +21,7 @@ mod any;
 mod excerpt;
 pub use convoke_files::failpoint;
 pub mod postgres;
+mod sql;
 pub mod sqlite;
 
 use std::future::Future;
@@ -266,6 +267,14 @@ pub trait SessionHold: Send + Sync + 'static {
     where
         Self: Sized,
     {
+    }
+
+    /// Releases a session that was deleted.
+    fn discard(self) -> impl Future<Output = ()> + Send
+    where
+        Self: Sized,
+    {
+        self.release()
     }
 }
 

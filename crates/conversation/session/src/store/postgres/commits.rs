@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::database::CHANNEL;
+use super::connection::CHANNEL;
 use crate::store::StoreError;
 
 /// The number of commits that a reader may fall behind. Beyond it, the reader has to read again.

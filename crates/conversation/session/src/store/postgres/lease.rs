@@ -12,14 +12,13 @@ use std::time::Duration;
 use convoke_agent::clock::now;
 use convoke_agent::turn_input::Lease;
 use convoke_protocol::id::{Millis, SessionId};
-use sqlx::PgPool;
+use sqlx::postgres::{PgConnection, PgPool};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use super::clock::DatabaseClock;
-use super::database::Connection;
 use super::{CLOSE_LIMIT, IdleConnections};
 use crate::store::{Holder, SessionHold, StoreError};
 
@@ -175,7 +174,7 @@ impl Fence {
     /// epoch and not have expired. No process can claim the session before the transaction ends.
     pub(super) async fn check(
         &self,
-        connection: &mut Connection,
+        connection: &mut PgConnection,
         session: SessionId,
     ) -> Result<(), StoreError> {
         let own = lock(&self.leases.epochs).get(&session).copied();
@@ -216,13 +215,6 @@ impl Leases {
         if tokio::time::timeout(CLOSE_LIMIT, released).await.is_err() {
             tracing::debug!("the server does not respond; leases end with their time");
         }
-    }
-}
-
-impl SessionLease {
-    /// Releases the lease of a session that was deleted.
-    pub(super) async fn discard(self) {
-        self.release().await;
     }
 }
 

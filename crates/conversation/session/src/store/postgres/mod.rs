@@ -2,39 +2,13 @@
 
 mod clock;
 mod commits;
-#[path = "../sql/costs.rs"]
-mod costs;
-mod database;
-#[path = "../sql/import.rs"]
-mod import;
-#[path = "../sql/inbox.rs"]
-mod inbox;
+mod connection;
 mod lease;
-#[path = "../sql/log.rs"]
-mod log;
-#[path = "../sql/migration.rs"]
-mod migration;
 mod nodes;
 mod offer;
-#[path = "../sql/packed.rs"]
-mod packed;
-#[path = "../sql/pieces.rs"]
-mod pieces;
-#[path = "../sql/projection.rs"]
-mod projection;
-#[path = "../sql/read.rs"]
-mod read;
-#[path = "../sql/requests.rs"]
-mod requests;
 mod schema;
 mod search;
 mod signal;
-#[path = "../sql/store.rs"]
-mod store;
-#[path = "../sql/threads.rs"]
-mod threads;
-#[path = "../sql/write.rs"]
-mod write;
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,17 +19,15 @@ use convoke_protocol::id::{EventNumber, Millis, SessionId};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgSslMode};
 use sqlx::{ConnectOptions as _, Connection as _};
 
-use self::PostgresStore as SqlStore;
 use self::clock::DatabaseClock;
 use self::commits::Announcements;
 pub use self::commits::Commits;
-use self::database::Fence;
-pub use self::import::OpenImport as PostgresImport;
-use self::lease::SessionLease as Hold;
+use self::lease::Fence;
 pub use self::lease::SessionLease;
 pub use self::nodes::NodeRegistration;
 pub use self::signal::Attendance;
 use super::failpoint::Failpoint;
+use super::sql::{Backend, OpenImport, SqlStore};
 use super::{Commit, Holder, ServerFailure, Store as _, StoreError};
 
 /// The duration of a lease without a heartbeat.
@@ -72,19 +44,47 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 const CROWDED_PAUSE: Duration = Duration::from_millis(250);
 
 /// Sessions in a PostgreSQL database. Clones share its connections and leases.
+pub type PostgresStore = SqlStore<PostgresServer>;
+
+/// A whole session that is being imported into a server.
+pub type PostgresImport = OpenImport<PostgresServer>;
+
+/// A server that several machines share.
 #[derive(Debug, Clone)]
-pub struct PostgresStore {
-    writer: Writer,
+pub struct PostgresServer {
+    fence: Fence,
     announcements: Announcements,
     clock: DatabaseClock,
 }
 
-/// The parts that every writing transaction needs.
-#[derive(Debug, Clone)]
-struct Writer {
-    pool: PgPool,
-    failpoint: Failpoint,
-    fence: Fence,
+impl Backend for PostgresServer {
+    type Connection = PgConnection;
+    type Hold = SessionLease;
+
+    async fn hold(&self, session: SessionId, holder: Holder) -> Result<SessionLease, StoreError> {
+        self.fence.claim(session, &holder).await
+    }
+
+    async fn check(
+        &self,
+        connection: &mut PgConnection,
+        session: SessionId,
+    ) -> Result<(), StoreError> {
+        self.fence.check(connection, session).await
+    }
+
+    async fn snapshot(&self, of: &PgPool) -> Result<PgPool, StoreError> {
+        // The single connection reads in one transaction, which sees the database as of its first statement.
+        let pool = pool(1).connect_with(of.connect_options().as_ref().clone()).await?;
+        let begin =
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1 FROM session LIMIT 1;";
+        sqlx::raw_sql(begin).execute(&pool).await?;
+        Ok(pool)
+    }
+
+    fn shared(store: &PostgresStore) -> Option<&PostgresStore> {
+        Some(store)
+    }
 }
 
 impl PostgresStore {
@@ -120,7 +120,8 @@ impl PostgresStore {
         schema::prepare(&pool).await?;
         let fence = Fence::new(pool.clone(), lease, idle, clock.clone());
         let announcements = Announcements::default();
-        Ok(Self { writer: Writer { pool, failpoint, fence }, announcements, clock })
+        let backend = PostgresServer { fence, announcements, clock };
+        Ok(Self { pool, failpoint, backend })
     }
 
     /// Migrates a database of an older format, once its operator has made a backup. Returns the format that was found.
@@ -142,20 +143,20 @@ impl PostgresStore {
 
     /// Returns whether a process holds a session.
     pub async fn is_held(&self, session: SessionId) -> Result<bool, StoreError> {
-        self.writer.fence.is_held(session).await
+        self.backend.fence.is_held(session).await
     }
 
     /// Returns the time of the database, which all machines share.
     pub fn now(&self) -> Millis {
-        self.clock.now()
+        self.backend.clock.now()
     }
 
     /// Releases all leases and closes the connections. If the server does not respond, the leases end with their time.
     pub async fn close(&self) {
         let closed = async {
-            self.writer.fence.finish_releases().await;
-            self.announcements.close();
-            self.writer.pool.close().await;
+            self.backend.fence.finish_releases().await;
+            self.backend.announcements.close();
+            self.pool.close().await;
         };
         if tokio::time::timeout(CLOSE_LIMIT, closed).await.is_err() {
             tracing::debug!("the server does not respond; its connections were left open");
@@ -164,7 +165,7 @@ impl PostgresStore {
 
     /// Listens to the commits of all processes. All listeners in this process share a connection.
     pub async fn listen(&self) -> Result<Commits, StoreError> {
-        self.announcements.listen(&self.writer.pool).await
+        self.backend.announcements.listen(&self.pool).await
     }
 
     /// Runs a statement of a process that waits, without another connection than the one that listens.
@@ -173,14 +174,14 @@ impl PostgresStore {
         statement: &'static str,
         arguments: Vec<String>,
     ) -> Result<Option<String>, StoreError> {
-        self.announcements.ask(&self.writer.pool, statement, arguments).await
+        self.backend.announcements.ask(&self.pool, statement, arguments).await
     }
 
     /// Closes the connections that are not used, unless this process holds a session.
     pub(crate) async fn rest(&self) {
-        let idle = self.writer.fence.idle();
+        let idle = self.backend.fence.idle();
         while !idle.holds_session()
-            && let Some(connection) = self.writer.pool.try_acquire()
+            && let Some(connection) = self.pool.try_acquire()
         {
             idle.take();
             // One that the server has closed is closed.
@@ -188,27 +189,9 @@ impl PostgresStore {
         }
     }
 
-    async fn take_hold(
-        &self,
-        session: SessionId,
-        holder: Holder,
-    ) -> Result<SessionLease, StoreError> {
-        self.writer.fence.claim(session, &holder).await
-    }
-
-    /// Holds a session for one write.
-    async fn hold_briefly(&self, session: SessionId) -> Result<SessionLease, StoreError> {
-        self.take_hold(session, Holder::this_process(Millis(0))).await
-    }
-
-    #[expect(clippy::unnecessary_wraps, reason = "other databases are not shared")]
-    const fn as_shared(&self) -> Option<&Self> {
-        Some(self)
-    }
-
     /// Returns the duration of a lease without a heartbeat.
     pub fn lease_duration(&self) -> Duration {
-        self.writer.fence.duration()
+        self.backend.fence.duration()
     }
 
     /// Writes a commit even if the connection fails in the middle, as long as the lease lasts. Only the holder
@@ -243,34 +226,17 @@ impl PostgresStore {
 
     /// Returns the head of a session that this process holds.
     async fn own_head(&self, session: SessionId) -> Result<EventNumber, StoreError> {
-        let epoch = self.writer.fence.epoch(session)?;
+        let epoch = self.backend.fence.epoch(session)?;
         let head: Option<(i64,)> = sqlx::query_as(
             "SELECT events FROM session JOIN lease ON lease.session = session.id \
              WHERE session.id = $1 AND epoch = $2",
         )
         .bind(session.to_string())
         .bind(epoch)
-        .fetch_optional(&self.writer.pool)
+        .fetch_optional(&self.pool)
         .await?;
         let head = head.ok_or(StoreError::LeaseLost { session })?;
         Ok(EventNumber(u64::try_from(head.0).unwrap_or_default()))
-    }
-
-    async fn read_only(&self) -> Result<Self, StoreError> {
-        // The single connection reads in one transaction, which sees the database as of its first statement.
-        let pool =
-            pool(1).connect_with(self.writer.pool.connect_options().as_ref().clone()).await?;
-        let begin =
-            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1 FROM session LIMIT 1;";
-        sqlx::raw_sql(begin).execute(&pool).await?;
-        let (announcements, clock) = (self.announcements.clone(), self.clock.clone());
-        Ok(Self { writer: Writer { pool, ..self.writer.clone() }, announcements, clock })
-    }
-
-    /// Does nothing, because PostgreSQL reuses the space of removed rows.
-    #[expect(clippy::unused_self, reason = "other databases need it")]
-    fn give_back_pages(&self) -> std::future::Ready<()> {
-        std::future::ready(())
     }
 }
 

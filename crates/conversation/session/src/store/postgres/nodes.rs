@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use convoke_protocol::event::EventKind;
 use convoke_protocol::id::SessionId;
 use sqlx::Row as _;
+use sqlx::postgres::PgRow;
 
 use super::PostgresStore;
-use super::database::{DatabaseRow, text};
 use super::offer::{from_json, holder};
-use super::read::turn;
 use crate::running_text::open_questions;
 use crate::shared::{NodeOffer, NodeState, NodeTurn};
+use crate::store::sql::read::turn;
+use crate::store::sql::text;
+use crate::store::sql::write::json;
 use crate::store::{Holder, Store as _, StoreError};
 
 /// The registration of a node.
@@ -45,13 +47,13 @@ impl PostgresStore {
         .bind(i64::from(holder.pid))
         .bind(holder.host.as_bytes())
         .bind(holder.since.0)
-        .bind(super::write::json(offer)?)
-        .fetch_optional(&self.writer.pool)
+        .bind(json(offer)?)
+        .fetch_optional(&self.pool)
         .await?;
         let Some((epoch,)) = registered else {
             let row = sqlx::query("SELECT pid, host, since FROM node WHERE name = $1")
                 .bind(name.as_bytes())
-                .fetch_one(&self.writer.pool)
+                .fetch_one(&self.pool)
                 .await?;
             let holder = self::holder(&row)?;
             return Err(StoreError::NodeExists { name: name.to_owned(), holder });
@@ -72,8 +74,8 @@ impl PostgresStore {
         .bind(node.name.as_bytes())
         .bind(node.epoch)
         .bind(self.lease_duration().as_secs_f64())
-        .bind(super::write::json(offer)?)
-        .execute(&self.writer.pool)
+        .bind(json(offer)?)
+        .execute(&self.pool)
         .await?;
         Ok(extended.rows_affected() == 1)
     }
@@ -83,7 +85,7 @@ impl PostgresStore {
         sqlx::query("DELETE FROM node WHERE name = $1 AND epoch = $2")
             .bind(node.name.as_bytes())
             .bind(node.epoch)
-            .execute(&self.writer.pool)
+            .execute(&self.pool)
             .await?;
         Ok(())
     }
@@ -94,7 +96,7 @@ impl PostgresStore {
             "SELECT lease.pid AS pid, lease.host AS host, lease.since AS since, turn.* FROM lease JOIN turn ON turn.session = lease.session AND turn.state = 'running' \
              WHERE lease.until > clock_timestamp() ORDER BY lease.since, lease.session, turn.number",
         )
-        .fetch_all(&self.writer.pool)
+        .fetch_all(&self.pool)
         .await?;
         let mut turns: HashMap<(u32, String), Vec<NodeTurn>> = HashMap::new();
         for row in &running {
@@ -124,9 +126,9 @@ impl PostgresStore {
             "SELECT name, until > clock_timestamp() AS is_alive, pid, host, since, about FROM node \
              ORDER BY name",
         )
-        .fetch_all(&self.writer.pool)
+        .fetch_all(&self.pool)
         .await?;
-        let node = |row: &DatabaseRow| {
+        let node = |row: &PgRow| {
             let holder = holder(row)?;
             let about: String = row.try_get("about")?;
             Ok(NodeState {

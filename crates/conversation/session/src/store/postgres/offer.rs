@@ -2,13 +2,16 @@
 
 use convoke_protocol::event::StopReason;
 use convoke_protocol::id::{EventNumber, MemberName, Millis, SessionId, TurnId};
-use sqlx::{PgPool, Row as _};
+use sqlx::Row as _;
+use sqlx::postgres::{PgConnection, PgRow};
 
-use super::database::{CHANNEL, Connection, DatabaseRow, optional_text, sql};
+use super::PostgresStore;
+use super::connection::CHANNEL;
 use super::lease::SessionLease;
-use super::{PostgresStore, write};
 use crate::coordinator::INBOX_LIMIT;
 use crate::shared::{NodeOffer, ProjectOrigin, SharedState, TurnOffer, TurnRequirements};
+use crate::store::sql::write::json;
+use crate::store::sql::{SqlRow as _, sql};
 use crate::store::{Holder, StoreError};
 
 /// Writes the row of an offer. A repeated offer of the same turn keeps its position.
@@ -32,7 +35,7 @@ impl PostgresStore {
         excluded: &[(SessionId, Option<TurnId>)],
         holder: &Holder,
     ) -> Result<Option<(SessionId, SessionLease)>, StoreError> {
-        let fence = &self.writer.fence;
+        let fence = &self.backend.fence;
         fence.finish_releases().await;
         let bytes = |text: &String| text.as_bytes().to_vec();
         let agents: Vec<Vec<u8>> = offered.agents.iter().map(bytes).collect();
@@ -64,7 +67,7 @@ impl PostgresStore {
         .bind(i64::from(holder.pid))
         .bind(holder.host.as_bytes())
         .bind(turns)
-        .fetch_optional(&self.writer.pool)
+        .fetch_optional(&self.pool)
         .await?;
         let Some((session, epoch)) = claimed else { return Ok(None) };
         let session = session.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?;
@@ -82,7 +85,7 @@ impl PostgresStore {
              WHERE session.id = $1 AND removed_at IS NULL",
         )
         .bind(session.to_string())
-        .fetch_optional(&self.writer.pool)
+        .fetch_optional(&self.pool)
         .await?
         .ok_or(StoreError::NoSession(session))?;
         let is_held: Option<bool> = row.try_get("is_held")?;
@@ -117,8 +120,8 @@ impl PostgresStore {
         stop: &StopReason,
     ) -> Result<bool, StoreError> {
         let id = session.to_string();
-        let mut transaction = self.writer.pool.begin().await?;
-        self.end_lease(&mut transaction, session, head, Some(write::json(stop)?)).await?;
+        let mut transaction = self.pool.begin().await?;
+        self.end_lease(&mut transaction, session, head, Some(json(stop)?)).await?;
         // A message that is being added either has locked this row, or adds a row after it.
         sqlx::query("DELETE FROM offer WHERE session = $1")
             .bind(&id)
@@ -140,7 +143,7 @@ impl PostgresStore {
         head: EventNumber,
         offer: &TurnOffer,
     ) -> Result<(), StoreError> {
-        let mut transaction = self.writer.pool.begin().await?;
+        let mut transaction = self.pool.begin().await?;
         self.end_lease(&mut transaction, session, head, None).await?;
         set_offer(&mut transaction, session, offer).await?;
         Ok(transaction.commit().await?)
@@ -149,12 +152,12 @@ impl PostgresStore {
     /// Ends this process's lease of a session, and notifies other processes.
     async fn end_lease(
         &self,
-        connection: &mut Connection,
+        connection: &mut PgConnection,
         session: SessionId,
         head: EventNumber,
         stopped: Option<String>,
     ) -> Result<(), StoreError> {
-        let epoch = self.writer.fence.epoch(session)?;
+        let epoch = self.backend.fence.epoch(session)?;
         let ended = sqlx::query(
             "UPDATE lease SET until = '-infinity', stopped = $3 \
              WHERE session = $1 AND epoch = $2 AND until > clock_timestamp() \
@@ -182,7 +185,7 @@ impl PostgresStore {
         .bind(origin.remote.as_bytes())
         .bind(&origin.revision)
         .bind(origin.below.as_bytes())
-        .execute(&self.writer.pool)
+        .execute(&self.pool)
         .await?;
         Ok(())
     }
@@ -192,7 +195,7 @@ impl PostgresStore {
         let found: Option<(Vec<u8>, String, Vec<u8>)> =
             sqlx::query_as("SELECT remote, revision, below FROM project WHERE session = $1")
                 .bind(session.to_string())
-                .fetch_optional(&self.writer.pool)
+                .fetch_optional(&self.pool)
                 .await?;
         Ok(found.map(|(remote, revision, below)| ProjectOrigin {
             remote: String::from_utf8_lossy(&remote).into_owned(),
@@ -204,7 +207,7 @@ impl PostgresStore {
 
 /// Offers a turn to other processes.
 pub(super) async fn set_offer(
-    connection: &mut Connection,
+    connection: &mut PgConnection,
     session: SessionId,
     offer: &TurnOffer,
 ) -> Result<(), StoreError> {
@@ -215,26 +218,26 @@ pub(super) async fn set_offer(
         .bind(member.as_str().as_bytes())
         .bind(requirements.agent.as_bytes())
         .bind(requirements.node.as_ref().map(String::as_bytes))
-        .bind(write::json(guard)?)
+        .bind(json(guard)?)
         .execute(connection)
         .await?;
     Ok(())
 }
 
-fn offer(row: &DatabaseRow) -> Result<Option<TurnOffer>, StoreError> {
+fn offer(row: &PgRow) -> Result<Option<TurnOffer>, StoreError> {
     let turn: Option<i64> = row.try_get("turn")?;
-    let (member, agent) = (optional_text(row, "member")?, optional_text(row, "agent")?);
+    let (member, agent) = (row.text("member")?, row.text("agent")?);
     let (Some(turn), Some(member), Some(agent)) = (turn, member, agent) else { return Ok(None) };
     let guard: Option<String> = row.try_get("guard")?;
     Ok(Some(TurnOffer {
         turn: TurnId(u64::try_from(turn).unwrap_or_default()),
         member: MemberName::new(member),
-        requirements: TurnRequirements { agent, node: optional_text(row, "node")? },
+        requirements: TurnRequirements { agent, node: row.text("node")? },
         guard: guard.map(|text| from_json(&text)).transpose()?.unwrap_or_default(),
     }))
 }
 
-pub(super) fn holder(row: &DatabaseRow) -> Result<Holder, StoreError> {
+pub(super) fn holder(row: &PgRow) -> Result<Holder, StoreError> {
     let (pid, since): (i64, i64) = (row.try_get("pid")?, row.try_get("since")?);
     let host: Vec<u8> = row.try_get("host")?;
     Ok(Holder {
@@ -251,9 +254,9 @@ pub(super) fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T,
 /// Puts a message into the inbox of a session, in one statement. Returns whether there is a session with room for it. If
 /// no process holds the session, it is offered.
 pub(super) async fn put_message(
-    pool: &PgPool,
+    connection: &mut PgConnection,
     session: SessionId,
-    said: &[u8],
+    said: Vec<u8>,
 ) -> Result<bool, StoreError> {
     let added: Option<(i64,)> = sqlx::query_as(
         "WITH added AS (INSERT INTO inbox (session, said) SELECT id, $2 FROM session \
@@ -270,14 +273,14 @@ pub(super) async fn put_message(
     .bind(said)
     .bind(i64::try_from(INBOX_LIMIT).unwrap_or(i64::MAX))
     .bind(CHANNEL)
-    .fetch_optional(pool)
+    .fetch_optional(connection)
     .await?;
     Ok(added.is_some())
 }
 
 /// Removes the rows that processes share about a session.
 pub(super) async fn remove_shared(
-    connection: &mut Connection,
+    connection: &mut PgConnection,
     session: &str,
 ) -> Result<(), StoreError> {
     for statement in [

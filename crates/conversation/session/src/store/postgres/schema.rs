@@ -2,10 +2,9 @@
 
 use sqlx::postgres::{PgConnection, PgPool};
 
-use super::database::BEGIN_IMPORT;
-use super::migration;
 use crate::store::StoreError;
 use crate::store::failpoint::Failpoint;
+use crate::store::sql::{SqlConnection as _, migration};
 
 /// The format of the tables. Changing `schema.sql` requires a new format and a migration.
 const FORMAT: i64 = 5;
@@ -48,7 +47,7 @@ pub(super) async fn prepare(pool: &PgPool) -> Result<(), StoreError> {
 /// Migrates the tables of an older format in one transaction. Refused while a process holds a session or a node is alive: it
 /// would lose what it runs. Returns the format that was found.
 pub(super) async fn migrate(pool: &PgPool, failpoint: &Failpoint) -> Result<i64, StoreError> {
-    let mut transaction = pool.begin_with(BEGIN_IMPORT).await?;
+    let mut transaction = pool.begin_with(PgConnection::BEGIN_IMPORT).await?;
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *transaction).await?;
     let found = match format(&mut transaction).await? {
         None | Some(FORMAT) => return Ok(FORMAT),
@@ -68,7 +67,7 @@ pub(super) async fn migrate(pool: &PgPool, failpoint: &Failpoint) -> Result<i64,
         return Err(StoreError::InUse { holder: super::offer::holder(&row)? });
     }
     if found < FIRST_WITH_LOG {
-        migration::make_logs(&mut transaction, failpoint).await?;
+        migration::make_logs(&mut *transaction, failpoint).await?;
         sqlx::raw_sql("DROP TABLE progress").execute(&mut *transaction).await?;
     }
     failpoint.reach();

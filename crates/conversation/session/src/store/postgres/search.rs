@@ -4,17 +4,17 @@
 
 use std::collections::BTreeSet;
 
-use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::id::SessionId;
 use convoke_protocol::message::Message;
 use convoke_protocol::session::FoundMessage;
 use sqlx::QueryBuilder;
+use sqlx::postgres::{PgConnection, Postgres};
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
-use super::database::{Connection, Database, DatabaseRow, Pool, sql, text, text_value};
-use super::read::number;
 use crate::store::StoreError;
-use crate::store::excerpt::{excerpt, is_written_without_spaces};
+use crate::store::excerpt::is_written_without_spaces;
+use crate::store::sql::{found_message, sql};
 
 /// The maximum number of words per row. Together with the length of a word, it keeps a row below the limit of a
 /// TSVECTOR.
@@ -23,9 +23,9 @@ const ROW_WORDS: usize = 4096;
 const WORD_CHARS: usize = 48;
 
 /// Adds a message to the index.
-pub(super) async fn index_messages(
-    connection: &mut Connection,
-    session: &str,
+pub(super) async fn index_message(
+    connection: &mut PgConnection,
+    session: SessionId,
     message: &Message,
 ) -> Result<(), StoreError> {
     let words: Vec<String> =
@@ -35,7 +35,7 @@ pub(super) async fn index_messages(
             "INSERT INTO message_words (session, number, part, words) \
              VALUES ($1, $2, $3, array_to_tsvector($4)) ON CONFLICT DO NOTHING",
         )
-        .bind(session)
+        .bind(session.to_string())
         .bind(sql(message.number.0))
         .bind(sql(part as u64))
         .bind(words)
@@ -47,11 +47,11 @@ pub(super) async fn index_messages(
 
 /// Removes a session from the index.
 pub(super) async fn remove_from_index(
-    connection: &mut Connection,
-    session: &str,
+    connection: &mut PgConnection,
+    session: SessionId,
 ) -> Result<(), StoreError> {
     sqlx::query("DELETE FROM message_words WHERE session = $1")
-        .bind(session)
+        .bind(session.to_string())
         .execute(connection)
         .await?;
     Ok(())
@@ -59,14 +59,14 @@ pub(super) async fn remove_from_index(
 
 /// Finds messages through the index. Words of scripts without spaces are searched for in the text.
 pub(super) async fn messages(
-    pool: &Pool,
+    connection: &mut PgConnection,
     wanted: &[String],
     within: Option<&[SessionId]>,
     limit: usize,
 ) -> Result<Vec<FoundMessage>, StoreError> {
     let (unspaced, spaced): (Vec<&String>, Vec<&String>) =
         wanted.iter().partition(|word| word.contains(is_written_without_spaces));
-    let mut query = QueryBuilder::<Database>::new(
+    let mut query = QueryBuilder::<Postgres>::new(
         "SELECT message.session AS session, message.number AS number, message.content AS content \
          FROM message JOIN session ON session.id = message.session WHERE session.removed_at IS NULL",
     );
@@ -82,22 +82,14 @@ pub(super) async fn messages(
         query.push_bind(format!("'{word}':*")).push("::TSQUERY)");
     }
     for word in unspaced {
-        query.push(" AND POSITION(").push_bind(text_value(word)).push(" IN message.content) > 0");
+        query.push(" AND POSITION(").push_bind(word.as_bytes()).push(" IN message.content) > 0");
     }
     query.push(
         " ORDER BY session.updated_at DESC, message.session DESC, message.number DESC LIMIT ",
     );
     query.push_bind(sql(limit as u64));
-    let rows = query.build().fetch_all(pool).await?;
-    let found = |row: &DatabaseRow| {
-        let session: String = sqlx::Row::try_get(row, "session")?;
-        Ok(FoundMessage {
-            session: session.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?,
-            number: MessageNumber(number(row, "number")?),
-            excerpt: excerpt(&text(row, "content")?, wanted),
-        })
-    };
-    rows.iter().map(found).collect()
+    let rows = query.build().fetch_all(connection).await?;
+    rows.iter().map(|row| found_message(row, wanted)).collect()
 }
 
 /// Returns the words of a text: runs of letters and digits, in lower case and without accents.

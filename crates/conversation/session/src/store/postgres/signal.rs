@@ -6,14 +6,16 @@ use convoke_protocol::id::{SessionId, TurnId};
 use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::question::QuestionId;
 use sqlx::Row as _;
+use sqlx::postgres::{PgConnection, PgRow};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::PostgresStore;
-use super::database::{CHANNEL, Connection, DatabaseRow, sql, text};
+use super::connection::CHANNEL;
 use crate::kept_running::kept_running;
 use crate::shared::TurnSignal;
 use crate::store::StoreError;
+use crate::store::sql::{sql, text};
 
 impl PostgresStore {
     /// Asks for the running turns of a session to be cancelled, in one statement. Returns the number of running
@@ -28,7 +30,7 @@ impl PostgresStore {
              WHERE session.id = $1",
         );
         let asked = asked.bind(session.to_string()).bind(CHANNEL);
-        Ok(asked.fetch_all(&self.writer.pool).await?.len())
+        Ok(asked.fetch_all(&self.pool).await?.len())
     }
 
     /// Answers a question of a running turn's agent, in one statement. Returns `false` if the question was
@@ -53,7 +55,7 @@ impl PostgresStore {
         .bind(i64::from(question.attempt))
         .bind(question.id.as_bytes())
         .bind(answer.as_str())
-        .fetch_optional(&self.writer.pool)
+        .fetch_optional(&self.pool)
         .await?;
         Ok(added.is_some())
     }
@@ -67,8 +69,8 @@ impl PostgresStore {
              WHERE signal.session = $1 AND epoch = $2 AND until > clock_timestamp()",
         )
         .bind(session.to_string())
-        .bind(self.writer.fence.epoch(session)?)
-        .fetch_all(&self.writer.pool)
+        .bind(self.backend.fence.epoch(session)?)
+        .fetch_all(&self.pool)
         .await?;
         rows.iter().map(signal).collect()
     }
@@ -79,7 +81,7 @@ impl PostgresStore {
             "SELECT EXISTS (SELECT 1 FROM attendance WHERE session = $1 AND until > clock_timestamp())",
         )
         .bind(session.to_string())
-        .fetch_one(&self.writer.pool)
+        .fetch_one(&self.pool)
         .await?;
         Ok(is_attended)
     }
@@ -126,11 +128,11 @@ impl Drop for Attendance {
         let ended = self.runtime.spawn(async move {
             let removed = sqlx::query("DELETE FROM attendance WHERE session = $1 AND process = $2");
             let removed = removed.bind(session.to_string()).bind(process);
-            if let Err(error) = removed.execute(&store.writer.pool).await {
+            if let Err(error) = removed.execute(&store.pool).await {
                 tracing::debug!("the attendance of session {session} ends with its time: {error}");
             }
         });
-        self.store.writer.fence.finish_with(ended);
+        self.store.backend.fence.finish_with(ended);
     }
 }
 
@@ -154,7 +156,7 @@ async fn extend(
 
 /// Removes the signals for a turn that has ended.
 pub(super) async fn remove_signals(
-    connection: &mut Connection,
+    connection: &mut PgConnection,
     session: SessionId,
     turn: TurnId,
 ) -> Result<(), StoreError> {
@@ -166,7 +168,7 @@ pub(super) async fn remove_signals(
     Ok(())
 }
 
-fn signal(row: &DatabaseRow) -> Result<TurnSignal, StoreError> {
+fn signal(row: &PgRow) -> Result<TurnSignal, StoreError> {
     let (turn, attempt): (i64, i64) = (row.try_get("turn")?, row.try_get("attempt")?);
     let turn = TurnId(u64::try_from(turn).unwrap_or_default());
     let answer: Option<String> = row.try_get("answer")?;

@@ -1,25 +1,23 @@
 //! The costs of a session.
 
+use super::connection::{SqlConnection, SqlRow, number, text};
+use super::query::query;
+use crate::store::StoreError;
 use convoke_protocol::id::{MemberName, SessionId};
 use convoke_protocol::session::MemberCost;
 use convoke_protocol::usage::Usage;
-use sqlx::Row as _;
 
-use super::database::{COSTS, DatabaseRow, Pool, text};
-use super::read::number;
-use crate::store::StoreError;
-
-pub(super) async fn of_session(
-    pool: &Pool,
+pub(super) async fn of_session<C: SqlConnection>(
+    connection: &mut C,
     session: SessionId,
 ) -> Result<Vec<MemberCost>, StoreError> {
-    let rows = sqlx::query(COSTS).bind(session.to_string()).fetch_all(pool).await?;
+    let rows = query(C::COSTS).bind(session.to_string()).fetch_all(connection).await?;
     rows.iter().map(member_cost).collect()
 }
 
-fn member_cost(row: &DatabaseRow) -> Result<MemberCost, StoreError> {
+fn member_cost(row: &impl SqlRow) -> Result<MemberCost, StoreError> {
     let tokens = |column: &str| -> Result<Option<u64>, StoreError> {
-        let sum: Option<i64> = row.try_get(column)?;
+        let sum: Option<i64> = row.get(column)?;
         Ok(sum.map(|sum| u64::try_from(sum).unwrap_or(0)))
     };
     let usage = match tokens("input")? {
@@ -35,7 +33,7 @@ fn member_cost(row: &DatabaseRow) -> Result<MemberCost, StoreError> {
     Ok(MemberCost {
         member: MemberName::new(text(row, "member")?),
         attempts: number(row, "attempts")?,
-        cost_usd: row.try_get("cost")?,
+        cost_usd: row.get("cost")?,
         usage,
     })
 }

@@ -6,17 +6,18 @@ use convoke_protocol::id::{EventNumber, SessionId, ThreadId};
 use convoke_protocol::request::RequestRecord;
 use convoke_protocol::session::{NewSession, State};
 use convoke_protocol::thread::ThreadLine;
-use sqlx::{QueryBuilder, Transaction};
+use sqlx::Transaction;
 
-use super::database::{BEGIN_IMPORT, Database, notify, sql, text_value};
+use super::connection::SqlConnection;
+use super::query::{Value, query, sql, text_value};
 use super::write::{ROWS, create, json, share, write_contents};
-use super::{Writer, log, projection, requests, threads};
+use super::{Backend, DatabaseOf, SqlStore, log, projection, requests, threads};
 use crate::store::failpoint::Failpoint;
 use crate::store::{Page, SessionImport, StoreError};
 
 /// A whole session that is being imported.
-pub struct OpenImport {
-    transaction: Transaction<'static, Database>,
+pub struct OpenImport<B: Backend> {
+    transaction: Transaction<'static, DatabaseOf<B::Connection>>,
     failpoint: Failpoint,
     session: SessionId,
     head: EventNumber,
@@ -31,15 +32,14 @@ struct OpenThread {
     last_request: Option<RequestRecord>,
 }
 
-impl OpenImport {
-    pub(super) async fn begin(writer: &Writer, new: NewSession) -> Result<Self, StoreError> {
-        let Writer { pool, failpoint, .. } = writer;
+impl<B: Backend> OpenImport<B> {
+    pub(super) async fn begin(store: &SqlStore<B>, new: NewSession) -> Result<Self, StoreError> {
+        let (session, failpoint) = (new.id, store.failpoint.clone());
         failpoint.reach();
-        let (session, failpoint) = (new.id, failpoint.clone());
-        let mut transaction = pool.begin_with(BEGIN_IMPORT).await?;
+        let mut transaction = store.pool.begin_with(B::Connection::BEGIN_IMPORT).await?;
         let mut state = State::default();
         state.apply(&EventKind::created(&new));
-        create(&mut transaction, &failpoint, new).await?;
+        create(&mut *transaction, &failpoint, new).await?;
         let head = EventNumber(1);
         Ok(Self { transaction, failpoint, session, head, state, thread: None })
     }
@@ -49,7 +49,7 @@ impl OpenImport {
         match &mut self.thread {
             Some(open) if open.id == *id => {}
             open => {
-                if !threads::name(&mut self.transaction, id, Some(self.session)).await? {
+                if !threads::name(&mut *self.transaction, id, Some(self.session)).await? {
                     return Err(ThreadStoreError::Changed(id.clone()).into());
                 }
                 *open = Some(OpenThread { id: id.clone(), lines: 0, last_request: None });
@@ -62,21 +62,18 @@ impl OpenImport {
         let mut rows = Vec::with_capacity(lines.len());
         for (thread, line) in lines {
             let open = self.open(thread).await?;
-            rows.push((thread, open.lines, line));
+            let (number, as_of) = (sql(open.lines), line.as_of.map(|number| sql(number.0)));
+            let text = text_value(line.text.as_str());
+            rows.push([thread.as_str().into(), number.into(), text.into(), Value::from(as_of)]);
             open.lines += 1;
         }
-        let mut insert =
-            QueryBuilder::new("INSERT INTO thread_line (thread, number, line, as_of) ");
-        insert.push_values(rows, |mut row, (thread, number, line)| {
-            row.push_bind(thread.as_str()).push_bind(sql(number)).push_bind(text_value(&line.text));
-            row.push_bind(line.as_of.map(|number| sql(number.0)));
-        });
-        insert.build().execute(&mut *self.transaction).await?;
+        let insert = query("INSERT INTO thread_line (thread, number, line, as_of) ");
+        insert.push_rows(rows).execute(&mut *self.transaction).await?;
         Ok(())
     }
 }
 
-impl SessionImport for OpenImport {
+impl<B: Backend> SessionImport for OpenImport<B> {
     async fn write(&mut self, page: Page) -> Result<(), StoreError> {
         self.failpoint.reach();
         let Page { contents, shared, events, lines, requests } = page;
@@ -97,7 +94,7 @@ impl SessionImport for OpenImport {
         }
         for record in requests {
             let mut last = self.open(&record.thread).await?.last_request.take();
-            requests::import(&mut self.transaction, session, &mut last, record).await?;
+            requests::import(&mut *self.transaction, session, &mut last, record).await?;
             self.thread.iter_mut().for_each(|open| open.last_request = last.take());
         }
         Ok(())
@@ -105,7 +102,7 @@ impl SessionImport for OpenImport {
 
     async fn finish(mut self) -> Result<(), StoreError> {
         self.failpoint.reach();
-        sqlx::query(
+        query(
             "UPDATE session SET events = $1, state = $2, messages = $3, turns = $4 WHERE id = $5",
         )
         .bind(sql(self.head.0))
@@ -115,7 +112,7 @@ impl SessionImport for OpenImport {
         .bind(self.session.to_string())
         .execute(&mut *self.transaction)
         .await?;
-        notify(&mut self.transaction, self.session, self.head).await?;
+        self.transaction.notify(self.session, self.head).await?;
         self.failpoint.reach();
         self.transaction.commit().await?;
         self.failpoint.reach();

@@ -6,21 +6,22 @@ use convoke_protocol::id::SessionId;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::database::{Connection, Pool, put_message};
+use super::connection::{SqlConnection, SqlRow};
+use super::query::query;
 use crate::shared::{InboxNumber, SEND_KEY};
 use crate::store::StoreError;
 
 /// Puts a message into the inbox of a session.
 pub(super) async fn say(
-    pool: &Pool,
+    connection: &mut impl SqlConnection,
     session: SessionId,
     message: &NewMessage,
 ) -> Result<(), StoreError> {
-    if put_message(pool, session, row(message).to_string().as_bytes()).await? {
+    if connection.put_message(session, row(message).to_string().into_bytes()).await? {
         return Ok(());
     }
-    let known = sqlx::query("SELECT 1 FROM session WHERE id = $1 AND removed_at IS NULL");
-    Err(match known.bind(session.to_string()).fetch_optional(pool).await? {
+    let known = query("SELECT 1 FROM session WHERE id = $1 AND removed_at IS NULL");
+    Err(match known.bind(session.to_string()).fetch_optional(connection).await? {
         Some(_) => StoreError::InboxFull { session },
         None => StoreError::NoSession(session),
     })
@@ -28,32 +29,31 @@ pub(super) async fn say(
 
 /// Reads the inbox of a session, in order.
 pub(super) async fn messages(
-    pool: &Pool,
+    connection: &mut impl SqlConnection,
     session: SessionId,
 ) -> Result<Vec<(InboxNumber, NewMessage)>, StoreError> {
-    let rows: Vec<(i64, Vec<u8>)> =
-        sqlx::query_as("SELECT number, said FROM inbox WHERE session = $1 ORDER BY number")
-            .bind(session.to_string())
-            .fetch_all(pool)
-            .await?;
-    let message = |(number, said): (i64, Vec<u8>)| {
-        let message = serde_json::from_slice(&said).and_then(message_of_row);
+    let rows = query("SELECT number, said FROM inbox WHERE session = $1 ORDER BY number")
+        .bind(session.to_string())
+        .fetch_all(connection)
+        .await?;
+    let message = |row| {
+        let message = serde_json::from_slice(SqlRow::get(row, "said")?).and_then(message_of_row);
         let message = message
             .map_err(|error| StoreError::Damaged(format!("a message in an inbox: {error}")))?;
-        Ok((InboxNumber(number), message))
+        Ok((InboxNumber(SqlRow::get(row, "number")?), message))
     };
-    rows.into_iter().map(message).collect()
+    rows.iter().map(message).collect()
 }
 
 /// Removes a message from the inbox of a session. Returns whether it was there.
 pub(super) async fn take_message(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     session: SessionId,
     number: InboxNumber,
 ) -> Result<bool, StoreError> {
-    let taken = sqlx::query("DELETE FROM inbox WHERE session = $1 AND number = $2");
+    let taken = query("DELETE FROM inbox WHERE session = $1 AND number = $2");
     let taken = taken.bind(session.to_string()).bind(number.0).execute(connection).await?;
-    Ok(taken.rows_affected() == 1)
+    Ok(taken == 1)
 }
 
 /// Returns the stored form of a message.

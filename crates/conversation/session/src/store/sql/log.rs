@@ -1,15 +1,13 @@
 //! The log of a session.
 
+use super::connection::{SqlConnection, SqlRow, number};
+use super::packed::{pack, unpack_text};
+use super::query::{Value, query, sql};
+use super::write::ROWS;
+use crate::store::StoreError;
 use convoke_protocol::event::{Event, EventKind};
 use convoke_protocol::id::{EventNumber, Millis, SessionId};
 use serde::{Deserialize, Serialize};
-use sqlx::{QueryBuilder, Row as _};
-
-use super::database::{Connection, DatabaseRow, Pool, sql};
-use super::packed::{pack, unpack_text};
-use super::read::number;
-use super::write::ROWS;
-use crate::store::StoreError;
 
 /// An event as it is stored, without the columns of its row.
 #[derive(Serialize, Deserialize)]
@@ -38,7 +36,7 @@ pub(super) fn check_numbers(
 
 /// Adds events to the log of a session.
 pub(super) async fn append(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     session: &str,
     events: &[Event],
 ) -> Result<(), StoreError> {
@@ -48,14 +46,11 @@ pub(super) async fn append(
             let number = number.ok_or_else(|| unnumbered(kind))?;
             let stored = StoredEvent { at: *at, migrated: *migrated, event: kind };
             let body = super::write::json(&stored)?;
-            rows.push((number, body.len(), pack(&body)));
+            let (number, bytes) = (sql(number.0), sql(body.len() as u64));
+            rows.push([session.into(), number.into(), bytes.into(), Value::from(pack(&body))]);
         }
-        let mut insert = QueryBuilder::new("INSERT INTO event (session, number, bytes, packed) ");
-        insert.push_values(rows, |mut row, (number, bytes, packed)| {
-            row.push_bind(session).push_bind(sql(number.0));
-            row.push_bind(sql(bytes as u64)).push_bind(packed);
-        });
-        insert.build().execute(&mut *connection).await?;
+        let insert = query("INSERT INTO event (session, number, bytes, packed) ");
+        insert.push_rows(rows).execute(connection).await?;
     }
     Ok(())
 }
@@ -66,29 +61,29 @@ fn unnumbered(kind: &EventKind) -> StoreError {
 
 /// Returns at most `limit` events after one, in order.
 pub(super) async fn after(
-    pool: &Pool,
+    connection: &mut impl SqlConnection,
     session: SessionId,
     after: EventNumber,
     limit: usize,
 ) -> Result<Vec<Event>, StoreError> {
-    let rows = sqlx::query(
+    let rows = query(
         "SELECT number, bytes, packed FROM event WHERE session = $1 AND number > $2 ORDER BY number \
          LIMIT $3",
     )
     .bind(session.to_string())
     .bind(sql(after.0))
     .bind(sql(limit as u64))
-    .fetch_all(pool)
+    .fetch_all(connection)
     .await?;
     rows.iter().map(|row| event(session, row)).collect()
 }
 
-fn event(session: SessionId, row: &DatabaseRow) -> Result<Event, StoreError> {
+fn event(session: SessionId, row: &impl SqlRow) -> Result<Event, StoreError> {
     let place = EventNumber(number(row, "number")?);
     let damaged = |why: &dyn std::fmt::Display| {
         StoreError::Damaged(format!("session {session}: event {place} cannot be read: {why}"))
     };
-    let packed: &[u8] = row.try_get("packed")?;
+    let packed: &[u8] = row.get("packed")?;
     let body = unpack_text(number(row, "bytes")?, packed).map_err(|why| damaged(&why))?;
     let StoredEvent { at, migrated, event } =
         serde_json::from_str(&body).map_err(|error| damaged(&error))?;

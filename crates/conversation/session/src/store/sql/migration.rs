@@ -1,45 +1,43 @@
 //! Makes the logs of a store that had none, in one transaction.
 
+use super::connection::{SqlConnection, SqlRow as _, number, text};
+use super::packed::unpack;
+use super::query::{query, sql};
+use super::{log, pieces, projection, read, write};
+use crate::legacy::{self, LegacyAttempt, LegacyMessage, LegacySession, LegacyTurn, StoredAttempt};
+use crate::running_text::RunningText;
+use crate::store::failpoint::Failpoint;
+use crate::store::{Piece, StoreError};
 use convoke_core::ConversationMessage;
 use convoke_protocol::content::ContentHash;
 use convoke_protocol::event::Event;
 use convoke_protocol::id::{MessageNumber, SessionId, TurnId};
 use convoke_protocol::session::State;
 use serde_json::Value;
-use sqlx::Row as _;
-
-use super::database::{Connection, remove_from_index, sql, text};
-use super::packed::unpack;
-use super::{log, pieces, projection, read, write};
-use crate::legacy::{self, LegacyAttempt, LegacyMessage, LegacySession, LegacyTurn, StoredAttempt};
-use crate::running_text::RunningText;
-use crate::store::failpoint::Failpoint;
-use crate::store::{Piece, StoreError};
 
 /// Converts every session: its rows become events, from which the rows are made anew. Memory: one session.
-pub(super) async fn make_logs(
-    connection: &mut Connection,
+pub(in crate::store) async fn make_logs(
+    connection: &mut impl SqlConnection,
     failpoint: &Failpoint,
 ) -> Result<(), StoreError> {
-    let sessions: Vec<(String,)> =
-        sqlx::query_as("SELECT id FROM session ORDER BY id").fetch_all(&mut *connection).await?;
-    for (id,) in sessions {
+    for row in query("SELECT id FROM session ORDER BY id").fetch_all(connection).await? {
         failpoint.reach();
+        let id: &str = row.get("id")?;
         let session =
             id.parse().map_err(|error| StoreError::Damaged(format!("session `{id}`: {error}")))?;
         make_log(connection, failpoint, session).await?;
     }
     // The events of agents were contents.
-    sqlx::query(
+    query(
         "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM content_use WHERE content_use.hash = content.hash)",
     )
-    .execute(&mut *connection)
+    .execute(connection)
     .await?;
     Ok(())
 }
 
 async fn make_log(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     failpoint: &Failpoint,
     session: SessionId,
 ) -> Result<(), StoreError> {
@@ -55,20 +53,20 @@ async fn make_log(
     let unfinished = unfinished_texts(&rows);
     let created = Event { migrated: true, ..write::created_event(&rows.began) };
     let events = legacy::events(rows);
-    remove_from_index(connection, &id).await?;
+    connection.remove_from_index(session).await?;
     for statement in [
         "DELETE FROM message WHERE session = $1",
         "DELETE FROM mail WHERE session = $1",
         "DELETE FROM turn WHERE session = $1",
         "DELETE FROM attempt WHERE session = $1",
     ] {
-        sqlx::query(statement).bind(&id).execute(&mut *connection).await?;
+        query(statement).bind(&id).execute(connection).await?;
     }
     for hash in used {
-        sqlx::query("DELETE FROM content_use WHERE hash = $1 AND session = $2")
+        query("DELETE FROM content_use WHERE hash = $1 AND session = $2")
             .bind(hash.as_bytes().as_slice())
             .bind(&id)
-            .execute(&mut *connection)
+            .execute(connection)
             .await?;
     }
     failpoint.reach();
@@ -83,44 +81,44 @@ async fn make_log(
     for piece in &unfinished {
         pieces::write(connection, session, piece).await?;
     }
-    sqlx::query("UPDATE session SET events = $1, state = $2 WHERE id = $3")
+    query("UPDATE session SET events = $1, state = $2 WHERE id = $3")
         .bind(sql(events.len() as u64 + 1))
         .bind(write::json(&state)?)
         .bind(&id)
-        .execute(&mut *connection)
+        .execute(connection)
         .await?;
     Ok(())
 }
 
 async fn read_rows(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     session: SessionId,
 ) -> Result<LegacySession, StoreError> {
-    let stored = read::session_on(&mut *connection, session).await?;
-    let rows = sqlx::query(
+    let stored = read::session(connection, session).await?;
+    let rows = query(
         "SELECT number, answers, content, rest FROM message WHERE session = $1 ORDER BY number",
     )
     .bind(session.to_string())
-    .fetch_all(&mut *connection)
+    .fetch_all(connection)
     .await?;
     let mut messages = Vec::with_capacity(rows.len());
     for row in &rows {
-        let number = MessageNumber(read::number(row, "number")?);
+        let number = MessageNumber(number(row, "number")?);
         let damaged = |error: &dyn std::fmt::Display| {
             StoreError::Damaged(format!("session {session}: message {number}: {error}"))
         };
-        let rest: &str = row.try_get("rest")?;
+        let rest: &str = row.get("rest")?;
         let rest: Value = serde_json::from_str(rest).map_err(|error| damaged(&error))?;
         let mut message =
             ConversationMessage::from_json_with_id(rest).map_err(|error| damaged(&error))?;
         message.content = text(row, "content")?;
-        let answers: Option<i64> = row.try_get("answers")?;
+        let answers: Option<i64> = row.get("answers")?;
         let answers = answers.map(|answers| MessageNumber(answers.cast_unsigned()));
         messages.push(LegacyMessage { number, answers, message });
     }
-    let rows = sqlx::query("SELECT * FROM turn WHERE session = $1 ORDER BY number")
+    let rows = query("SELECT * FROM turn WHERE session = $1 ORDER BY number")
         .bind(session.to_string())
-        .fetch_all(&mut *connection)
+        .fetch_all(connection)
         .await?;
     let mut turns = Vec::with_capacity(rows.len());
     for row in &rows {
@@ -132,20 +130,20 @@ async fn read_rows(
 }
 
 async fn read_attempts(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     session: SessionId,
     turn: TurnId,
 ) -> Result<Vec<LegacyAttempt>, StoreError> {
-    let records: Vec<(String,)> = sqlx::query_as(
-        "SELECT record FROM attempt WHERE session = $1 AND turn = $2 ORDER BY number",
-    )
-    .bind(session.to_string())
-    .bind(sql(turn.0))
-    .fetch_all(&mut *connection)
-    .await?;
+    let records =
+        query("SELECT record FROM attempt WHERE session = $1 AND turn = $2 ORDER BY number")
+            .bind(session.to_string())
+            .bind(sql(turn.0))
+            .fetch_all(connection)
+            .await?;
     let mut attempts = Vec::with_capacity(records.len());
-    for (record,) in records {
-        let mut attempt: LegacyAttempt = serde_json::from_str(&record).map_err(|error| {
+    for row in &records {
+        let record = serde_json::from_str(row.get("record")?);
+        let mut attempt: LegacyAttempt = record.map_err(|error| {
             StoreError::Damaged(format!("session {session}: an attempt of turn {turn}: {error}"))
         })?;
         if let Some(ended) = &attempt.attempt.ended {
@@ -162,26 +160,26 @@ async fn read_attempts(
 }
 
 async fn read_content(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     hash: ContentHash,
 ) -> Result<String, StoreError> {
-    let row = sqlx::query("SELECT bytes, packed FROM content WHERE hash = $1")
+    let row = query("SELECT bytes, packed FROM content WHERE hash = $1")
         .bind(hash.as_bytes().as_slice())
         .fetch_optional(connection)
         .await?
         .ok_or(StoreError::NoContent(hash))?;
-    let packed: &[u8] = row.try_get("packed")?;
-    unpack(hash, read::number(&row, "bytes")?, packed)
+    let packed: &[u8] = row.get("packed")?;
+    unpack(hash, number(&row, "bytes")?, packed)
 }
 
 /// Returns the stored events of an attempt that was running.
 async fn read_progress(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     session: SessionId,
     turn: TurnId,
     attempt: u32,
 ) -> Result<String, StoreError> {
-    let batches: Vec<(String,)> = sqlx::query_as(
+    let batches = query(
         "SELECT events FROM progress WHERE session = $1 AND turn = $2 AND attempt = $3 ORDER BY number",
     )
     .bind(session.to_string())
@@ -189,7 +187,7 @@ async fn read_progress(
     .bind(i64::from(attempt))
     .fetch_all(connection)
     .await?;
-    Ok(batches.into_iter().map(|(events,)| events).collect())
+    batches.iter().map(|row| row.get::<String>("events")).collect()
 }
 
 /// Returns the incomplete texts of the attempts that were running.

@@ -4,23 +4,21 @@
 
 use std::collections::HashSet;
 
+use super::connection::{SqlConnection, SqlRow as _};
+use super::query::{Value, query, sql, text_value};
+use super::write::{ROWS, json};
+use crate::store::StoreError;
+use crate::store::failpoint::Failpoint;
 use convoke_core::ConversationMessage;
-use convoke_core::name::NameKey;
 use convoke_protocol::agent_event::TextPart;
 use convoke_protocol::event::{Event, EventKind};
 use convoke_protocol::id::{MessageNumber, Millis, SessionId, TurnId};
 use convoke_protocol::message::Message;
 use convoke_protocol::turn::{Attempt, AttemptResult, Turn, TurnState};
-use sqlx::QueryBuilder;
-
-use super::database::{Connection, index_messages, owned_text, remove_signals, sql, text_value};
-use super::write::{ROWS, json};
-use crate::store::StoreError;
-use crate::store::failpoint::Failpoint;
 
 /// Applies events of a session to its tables.
 pub(super) async fn apply(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     failpoint: &Failpoint,
     session: SessionId,
     events: &[Event],
@@ -56,7 +54,7 @@ fn changes_tables(event: &EventKind, ended: &HashSet<TurnId>) -> bool {
 }
 
 async fn apply_one(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     session: SessionId,
     event: &Event,
 ) -> Result<(), StoreError> {
@@ -65,7 +63,7 @@ async fn apply_one(
     let recorded = |what: String| StoreError::Recorded { session, what };
     match &event.kind {
         EventKind::Message(message) => {
-            if insert_messages(connection, &id, std::slice::from_ref(message)).await? == 0 {
+            if insert_message(connection, session, message).await? == 0 {
                 return Err(recorded(format!("message {}", message.number)));
             }
             if let Some(turn) = message.turn {
@@ -122,7 +120,7 @@ async fn apply_one(
         }
         // The whole text replaces its pieces.
         EventKind::Agent { turn, .. } => {
-            sqlx::query("DELETE FROM piece WHERE session = $1 AND turn = $2")
+            query("DELETE FROM piece WHERE session = $1 AND turn = $2")
                 .bind(id)
                 .bind(sql(turn.0))
                 .execute(connection)
@@ -152,12 +150,12 @@ impl TurnChange {
     /// Changes a turn that is not done.
     async fn write(
         self,
-        connection: &mut Connection,
+        connection: &mut impl SqlConnection,
         session: SessionId,
         turn: TurnId,
         ended_at: Option<Millis>,
     ) -> Result<(), StoreError> {
-        let changed = sqlx::query(
+        let changed = query(
             "UPDATE turn SET state = $1, reply = $2, problem = $3, attempts = COALESCE($4, attempts), \
              ended_at = $5 WHERE session = $6 AND number = $7 AND state <> 'done'",
         )
@@ -168,25 +166,25 @@ impl TurnChange {
         .bind(ended_at.map(|at| at.0))
         .bind(session.to_string())
         .bind(sql(turn.0))
-        .execute(&mut *connection)
+        .execute(connection)
         .await?;
-        if changed.rows_affected() == 0 {
+        if changed == 0 {
             let what = format!("the end of turn {turn}");
             return Err(StoreError::Recorded { session, what });
         }
         if !self.state.is_open() {
-            remove_signals(connection, session, turn).await?;
+            connection.remove_signals(session, turn).await?;
         }
         Ok(())
     }
 }
 
 async fn insert_turn(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     session: &str,
     turn: &Turn,
 ) -> Result<u64, StoreError> {
-    let inserted = sqlx::query(
+    let inserted = query(
         "INSERT INTO turn (session, number, member, answers, intent, asker, state, attempts, queued_at) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8) ON CONFLICT DO NOTHING",
     )
@@ -200,15 +198,15 @@ async fn insert_turn(
     .bind(turn.queued_at.0)
     .execute(connection)
     .await?;
-    Ok(inserted.rows_affected())
+    Ok(inserted)
 }
 
 async fn insert_attempt(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     session: SessionId,
     attempt: &Attempt,
 ) -> Result<(), StoreError> {
-    let inserted = sqlx::query(
+    let inserted = query(
         "INSERT INTO attempt (session, turn, number, has_ended, record) VALUES ($1, $2, $3, 0, $4) \
          ON CONFLICT DO NOTHING",
     )
@@ -218,7 +216,7 @@ async fn insert_attempt(
     .bind(json(attempt)?)
     .execute(connection)
     .await?;
-    if inserted.rows_affected() == 0 {
+    if inserted == 0 {
         let what = format!("attempt {} of turn {}", attempt.number, attempt.turn);
         return Err(StoreError::Recorded { session, what });
     }
@@ -227,7 +225,7 @@ async fn insert_attempt(
 
 /// Stores the result of a running attempt, and removes the text that it was writing.
 async fn end_attempt(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     session: SessionId,
     turn: TurnId,
     attempt: u32,
@@ -237,37 +235,37 @@ async fn end_attempt(
         let what = format!("the end of attempt {attempt} of turn {turn}");
         StoreError::Recorded { session, what }
     };
-    let running: Option<(String,)> = sqlx::query_as(
+    let running = query(
         "SELECT record FROM attempt WHERE session = $1 AND turn = $2 AND number = $3 AND has_ended = 0",
     )
     .bind(session.to_string())
     .bind(sql(turn.0))
     .bind(i64::from(attempt))
-    .fetch_optional(&mut *connection)
+    .fetch_optional(connection)
     .await?;
-    let (record,) = running.ok_or_else(recorded)?;
-    let mut record: Attempt = serde_json::from_str(&record)
+    let running = running.ok_or_else(recorded)?;
+    let mut record: Attempt = serde_json::from_str(running.get("record")?)
         .map_err(|error| StoreError::Damaged(format!("an attempt of turn {turn}: {error}")))?;
     record.ended = Some(result.clone());
-    sqlx::query(
+    query(
         "UPDATE attempt SET has_ended = 1, record = $1 WHERE session = $2 AND turn = $3 AND number = $4",
     )
     .bind(json(&record)?)
     .bind(session.to_string())
     .bind(sql(turn.0))
     .bind(i64::from(attempt))
-    .execute(&mut *connection)
+    .execute(connection)
     .await?;
     remove_pieces(connection, session, turn, attempt).await
 }
 
 pub(super) async fn remove_pieces(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     session: SessionId,
     turn: TurnId,
     attempt: u32,
 ) -> Result<(), StoreError> {
-    sqlx::query("DELETE FROM piece WHERE session = $1 AND turn = $2 AND attempt = $3")
+    query("DELETE FROM piece WHERE session = $1 AND turn = $2 AND attempt = $3")
         .bind(session.to_string())
         .bind(sql(turn.0))
         .bind(i64::from(attempt))
@@ -276,44 +274,40 @@ pub(super) async fn remove_pieces(
     Ok(())
 }
 
-/// Inserts at most [`ROWS`] messages and their readers. Returns the number of new messages.
-async fn insert_messages(
-    connection: &mut Connection,
-    session: &str,
-    messages: &[impl std::borrow::Borrow<Message>],
+/// Inserts a message and its readers. Returns the number of new messages.
+async fn insert_message(
+    connection: &mut impl SqlConnection,
+    session: SessionId,
+    message: &Message,
 ) -> Result<u64, StoreError> {
-    let (mut rows, mut mail) = (Vec::with_capacity(messages.len()), Vec::new());
-    for message in messages {
-        let message = message.borrow();
-        index_messages(&mut *connection, session, message).await?;
-        mail.extend(readers(&message.message).into_iter().map(|reader| (reader, message.number)));
-        // The content has a column of its own. Without either, the rest tells that the text is the same.
-        let mut rest = message.clone();
-        let content = message.message.content.clone();
-        if !rest.text.is_empty() || content.is_empty() {
-            rest.message.content.clear();
-        }
-        if rest.text == content {
-            rest.text.clear();
-        }
-        rows.push((message.number, message.answers, content, json(&rest)?));
+    connection.index_message(session, message).await?;
+    let id = session.to_string();
+    // The content has a column of its own. Without either, the rest tells that the text is the same.
+    let mut rest = message.clone();
+    let content = message.message.content.clone();
+    if !rest.text.is_empty() || content.is_empty() {
+        rest.message.content.clear();
     }
-    let mut insert =
-        QueryBuilder::new("INSERT INTO message (session, number, answers, content, rest) ");
-    insert.push_values(rows, |mut row, (number, answers, content, rest)| {
-        row.push_bind(session).push_bind(sql(number.0));
-        row.push_bind(answers.map(|number| sql(number.0)));
-        row.push_bind(owned_text(content)).push_bind(rest);
-    });
-    insert.push(" ON CONFLICT DO NOTHING");
-    let inserted = insert.build().execute(&mut *connection).await?.rows_affected();
-    for chunk in mail.chunks(ROWS) {
-        let mut insert = QueryBuilder::new("INSERT INTO mail (session, reader, number) ");
-        insert.push_values(chunk, |mut row, (reader, number)| {
-            row.push_bind(session).push_bind(text_value(reader)).push_bind(sql(number.0));
-        });
-        insert.push(" ON CONFLICT DO NOTHING");
-        insert.build().execute(&mut *connection).await?;
+    if rest.text == content {
+        rest.text.clear();
+    }
+    let inserted = query(
+        "INSERT INTO message (session, number, answers, content, rest) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(&id)
+    .bind(sql(message.number.0))
+    .bind(message.answers.map(|number| sql(number.0)))
+    .bind(text_value(content))
+    .bind(json(&rest)?)
+    .execute(connection)
+    .await?;
+    let number = sql(message.number.0);
+    for readers in readers(&message.message).chunks(ROWS) {
+        let row = |reader: &String| [(&id).into(), text_value(reader).into(), Value::from(number)];
+        let insert = query("INSERT INTO mail (session, reader, number) ");
+        let insert = insert.push_rows(readers.iter().map(row)).push(" ON CONFLICT DO NOTHING");
+        insert.execute(connection).await?;
     }
     Ok(inserted)
 }
@@ -323,8 +317,5 @@ fn readers(message: &ConversationMessage) -> Vec<String> {
     if message.is_to_everyone() {
         return vec![String::new()];
     }
-    let speaker = &message.speaker;
-    let names = [&*speaker.role_id, speaker.name()].into_iter();
-    let names = names.chain(message.addressees().iter().map(String::as_str));
-    names.map(|name| NameKey::new(name).as_str().to_owned()).collect()
+    convoke_core::context::readers(message).map(|name| name.as_str().to_owned()).collect()
 }

@@ -1,32 +1,30 @@
 //! The requests of each thread, in order, stored as deltas.
 
+use super::connection::{SqlConnection, SqlRow};
+use super::packed::pack;
+use super::query::{query, sql};
+use super::write::json;
+use super::{Backend, SqlStore, threads};
+use crate::request::{self, RequestDelta, TextDelta};
+use crate::store::StoreError;
+use crate::thread::ThreadOwner;
 use convoke_agent::thread::{ThreadStoreError, first_kept};
 use convoke_protocol::content::ContentHash;
 use convoke_protocol::id::{AttemptRef, SessionId, ThreadId, TurnId};
 use convoke_protocol::request::{RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
-use sqlx::Row;
-
-use super::database::{BEGIN, Connection, DatabaseRow, lock_thread, sql};
-use super::packed::pack;
-use super::write::json;
-use super::{Writer, threads};
-use crate::request::{self, RequestDelta, TextDelta};
-use crate::store::StoreError;
-use crate::thread::ThreadOwner;
 
 /// The maximum length of a chain of deltas, which bounds the cost of reading a text.
 const MAX_DEPTH: i64 = 63;
 
 /// Stores a request in its own transaction.
 pub(super) async fn add(
-    writer: &Writer,
+    store: &SqlStore<impl Backend>,
     record: &RequestRecord,
     before: Option<&RequestTexts>,
 ) -> Result<u64, StoreError> {
-    let Writer { pool, failpoint, fence } = writer;
-    failpoint.reach();
-    let mut transaction = pool.begin_with(BEGIN).await?;
+    store.failpoint.reach();
+    let mut transaction = store.begin().await?;
     let thread = &record.thread;
     let session = match (record.attempt, threads::owner(&mut *transaction, thread).await?) {
         (Some(attempt), _) => Some(attempt.session),
@@ -34,12 +32,12 @@ pub(super) async fn add(
         (None, Some(ThreadOwner::Nobody) | None) => None,
     };
     if let Some(session) = session {
-        fence.check(&mut transaction, session).await?;
+        store.backend.check(&mut *transaction, session).await?;
     }
-    lock_thread(&mut transaction, thread).await?;
-    let number = last_number(&mut transaction, thread).await? + 1;
+    transaction.lock_thread(thread).await?;
+    let number = last_number(&mut *transaction, thread).await? + 1;
     // A member's first turn adds no thread line before its end, so the thread is created here.
-    threads::name(&mut transaction, thread, session).await?;
+    threads::name(&mut *transaction, thread, session).await?;
     // If another process has added a request meanwhile, this one is stored whole.
     let before = before.filter(|_| record.number == number);
     let RequestTexts { body, ledger } = &record.texts;
@@ -49,17 +47,15 @@ pub(super) async fn add(
         ledger: TextDelta::between(old_ledger, ledger),
     };
     let texts = RequestTexts { body: (&deltas.body, &**body), ledger: (&deltas.ledger, &**ledger) };
-    write(&mut transaction, record, number, before.is_some(), texts).await?;
-    failpoint.reach();
-    transaction.commit().await?;
-    failpoint.reach();
+    write(&mut *transaction, record, number, before.is_some(), texts).await?;
+    store.end(transaction).await?;
     Ok(number)
 }
 
 /// Adds a request of an imported session. `last` is the previous request of the thread, and becomes this one.
 /// Hashes are checked only when the request is read.
 pub(super) async fn import(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     session: SessionId,
     last: &mut Option<RequestRecord>,
     record: RequestRecord<RequestDelta>,
@@ -88,63 +84,63 @@ pub(super) async fn import(
 }
 
 pub(super) async fn set_outcome(
-    writer: &Writer,
+    store: &SqlStore<impl Backend>,
     thread: &ThreadId,
     number: u64,
     outcome: &RequestOutcome,
 ) -> Result<(), StoreError> {
-    let Writer { pool, failpoint, fence } = writer;
-    failpoint.reach();
-    let mut transaction = pool.begin_with(BEGIN).await?;
+    store.failpoint.reach();
+    let mut transaction = store.begin().await?;
     if let Some(ThreadOwner::Session(session)) = threads::owner(&mut *transaction, thread).await? {
-        fence.check(&mut transaction, session).await?;
+        store.backend.check(&mut *transaction, session).await?;
     }
-    sqlx::query("UPDATE request SET outcome = $1 WHERE thread = $2 AND number = $3")
+    query("UPDATE request SET outcome = $1 WHERE thread = $2 AND number = $3")
         .bind(json(outcome)?)
         .bind(thread.as_str())
         .bind(sql(number))
         .execute(&mut *transaction)
         .await?;
     transaction.commit().await?;
-    failpoint.reach();
+    store.failpoint.reach();
     Ok(())
 }
 
 /// Drops the texts of a thread's oldest requests if all of them take more than these bytes, and returns their number.
 pub(super) async fn limit_texts(
-    writer: &Writer,
+    store: &SqlStore<impl Backend>,
     thread: &ThreadId,
     max_bytes: u64,
 ) -> Result<u64, StoreError> {
-    let Writer { pool, failpoint, fence } = writer;
     let sizes = "SELECT number, SUM(LENGTH(packed)) AS size FROM request_text WHERE thread = $1 \
                  GROUP BY number ORDER BY number DESC";
-    let rows = sqlx::query(sizes).bind(thread.as_str()).fetch_all(pool).await?;
+    let mut connection = store.pool.acquire().await?;
+    let rows = query(sizes).bind(thread.as_str()).fetch_all(&mut *connection).await?;
+    drop(connection);
     let sizes = rows.iter().map(|row| Ok((unsigned(row, "number")?, unsigned(row, "size")?)));
     let sizes = sizes.collect::<Result<Vec<_>, StoreError>>()?;
     let Some(first) = first_kept(sizes.into_iter(), max_bytes) else { return Ok(0) };
-    failpoint.reach();
-    let mut transaction = pool.begin_with(BEGIN).await?;
+    store.failpoint.reach();
+    let mut transaction = store.begin().await?;
     if let Some(ThreadOwner::Session(session)) = threads::owner(&mut *transaction, thread).await? {
-        fence.check(&mut transaction, session).await?;
+        store.backend.check(&mut *transaction, session).await?;
     }
-    lock_thread(&mut transaction, thread).await?;
+    transaction.lock_thread(thread).await?;
     // The first that is kept becomes whole. Later ones may still count it as a difference: whatever lies before a whole
     // text in their chain is replaced by it.
-    let kept = texts(&mut transaction, thread, first).await?;
+    let kept = texts(&mut *transaction, thread, first).await?;
     for (text, whole) in [(TextKind::Body, &kept.body), (TextKind::Ledger, &kept.ledger)] {
-        TextKey { thread, text, number: first }.replace(&mut transaction, whole).await?;
+        TextKey { thread, text, number: first }.replace(&mut *transaction, whole).await?;
     }
     let mut dropped = 0;
-    for record in after(&mut transaction, thread, 0, None).await? {
+    for record in after(&mut *transaction, thread, 0, None).await? {
         let RequestRecord { number, mut meta, .. } = record;
         if number >= first || std::mem::replace(&mut meta.dropped, true) {
             continue;
         }
         for text in [TextKind::Body, TextKind::Ledger] {
-            TextKey { thread, text, number }.replace(&mut transaction, "").await?;
+            TextKey { thread, text, number }.replace(&mut *transaction, "").await?;
         }
-        sqlx::query("UPDATE request SET about = $1 WHERE thread = $2 AND number = $3")
+        query("UPDATE request SET about = $1 WHERE thread = $2 AND number = $3")
             .bind(json(&meta)?)
             .bind(thread.as_str())
             .bind(sql(number))
@@ -153,18 +149,18 @@ pub(super) async fn limit_texts(
         dropped += 1;
     }
     transaction.commit().await?;
-    failpoint.reach();
+    store.failpoint.reach();
     Ok(dropped)
 }
 
 /// Returns at most `limit` requests after one, without their texts.
 pub(super) async fn after(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     thread: &ThreadId,
     after: u64,
     limit: Option<usize>,
 ) -> Result<Vec<RequestRecord<()>>, StoreError> {
-    let rows = sqlx::query(
+    let rows = query(
         "SELECT number, turn, attempt, about, outcome, session FROM request \
          JOIN thread ON thread.name = request.thread \
          WHERE request.thread = $1 AND number > $2 ORDER BY number LIMIT $3",
@@ -180,7 +176,7 @@ pub(super) async fn after(
 /// Returns at most `limit` requests after one, each as a delta from its predecessor. Makes one pass over the
 /// texts of these requests; holds one request and the additions of each.
 pub(super) async fn deltas_after(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     thread: &ThreadId,
     number: u64,
     limit: usize,
@@ -203,7 +199,7 @@ pub(super) async fn deltas_after(
 
 /// Returns the last request of a thread.
 pub(super) async fn last(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     thread: &ThreadId,
 ) -> Result<Option<RequestRecord>, StoreError> {
     let number = last_number(connection, thread).await?;
@@ -218,7 +214,7 @@ pub(super) async fn last(
 /// Returns the texts of a request. Applies at most 64 deltas, each but the first at most half the size of its
 /// text.
 pub(super) async fn texts(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     thread: &ThreadId,
     number: u64,
 ) -> Result<RequestTexts, StoreError> {
@@ -230,14 +226,17 @@ pub(super) async fn texts(
 }
 
 /// Returns the number of a thread's last request; 0 if it has none.
-async fn last_number(connection: &mut Connection, thread: &ThreadId) -> Result<u64, StoreError> {
+async fn last_number(
+    connection: &mut impl SqlConnection,
+    thread: &ThreadId,
+) -> Result<u64, StoreError> {
     let last = "SELECT COALESCE(MAX(number), 0) AS number FROM request WHERE thread = $1";
-    let row = sqlx::query(last).bind(thread.as_str()).fetch_one(connection).await?;
-    unsigned(&row, "number")
+    let row = query(last).bind(thread.as_str()).fetch_optional(connection).await?;
+    row.map_or(Ok(0), |row| unsigned(&row, "number"))
 }
 
 async fn write<T>(
-    connection: &mut Connection,
+    connection: &mut impl SqlConnection,
     record: &RequestRecord<T>,
     number: u64,
     has_predecessor: bool,
@@ -245,7 +244,7 @@ async fn write<T>(
 ) -> Result<(), StoreError> {
     let RequestRecord { thread, attempt, meta, outcome, .. } = record;
     let outcome = (*outcome != RequestOutcome::default()).then(|| json(outcome)).transpose()?;
-    sqlx::query(
+    query(
         "INSERT INTO request (thread, number, turn, attempt, about, outcome) \
          VALUES ($1, $2, $3, $4, $5, $6)",
     )
@@ -255,7 +254,7 @@ async fn write<T>(
     .bind(attempt.map(|attempt| i64::from(attempt.attempt)))
     .bind(json(meta)?)
     .bind(outcome)
-    .execute(&mut *connection)
+    .execute(connection)
     .await?;
     for (text, delta) in [(TextKind::Body, texts.body), (TextKind::Ledger, texts.ledger)] {
         let place = TextKey { thread, text, number };
@@ -292,20 +291,20 @@ impl TextKey<'_> {
     /// Writes a text as its delta, or whole if the delta saves less than half or the chain is long.
     async fn write(
         self,
-        connection: &mut Connection,
+        connection: &mut impl SqlConnection,
         has_predecessor: bool,
         delta: &TextDelta,
         text: &str,
     ) -> Result<(), StoreError> {
-        let depth: Option<(i64,)> = sqlx::query_as(
-            "SELECT depth FROM request_text WHERE thread = $1 AND text = $2 AND number = $3",
-        )
-        .bind(self.thread.as_str())
-        .bind(self.text.name())
-        .bind(sql(self.number) - 1)
-        .fetch_optional(&mut *connection)
-        .await?;
-        let depth = depth.map_or(0, |(depth,)| depth + 1);
+        let before =
+            query("SELECT depth FROM request_text WHERE thread = $1 AND text = $2 AND number = $3")
+                .bind(self.thread.as_str())
+                .bind(self.text.name())
+                .bind(sql(self.number) - 1)
+                .fetch_optional(connection)
+                .await?;
+        let depth = before.map(|row| row.get("depth")).transpose()?;
+        let depth = depth.map_or(0, |depth: i64| depth + 1);
         let common = delta.from_start + delta.from_end;
         let is_delta = has_predecessor && depth <= MAX_DEPTH && common >= text.len().div_ceil(2);
         let (depth, from_start, from_end, between) = if is_delta {
@@ -313,7 +312,7 @@ impl TextKey<'_> {
         } else {
             (0, 0, 0, text)
         };
-        sqlx::query(
+        query(
             "INSERT INTO request_text (thread, text, number, depth, from_start, from_end, bytes, \
              hash, packed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         )
@@ -332,8 +331,12 @@ impl TextKey<'_> {
     }
 
     /// Replaces a stored text by a whole one.
-    async fn replace(self, connection: &mut Connection, text: &str) -> Result<(), StoreError> {
-        sqlx::query(
+    async fn replace(
+        self,
+        connection: &mut impl SqlConnection,
+        text: &str,
+    ) -> Result<(), StoreError> {
+        query(
             "UPDATE request_text SET depth = 0, from_start = 0, from_end = 0, bytes = $1, hash = $2, \
              packed = $3 WHERE thread = $4 AND text = $5 AND number = $6",
         )
@@ -348,8 +351,8 @@ impl TextKey<'_> {
         Ok(())
     }
 
-    async fn read(self, connection: &mut Connection) -> Result<String, StoreError> {
-        let rows = sqlx::query(
+    async fn read(self, connection: &mut impl SqlConnection) -> Result<String, StoreError> {
+        let rows = query(
             "SELECT depth, from_start, from_end, bytes, hash, packed FROM request_text \
              WHERE thread = $1 AND text = $2 AND number <= $3 AND number >= $3 - \
              (SELECT depth FROM request_text WHERE thread = $1 AND text = $2 AND number = $3) \
@@ -375,11 +378,11 @@ impl TextKey<'_> {
     /// Returns the deltas of at most `limit` texts after this one, whose text is `before`.
     async fn deltas(
         self,
-        connection: &mut Connection,
+        connection: &mut impl SqlConnection,
         before: String,
         limit: usize,
     ) -> Result<Vec<TextDelta>, StoreError> {
-        let rows = sqlx::query(
+        let rows = query(
             "SELECT depth, from_start, from_end, bytes, hash, packed FROM request_text \
              WHERE thread = $1 AND text = $2 AND number > $3 ORDER BY number LIMIT $4",
         )
@@ -429,8 +432,8 @@ struct StoredDelta {
 }
 
 impl StoredDelta {
-    fn read(row: &DatabaseRow) -> Result<Self, StoreError> {
-        let hash: Vec<u8> = row.try_get("hash")?;
+    fn read(row: &impl SqlRow) -> Result<Self, StoreError> {
+        let hash: Vec<u8> = row.get("hash")?;
         let hash: [u8; 32] =
             hash.try_into().map_err(|_| StoreError::Damaged("a request has no hash".to_owned()))?;
         let hash = ContentHash::from(hash);
@@ -442,12 +445,12 @@ impl StoredDelta {
             (size("from_start")?, size("from_end")?, size("bytes")?);
         let wrong = || damaged(hash, &"it cannot be unpacked");
         let expected = bytes.checked_sub(from_start.saturating_add(from_end)).ok_or_else(wrong)?;
-        let packed: &[u8] = row.try_get("packed")?;
+        let packed: &[u8] = row.get("packed")?;
         let between = decompress_to_vec_with_limit(packed, expected).map_err(|_| wrong())?;
         if between.len() != expected {
             return Err(wrong());
         }
-        Ok(Self { depth: row.try_get("depth")?, from_start, from_end, between, hash })
+        Ok(Self { depth: row.get("depth")?, from_start, from_end, between, hash })
     }
 
     fn apply(&self, text: &mut Vec<u8>) -> Result<(), StoreError> {
@@ -456,22 +459,22 @@ impl StoredDelta {
     }
 }
 
-fn record(thread: &ThreadId, row: &DatabaseRow) -> Result<RequestRecord<()>, StoreError> {
+fn record(thread: &ThreadId, row: &impl SqlRow) -> Result<RequestRecord<()>, StoreError> {
     let number = unsigned(row, "number")?;
     let unreadable = |column: &str, error: &dyn std::fmt::Display| {
         StoreError::Damaged(format!("request {number} of the thread {thread}: {column}: {error}"))
     };
-    let meta: &str = row.try_get("about")?;
+    let meta: &str = row.get("about")?;
     let meta: RequestMeta =
         serde_json::from_str(meta).map_err(|error| unreadable("about", &error))?;
-    let outcome: Option<&str> = row.try_get("outcome")?;
+    let outcome: Option<&str> = row.get("outcome")?;
     let outcome: Option<RequestOutcome> = outcome
         .map(serde_json::from_str)
         .transpose()
         .map_err(|error| unreadable("outcome", &error))?;
-    let session: Option<&str> = row.try_get("session")?;
-    let turn: Option<i64> = row.try_get("turn")?;
-    let attempt: Option<i64> = row.try_get("attempt")?;
+    let session: Option<&str> = row.get("session")?;
+    let turn: Option<i64> = row.get("turn")?;
+    let attempt: Option<i64> = row.get("attempt")?;
     let attempt = match (session, turn, attempt) {
         (Some(session), Some(turn), Some(attempt)) => Some(AttemptRef {
             session: session.parse().map_err(|error| unreadable("session", &error))?,
@@ -488,8 +491,8 @@ fn damaged(hash: ContentHash, error: &dyn std::fmt::Display) -> StoreError {
     StoreError::Damaged(format!("request {hash}: {error}"))
 }
 
-fn unsigned(row: &DatabaseRow, column: &str) -> Result<u64, StoreError> {
-    let number: i64 = row.try_get(column)?;
+fn unsigned(row: &impl SqlRow, column: &str) -> Result<u64, StoreError> {
+    let number: i64 = row.get(column)?;
     u64::try_from(number)
         .map_err(|_| StoreError::Damaged(format!("a request's {column} is {number}")))
 }

@@ -13,11 +13,9 @@ use convoke_protocol::session::{
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_protocol::turn::{Attempt, Turn};
 
-use super::database::BEGIN;
+use super::connection::SqlConnection as _;
 use super::import::OpenImport;
-use super::{
-    Hold, SqlStore, Writer, costs, inbox, log, pieces, read, requests, search, threads, write,
-};
+use super::{Backend, SqlStore, costs, inbox, log, pieces, read, requests, threads, write};
 use crate::request::RequestDelta;
 use crate::shared::InboxNumber;
 use crate::store::postgres::PostgresStore;
@@ -28,65 +26,63 @@ use crate::thread::{LoneThread, ThreadOwner};
 macro_rules! by_query {
     ($(async fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty = $query:path;)+) => {$(
         async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
-            $query(&self.writer.pool, $($argument),*).await
+            $query(&mut *self.pool.acquire().await?, $($argument),*).await
         }
     )+};
 }
 
-impl Store for SqlStore {
-    type Hold = Hold;
-    type Import = OpenImport;
+impl<B: Backend> Store for SqlStore<B> {
+    type Hold = B::Hold;
+    type Import = OpenImport<B>;
 
-    async fn hold(&self, session: SessionId, holder: Holder) -> Result<Hold, StoreError> {
-        self.take_hold(session, holder).await
+    async fn hold(&self, session: SessionId, holder: Holder) -> Result<B::Hold, StoreError> {
+        self.backend.hold(session, holder).await
     }
 
     async fn create(&self, session: NewSession) -> Result<(), StoreError> {
-        let Writer { pool, failpoint, .. } = &self.writer;
-        failpoint.reach();
-        let mut transaction = pool.begin_with(BEGIN).await?;
-        write::create(&mut transaction, failpoint, session).await?;
+        self.failpoint.reach();
+        let mut transaction = self.begin().await?;
+        write::create(&mut *transaction, &self.failpoint, session).await?;
         transaction.commit().await?;
-        failpoint.reach();
+        self.failpoint.reach();
         Ok(())
     }
 
     async fn commit(&self, session: SessionId, commit: Commit) -> Result<EventNumber, StoreError> {
         let ends =
             commit.events.iter().any(|event| matches!(event.kind, EventKind::TurnEnded { .. }));
-        let head = write::commit(&self.writer, session, commit).await?;
+        let head = write::commit(self, session, commit).await?;
         if ends {
             // The removed pieces may have been large.
-            self.give_back_pages().await;
+            B::give_back_pages(&self.pool).await;
         }
         Ok(head)
     }
 
-    async fn import(&self, session: NewSession) -> Result<OpenImport, StoreError> {
-        OpenImport::begin(&self.writer, session).await
+    async fn import(&self, session: NewSession) -> Result<OpenImport<B>, StoreError> {
+        OpenImport::begin(self, session).await
     }
 
     async fn snapshot(&self) -> Result<Self, StoreError> {
-        self.read_only().await
+        let pool = self.backend.snapshot(&self.pool).await?;
+        Ok(Self { pool, ..self.clone() })
     }
 
     async fn set_removed(&self, session: SessionId, at: Option<Millis>) -> Result<(), StoreError> {
         let hold = self.hold_briefly(session).await?;
-        let removed = write::set_removed(&self.writer, session, at).await;
+        let removed = write::set_removed(self, session, at).await;
         hold.release().await;
         removed
     }
 
     async fn rename(&self, session: SessionId, name: &str) -> Result<(), StoreError> {
-        write::rename(&self.writer, session, name).await
+        write::rename(self, session, name).await
     }
 
     by_query! {
         async fn session(session: SessionId) -> Session = read::session;
         async fn sessions() -> Vec<Summary> = read::sessions;
         async fn removed_sessions() -> Vec<RemovedSession> = read::removed_sessions;
-        async fn search(words: &[String], within: Option<&[SessionId]>, limit: usize) -> Vec<FoundMessage>
-            = search::messages;
         async fn costs(session: SessionId) -> Vec<MemberCost> = costs::of_session;
         async fn message(session: SessionId, number: MessageNumber) -> Message = read::message;
         async fn messages_after(session: SessionId, after: MessageNumber, limit: usize) -> Vec<Message>
@@ -104,13 +100,22 @@ impl Store for SqlStore {
         async fn lone_threads() -> Vec<LoneThread> = threads::lone;
     }
 
+    async fn search(
+        &self,
+        words: &[String],
+        within: Option<&[SessionId]>,
+        limit: usize,
+    ) -> Result<Vec<FoundMessage>, StoreError> {
+        self.pool.acquire().await?.search(words, within, limit).await
+    }
+
     async fn window(&self, session: SessionId, window: Window) -> Result<Vec<Message>, StoreError> {
-        read::window(&self.writer.pool, session, &window).await
+        read::window(&mut *self.pool.acquire().await?, session, &window).await
     }
 
     async fn remove_lone_thread(&self, thread: &ThreadId) -> Result<bool, StoreError> {
-        let removed = threads::remove_lone(&self.writer, thread).await?;
-        self.give_back_pages().await;
+        let removed = threads::remove_lone(self, thread).await?;
+        B::give_back_pages(&self.pool).await;
         Ok(removed)
     }
 
@@ -120,29 +125,32 @@ impl Store for SqlStore {
         after: u64,
         limit: usize,
     ) -> Result<Vec<RequestRecord<RequestDelta>>, StoreError> {
-        requests::deltas_after(&mut *self.writer.pool.acquire().await?, thread, after, limit).await
+        requests::deltas_after(&mut *self.pool.acquire().await?, thread, after, limit).await
     }
 
     async fn remove(&self, session: SessionId) -> Result<(), StoreError> {
         let hold = self.hold_briefly(session).await?;
-        write::remove(&self.writer, session).await?;
-        self.give_back_pages().await;
+        write::remove(self, session).await?;
+        B::give_back_pages(&self.pool).await;
         hold.discard().await;
         Ok(())
     }
 
     fn shared(&self) -> Option<&PostgresStore> {
-        self.as_shared()
+        B::shared(self)
     }
 }
 
-impl ThreadStore for SqlStore {
+impl<B: Backend> ThreadStore for SqlStore<B> {
     fn thread_lines<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<ThreadLine>> {
-        Box::pin(async { Ok(threads::lines(&self.writer.pool, thread).await?) })
+        Box::pin(async {
+            let mut connection = self.pool.acquire().await.map_err(StoreError::from)?;
+            Ok(threads::lines(&mut *connection, thread).await?)
+        })
     }
 
     fn append_lines<'s>(&'s self, append: &'s ThreadAppend) -> Stored<'s, ()> {
-        Box::pin(async { Ok(threads::extend(&self.writer, append).await?) })
+        Box::pin(async { Ok(threads::extend(self, append).await?) })
     }
 
     fn add_request<'s>(
@@ -150,7 +158,7 @@ impl ThreadStore for SqlStore {
         record: &'s RequestRecord,
         before: Option<&'s RequestTexts>,
     ) -> Stored<'s, u64> {
-        Box::pin(async move { Ok(requests::add(&self.writer, record, before).await?) })
+        Box::pin(async move { Ok(requests::add(self, record, before).await?) })
     }
 
     fn set_outcome<'s>(
@@ -159,33 +167,31 @@ impl ThreadStore for SqlStore {
         number: u64,
         outcome: &'s RequestOutcome,
     ) -> Stored<'s, ()> {
-        Box::pin(
-            async move { Ok(requests::set_outcome(&self.writer, thread, number, outcome).await?) },
-        )
+        Box::pin(async move { Ok(requests::set_outcome(self, thread, number, outcome).await?) })
     }
 
     fn requests<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<RequestRecord<()>>> {
         Box::pin(async {
-            let mut connection = self.writer.pool.acquire().await.map_err(StoreError::from)?;
-            Ok(requests::after(&mut connection, thread, 0, None).await?)
+            let mut connection = self.pool.acquire().await.map_err(StoreError::from)?;
+            Ok(requests::after(&mut *connection, thread, 0, None).await?)
         })
     }
 
     fn request_texts<'s>(&'s self, thread: &'s ThreadId, number: u64) -> Stored<'s, RequestTexts> {
         Box::pin(async move {
-            let mut connection = self.writer.pool.acquire().await.map_err(StoreError::from)?;
-            Ok(requests::texts(&mut connection, thread, number).await?)
+            let mut connection = self.pool.acquire().await.map_err(StoreError::from)?;
+            Ok(requests::texts(&mut *connection, thread, number).await?)
         })
     }
 
     fn last_request<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Option<RequestRecord>> {
         Box::pin(async {
-            let mut connection = self.writer.pool.acquire().await.map_err(StoreError::from)?;
-            Ok(requests::last(&mut connection, thread).await?)
+            let mut connection = self.pool.acquire().await.map_err(StoreError::from)?;
+            Ok(requests::last(&mut *connection, thread).await?)
         })
     }
 
     fn limit_texts<'s>(&'s self, thread: &'s ThreadId, max_bytes: u64) -> Stored<'s, u64> {
-        Box::pin(async move { Ok(requests::limit_texts(&self.writer, thread, max_bytes).await?) })
+        Box::pin(async move { Ok(requests::limit_texts(self, thread, max_bytes).await?) })
     }
 }

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use sqlx::ConnectOptions;
 use sqlx::Connection;
 use sqlx::sqlite::{
-    SqliteAutoVacuum, SqliteConnectOptions, SqliteExecutor, SqliteJournalMode, SqlitePool,
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteConnection, SqliteExecutor, SqliteJournalMode,
+    SqlitePool,
 };
 
-use super::database::BEGIN;
-use super::migration;
 use crate::store::StoreError;
 use crate::store::failpoint::Failpoint;
+use crate::store::sql::{SqlConnection as _, migration};
 
 /// The name of the file.
 pub(super) const NAME: &str = "sessions.db";
@@ -136,7 +136,7 @@ pub(super) async fn migrate(
     if found == FORMAT {
         return Ok(());
     }
-    let mut transaction = pool.begin_with(BEGIN).await?;
+    let mut transaction = pool.begin_with(SqliteConnection::BEGIN).await?;
     let found = version(&mut *transaction).await?;
     if found == FORMAT {
         return Ok(());
@@ -148,7 +148,7 @@ pub(super) async fn migrate(
         sqlx::raw_sql(migration).execute(&mut *transaction).await?;
     }
     if found < FIRST_WITH_LOG {
-        migration::make_logs(&mut transaction, failpoint).await?;
+        migration::make_logs(&mut *transaction, failpoint).await?;
         sqlx::raw_sql("DROP TABLE progress").execute(&mut *transaction).await?;
     }
     sqlx::raw_sql(VERSION).execute(&mut *transaction).await?;

@@ -28,15 +28,6 @@ pub struct SessionLock {
     _file: File,
 }
 
-impl SessionLock {
-    /// Removes the lock file of a deleted session.
-    #[expect(clippy::unused_async, reason = "other databases wait")]
-    pub(super) async fn discard(self) {
-        // A leftover file is harmless.
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
 impl SessionHold for SessionLock {
     /// Never returns, because the operating system keeps the lock as long as the process lives.
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
@@ -44,6 +35,12 @@ impl SessionHold for SessionLock {
     }
 
     async fn release(self) {}
+
+    /// Removes the file too.
+    async fn discard(self) {
+        // A leftover file is harmless.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 pub(super) fn acquire(

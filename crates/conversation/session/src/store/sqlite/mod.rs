@@ -1,66 +1,60 @@
 //! A store in one SQLite file, in a directory that only the user can read.
 
-#[path = "../sql/costs.rs"]
-mod costs;
-mod database;
+mod connection;
 mod file;
-#[path = "../sql/import.rs"]
-mod import;
-#[path = "../sql/inbox.rs"]
-mod inbox;
 mod lock;
-#[path = "../sql/log.rs"]
-mod log;
-#[path = "../sql/migration.rs"]
-mod migration;
-#[path = "../sql/packed.rs"]
-mod packed;
-#[path = "../sql/pieces.rs"]
-mod pieces;
-#[path = "../sql/projection.rs"]
-mod projection;
-#[path = "../sql/read.rs"]
-mod read;
-#[path = "../sql/requests.rs"]
-mod requests;
 mod search;
-#[path = "../sql/store.rs"]
-mod store;
-#[path = "../sql/threads.rs"]
-mod threads;
-#[path = "../sql/write.rs"]
-mod write;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use convoke_protocol::id::{Millis, SessionId};
+use convoke_protocol::id::SessionId;
 use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteSynchronous,
 };
 
-use self::SqliteStore as SqlStore;
-use self::database::Fence;
-pub use self::import::OpenImport as SqliteImport;
-use self::lock::SessionLock as Hold;
 pub use self::lock::SessionLock;
 use super::failpoint::Failpoint;
-use super::postgres::PostgresStore;
+use super::sql::{Backend, OpenImport, SqlStore};
 use super::{Holder, StoreError};
 
 /// Sessions in one SQLite file. Clones share it.
+pub type SqliteStore = SqlStore<SqliteFile>;
+
+/// A whole session that is being imported into a file.
+pub type SqliteImport = OpenImport<SqliteFile>;
+
+/// A file of sessions, with their locks in the same directory.
 #[derive(Debug, Clone)]
-pub struct SqliteStore {
-    writer: Writer,
+pub struct SqliteFile {
     directory: PathBuf,
 }
 
-/// The parts that every writing transaction needs.
-#[derive(Debug, Clone)]
-struct Writer {
-    pool: SqlitePool,
-    failpoint: Failpoint,
-    fence: Fence,
+impl Backend for SqliteFile {
+    type Connection = SqliteConnection;
+    type Hold = SessionLock;
+
+    async fn hold(&self, session: SessionId, holder: Holder) -> Result<SessionLock, StoreError> {
+        lock::acquire(&self.directory, session, &holder)
+    }
+
+    /// Checks nothing, because a lock of a file lasts as long as the process.
+    async fn check(&self, _: &mut SqliteConnection, _: SessionId) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn snapshot(&self, of: &SqlitePool) -> Result<SqlitePool, StoreError> {
+        // The single connection reads in one transaction, which sees the database as of its first statement.
+        let options = of.connect_options().as_ref().clone().read_only(true);
+        let pool = pool(1).connect_with(options).await?;
+        sqlx::raw_sql("BEGIN; SELECT COUNT(*) FROM session LIMIT 1;").execute(&pool).await?;
+        Ok(pool)
+    }
+
+    async fn give_back_pages(pool: &SqlitePool) {
+        file::give_back_pages(pool).await;
+    }
 }
 
 /// The durability of a commit.
@@ -102,8 +96,8 @@ impl SqliteStore {
         let pool = pool(2).connect_with(options).await?;
         // A file of an earlier version is migrated before it is read.
         file::check_current(&path, file::version(&pool).await?)?;
-        let writer = Writer { pool, failpoint: Failpoint::default(), fence: Fence };
-        Ok(Self { writer, directory: directory.to_owned() })
+        let backend = SqliteFile { directory: directory.to_owned() };
+        Ok(Self { pool, failpoint: Failpoint::default(), backend })
     }
 
     /// Opens the store with a durability and a failpoint.
@@ -129,50 +123,18 @@ impl SqliteStore {
         let version = file::version(&pool).await?;
         file::check_version(&path, version)?;
         file::migrate(&pool, &path, version, &failpoint).await?;
-        let writer = Writer { pool, failpoint, fence: Fence };
-        Ok(Self { writer, directory: directory.to_owned() })
+        let backend = SqliteFile { directory: directory.to_owned() };
+        Ok(Self { pool, failpoint, backend })
     }
 
     /// Returns whether a process has locked a session.
     pub fn is_held(&self, session: SessionId) -> bool {
-        lock::is_held(&self.directory, session)
+        lock::is_held(&self.backend.directory, session)
     }
 
     /// Closes the file.
     pub async fn close(&self) {
-        self.writer.pool.close().await;
-    }
-
-    #[expect(clippy::unused_async, reason = "other databases wait")]
-    async fn take_hold(
-        &self,
-        session: SessionId,
-        holder: Holder,
-    ) -> Result<SessionLock, StoreError> {
-        lock::acquire(&self.directory, session, &holder)
-    }
-
-    /// Holds a session for one write.
-    async fn hold_briefly(&self, session: SessionId) -> Result<SessionLock, StoreError> {
-        self.take_hold(session, Holder::this_process(Millis(0))).await
-    }
-
-    async fn read_only(&self) -> Result<Self, StoreError> {
-        // The single connection reads in one transaction, which sees the database as of its first statement.
-        let options = self.writer.pool.connect_options().as_ref().clone().read_only(true);
-        let pool = pool(1).connect_with(options).await?;
-        sqlx::raw_sql("BEGIN; SELECT COUNT(*) FROM session LIMIT 1;").execute(&pool).await?;
-        let writer = Writer { pool, ..self.writer.clone() };
-        Ok(Self { writer, ..self.clone() })
-    }
-
-    #[expect(clippy::unused_self, reason = "other databases are shared")]
-    const fn as_shared(&self) -> Option<&PostgresStore> {
-        None
-    }
-
-    async fn give_back_pages(&self) {
-        file::give_back_pages(&self.writer.pool).await;
+        self.pool.close().await;
     }
 }
 

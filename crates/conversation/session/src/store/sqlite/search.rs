@@ -1,19 +1,18 @@
 //! Full-text search of messages.
 
-use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::id::SessionId;
 use convoke_protocol::session::FoundMessage;
-use sqlx::sqlite::{Sqlite, SqlitePool, SqliteRow};
-use sqlx::{QueryBuilder, Row};
+use sqlx::QueryBuilder;
+use sqlx::sqlite::{Sqlite, SqliteConnection};
 
-use super::database::{sql, text};
-use super::read::number;
 use crate::store::StoreError;
-use crate::store::excerpt::{excerpt, is_written_without_spaces};
+use crate::store::excerpt::is_written_without_spaces;
+use crate::store::sql::{found_message, sql};
 
 /// Finds messages through the index. Words of scripts without spaces, which the index cannot separate, are
 /// searched for in the text.
 pub(super) async fn messages(
-    pool: &SqlitePool,
+    connection: &mut SqliteConnection,
     words: &[String],
     within: Option<&[SessionId]>,
     limit: usize,
@@ -44,14 +43,6 @@ pub(super) async fn messages(
     let order = if spaced.is_empty() { "session.updated_at DESC" } else { "message_search.rank" };
     query.push(format!(" ORDER BY {order}, message.session DESC, message.number DESC LIMIT "));
     query.push_bind(sql(limit as u64));
-    let rows = query.build().fetch_all(pool).await?;
-    let found = |row: &SqliteRow| {
-        let session: String = row.try_get("session")?;
-        Ok(FoundMessage {
-            session: session.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?,
-            number: MessageNumber(number(row, "number")?),
-            excerpt: excerpt(&text(row, "content")?, words),
-        })
-    };
-    rows.iter().map(found).collect()
+    let rows = query.build().fetch_all(connection).await?;
+    rows.iter().map(|row| found_message(row, words)).collect()
 }
