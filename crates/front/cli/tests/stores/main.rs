@@ -164,7 +164,15 @@ impl Reader<'_> {
         let said = fs::read_to_string(&path).unwrap();
         let says = self.says(arguments);
         if path.extension().is_some_and(|extension| extension == "txt") {
-            assert_eq!(says, said, "{}", path.display());
+            // That version wrote the end of an id where this one writes the beginning of its last group.
+            let id = expected.file_name().unwrap().to_str().unwrap();
+            let (old, new) = (&id[id.len() - 8..], &id[id.len() - 12..][..8]);
+            assert_eq!(
+                says,
+                said.replace(&format!("--session {old}`"), &format!("--session {new}`")),
+                "{}",
+                path.display()
+            );
             return;
         }
         assert_eq!(says.lines().count(), said.lines().count(), "{}", path.display());

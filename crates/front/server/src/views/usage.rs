@@ -80,7 +80,7 @@ fn days(rows: &[UsageRow]) -> Markup {
                 @for (class, tokens, below) in stacked(&row.usage) {
                     @let part = height(tokens);
                     @let y = HEIGHT - height(below) - part;
-                    @if part > 0.0 { rect.(class) x=(x) y=(format!("{y:.2}")) width=(format!("{:.2}", step * 0.8)) height=(format!("{part:.2}")) { title { (row.name) ": " (short_number(tokens)) } } }
+                    @if part > 0.0 { rect.(class) x=(x) y=(format!("{y:.2}")) width=(format!("{:.2}", step * 0.8)) height=(format!("{part:.2}")) { title { (plain(&row.name)) ": " (short_number(tokens)) } } }
                 }
             }
         }

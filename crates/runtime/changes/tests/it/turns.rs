@@ -352,7 +352,7 @@ fn a_file_that_an_overlapping_turn_changed_last_is_named_as_its_own() {
     tree.write("f", "23");
     second.turn.finish().unwrap();
     let plan = changes.plan_undo(SESSION, None).unwrap();
-    let reason = "changed by turn 4 of max in session -session, which ran at the same time; undo that one first";
+    let reason = "changed by turn 4 of max in session session, which ran at the same time; undo that one first";
     assert_eq!(plan.conflicts[0].reason, reason);
     assert_eq!(plan.shared_with[0].paths, [TreePath::new("f")]);
     // Who changed it later is not known.
