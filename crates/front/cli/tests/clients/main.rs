@@ -1,5 +1,5 @@
 //! Independent clients against the protocols of the command: the official conformance suite and the Python client of MCP,
-//! the Python and the TypeScript SDK of ACP. `scripts/install-clients` installs them; where they are missing a test says
+//! the Python and the TypeScript SDK of ACP, and the packages that read exported traces. `scripts/install-clients` installs them; where they are missing a test says
 //! that it is skipped, and fails if `CI` is `true`.
 
 #![expect(
@@ -9,6 +9,7 @@
 )]
 
 mod conformance;
+mod traces;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

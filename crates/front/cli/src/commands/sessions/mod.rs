@@ -16,6 +16,7 @@ mod resume;
 mod search;
 pub(in crate::commands) mod sent;
 mod show;
+mod trace;
 pub(in crate::commands) mod transfer;
 mod turn;
 mod verify;
@@ -117,6 +118,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         && arguments.is_of_another_program()
     {
         return foreign::show(arguments);
+    }
+    if let StoredCommand::Export(arguments) = &command
+        && arguments.is_of_another_program()
+    {
+        return transfer::export_foreign(arguments);
     }
     runtime()?.block_on(async {
         let host_environment = host_environment::of_process()?;

@@ -7,26 +7,33 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use convoke_core::Diagnostic;
 use convoke_core::name::shell_word;
 use convoke_files::draft::Draft;
-use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::id::{MessageNumber, Millis, SessionId};
 use convoke_protocol::session::NewSession;
 use convoke_server::{ExportForm, document};
 use convoke_session::rows::each_turn;
 use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
 use convoke_session::{AnyStore, Store as _, StoreError};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde_json::json;
 
 use super::conversation::pending_diagnostic;
+use super::trace::{self, Exported, TraceForm};
 use super::{ShownSession, markdown, write_json};
+use crate::commands::completions;
 use crate::conversation::Rehearse;
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::home::Home;
 use crate::conversation::project::{self, Project, UserConfiguration, find_team_file};
+use crate::conversation::sessions::find;
 use crate::conversation::team_redaction::without_secrets;
 use crate::diagnostics::{self, Deny};
 use crate::host_environment;
+use crate::other_programs::{HomeArgument, is_named};
 use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::program;
 use crate::terminal::{stderr, stdout};
@@ -99,10 +106,16 @@ async fn fork_changes(
     Ok((!members.is_empty()).then(|| Diagnostic::new(code, message)))
 }
 
+/// The address that stands for no collector.
+const OUTPUT: &str = "-";
+
 #[derive(Debug, Args)]
 pub(super) struct Export {
+    /// The session: its id, the beginning of it, or `last`; for --otlp and --atif also `claude:ID` or a path
+    #[arg(value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
+    id: Option<String>,
     #[command(flatten)]
-    which: ShownSession,
+    home: HomeArgument,
     /// Write everything: turns, prompts, replies, threads and requests, one JSON object per line
     #[arg(long)]
     all: bool,
@@ -119,6 +132,19 @@ pub(super) struct Export {
     /// external resources
     #[arg(long, conflicts_with_all = ["all", "log", "markdown"])]
     html: bool,
+    /// Write a trace by the conventions of OpenTelemetry for generative AI, one batch of spans per line; with an address, send
+    /// it to the collector there
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = OUTPUT, conflicts_with_all = ["all", "log", "markdown", "html", "format"])]
+    otlp: Option<String>,
+    /// Put texts into the trace, without known secrets
+    #[arg(long, requires = "otlp")]
+    content: bool,
+    /// Only turns that ended since this day; without ID, of every session of the store
+    #[arg(long, value_name = "DAY", requires = "otlp")]
+    since: Option<Date>,
+    /// Write a trajectory in the Agent Trajectory Interchange Format, without known secrets
+    #[arg(long, conflicts_with_all = ["all", "log", "markdown", "html", "format", "otlp"])]
+    atif: bool,
     /// The file to write, readable by you alone [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -156,8 +182,49 @@ impl From<NamedForm> for ExportForm {
     }
 }
 
+impl Export {
+    /// Returns whether the session is one of another program.
+    pub(super) fn is_of_another_program(&self) -> bool {
+        self.home.directory.is_some() || self.id.as_deref().is_some_and(is_named)
+    }
+
+    /// Returns the format of another tool, if that is wanted.
+    fn trace_form(&self) -> anyhow::Result<Option<TraceForm>> {
+        let since = self.since.map(|day| {
+            let midnight = day.to_zoned(TimeZone::system())?;
+            anyhow::Ok(Millis(midnight.timestamp().as_millisecond()))
+        });
+        let (with_content, since) = (self.content, since.transpose()?);
+        Ok(match &self.otlp {
+            Some(to) => {
+                let collector = Some(to.clone()).filter(|to| to != OUTPUT);
+                Some(TraceForm::Otlp { collector, with_content, since })
+            }
+            None => self.atif.then_some(TraceForm::Atif),
+        })
+    }
+
+    fn exported(&self) -> Exported<'_> {
+        let last = self.since.is_none().then_some("last");
+        let name = self.id.as_deref().or(last);
+        Exported { name, home: &self.home, output: self.output.as_ref() }
+    }
+}
+
+/// Exports a session of another program, which only formats of other tools can hold.
+pub(super) fn export_foreign(arguments: &Export) -> anyhow::Result<Outcome> {
+    let Some(form) = arguments.trace_form()? else {
+        let problem = "a session of another program is exported with --otlp or --atif; `convoke open` shows it";
+        return Err(UsageError(problem.to_owned()).into());
+    };
+    trace::export_foreign(&form, &arguments.exported())
+}
+
 pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Result<Outcome> {
-    let session = arguments.which.find(store).await?;
+    if let Some(form) = arguments.trace_form()? {
+        return trace::export_own(&form, &arguments.exported(), store).await;
+    }
+    let session = find(store, arguments.id.as_deref().unwrap_or("last")).await?;
     let form = match arguments {
         Export { format: Some(form), .. } => (*form).into(),
         Export { html: true, .. } => ExportForm::Html,
@@ -216,7 +283,7 @@ pub(in crate::commands) async fn write(
 }
 
 /// Creates a new file for this user alone.
-fn create_private(path: &Path) -> Result<Draft, UsageError> {
+pub(super) fn create_private(path: &Path) -> Result<Draft, UsageError> {
     Draft::create_new(path, 0o600).map_err(|error| {
         UsageError(format!("cannot write {}: {error}; name a new file", path.display()))
     })
