@@ -52,7 +52,7 @@ convoke_core::diagnostic_codes! {
         "`git reflog` shows the earlier commits, `git stash list` the stashed changes. Check `.git/info/exclude` and \
          `core.excludesFile` in `.git/config`: what they ignore is not recorded.";
     REPOSITORY_REMOVED = "changes.repository-removed", Loss,
-        "An agent removed the repository (`.git`) of the directory. Convoke records files, never a repository: undo cannot \
+        "An agent removed the repository (`.git`) of the directory, or of one in it. Convoke records files, never a repository: undo cannot \
          restore it.",
         "Restore `.git` from a clone or a backup.";
     WORKSPACE_UNCOMMITTED = "workspace.uncommitted", Loss,

@@ -6,7 +6,7 @@
 //! before it is replaced or removed: if something else has changed it meanwhile, the changes that were made are
 //! reverted. The log of the journal names what is done before it is done: nothing else is reverted.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -288,9 +288,7 @@ impl Journal {
         let (root, directory) = (place.root(), &place.directory);
         let staging = self.staging_in(place);
         open_directories(place, changes, log)?;
-        let is_expected = |path: &TreePath, found: &Found| {
-            found.is_directory || expected.is_none_or(|it| it.get(path) == Some(&found.stamp))
-        };
+        let mut untouched = Untouched { expected, inodes: HashSet::new() };
         let changed = |path: &TreePath| ChangesError::Conflicts { paths: vec![path.clone()] };
         let by_depth = |change: &&(usize, &Change)| change.1.path.depth();
         let mut numbered: Vec<(usize, &Change)> = changes.iter().enumerate().collect();
@@ -319,10 +317,11 @@ impl Journal {
                 Some(_) => found.is_directory,
             };
             if goes {
-                if !is_expected(&change.path, &found) {
+                if !untouched.contains(&change.path, &found) {
                     return Err(changed(&change.path));
                 }
                 log.note_made(&numbered[at_change..])?;
+                untouched.alter(&found);
                 let is_leftover = found.is_directory && change.after.is_none();
                 match entry.remove(found) {
                     // A directory that holds something else stays.
@@ -355,12 +354,16 @@ impl Journal {
             }
             let at = change.path.under(directory);
             let entry = entries.create(&change.path).map_err(ChangesError::io(&at))?;
-            if entry.found().is_ok_and(|found| !is_expected(&change.path, &found)) {
+            let found = entry.found().ok();
+            if found.is_some_and(|found| !untouched.contains(&change.path, &found)) {
                 return Err(changed(&change.path));
             }
             log.note_made(&numbered[done..])?;
+            if let Some(found) = &found {
+                untouched.alter(found);
+            }
             // A file that only has another mode stays the same file, with its group and its other names.
-            if is_of_mode_alone(change) && entry.found().is_ok_and(|found| !found.is_directory) {
+            if is_of_mode_alone(change) && found.is_some_and(|found| !found.is_directory) {
                 let set =
                     change.after.as_ref().and_then(Node::mode).map(|it| entry.set_file_mode(it));
                 if set.is_some_and(|set| set.is_ok()) {
@@ -406,6 +409,29 @@ impl Journal {
             }
         }
         Ok(placed)
+    }
+}
+
+/// The files that nothing but this undo has changed since they were compared.
+struct Untouched<'a> {
+    /// Their stamps; `None` if any file may be there.
+    expected: Option<&'a Stamps>,
+    /// The files of which this undo has removed a name or set the mode, which changes the stamps of their other names.
+    inodes: HashSet<u64>,
+}
+
+impl Untouched<'_> {
+    fn contains(&self, path: &TreePath, found: &Found) -> bool {
+        let is_same = |expected: &Stamp| {
+            *expected == found.stamp
+                || self.inodes.contains(&found.stamp.inode) && found.stamp.is_written_as(expected)
+        };
+        found.is_directory || self.expected.is_none_or(|it| it.get(path).is_some_and(is_same))
+    }
+
+    /// Notes that a name of a file is removed, or its mode set.
+    fn alter(&mut self, found: &Found) {
+        self.inodes.insert(found.stamp.inode);
     }
 }
 

@@ -29,6 +29,7 @@
 //! - `tracked` reads the user's index; `tracked_contents` completes a first turn from the user's objects, unless `attributes` convert a
 //!   file; `repository` reads the branch and the stash.
 //! - `interruption` separates the changes of an interrupted turn from those that may be a person's.
+//! - `moved_in` finds what a turn moved from where nothing is recorded.
 //! - `git` starts the `git` program; `store` is the directory of everything recorded; `prune` removes what no record needs; `limits` bounds it.
 //!
 //! Changes and undo:
@@ -86,6 +87,7 @@ mod interruption;
 mod journal;
 mod limits;
 mod manifest;
+mod moved_in;
 mod object;
 mod pattern_file;
 mod progress;

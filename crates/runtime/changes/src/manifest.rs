@@ -155,8 +155,12 @@ impl Stamp {
     /// Returns whether this is another file of that name that was moved here, with the content that it had. A later write
     /// alters the time of the last write, because the move came after that.
     pub(crate) fn is_moved(&self, staged: &Self) -> bool {
-        let is_same = (self.inode, self.modified) == (staged.inode, staged.modified);
-        is_same && self.changed > self.modified
+        self.is_written_as(staged) && self.changed > self.modified
+    }
+
+    /// Returns whether this is the same file with the same time of its last write.
+    pub(crate) fn is_written_as(&self, other: &Self) -> bool {
+        (self.inode, self.modified) == (other.inode, other.modified)
     }
 
     /// Returns whether every later change will alter the stamp, seen from a time in nanoseconds: clocks of

@@ -81,12 +81,18 @@ pub struct Record {
     /// Paths that the turn created and ignored itself, and that are too large to be recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<TreePath>,
+    /// New files that the turn moved from where nothing is recorded. An undo keeps them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved_in: Vec<TreePath>,
     /// The merge that made the changes, or that this record took back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
     /// The changes of the turn to the repository around the directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<RepositoryChange>,
+    /// The directories whose own repository the turn removed or moved: nested ones, and submodules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_repositories: Vec<TreePath>,
     /// The reason why the changes of the turn were not recorded. The record then lists none, although the agent may have made some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_recorded: Option<String>,
@@ -136,8 +142,10 @@ impl Record {
             shared_with: Vec::new(),
             unread: Vec::new(),
             hidden: Vec::new(),
+            moved_in: Vec::new(),
             applied: None,
             repository: None,
+            lost_repositories: Vec::new(),
             not_recorded: None,
             copy_failed: None,
         }

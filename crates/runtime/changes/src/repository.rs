@@ -9,7 +9,9 @@ use convoke_files::limit::FileKind;
 use convoke_files::{Disk, Files as _};
 use serde::{Deserialize, Serialize};
 
+use crate::manifest::Manifest;
 use crate::tree_path::TreePath;
+use crate::undo::status;
 
 /// The characters of a commit's name in messages.
 const SHORT_NAME: usize = 7;
@@ -83,6 +85,20 @@ impl Repository {
             RepositoryChange { root, before, after, ignored, commits }
         })
     }
+}
+
+/// Returns the directories below a recorded one that held a repository of their own and no longer do. An undo restores their
+/// files, and no repository.
+pub(crate) fn lost_repositories(root: &Path, before: &Manifest, after: &Manifest) -> Vec<TreePath> {
+    let nested = before.directories.iter().filter(|(path, it)| it.is_repository && !path.is_root());
+    let is_kept = |path: &TreePath| after.directories.get(path).is_some_and(|it| it.is_repository);
+    let is_gone = |path: &TreePath| matches!(status(&git_in(path).under(root)), Ok(None));
+    nested.map(|(path, _)| path).filter(|path| !is_kept(path) && is_gone(path)).cloned().collect()
+}
+
+/// Returns the path of the repository of a directory.
+pub(crate) fn git_in(directory: &TreePath) -> TreePath {
+    directory.join(b".git")
 }
 
 impl RepositoryChange {

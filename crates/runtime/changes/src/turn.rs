@@ -20,8 +20,9 @@ use crate::git::Deadline;
 use crate::ignore_rules::WorkTree;
 use crate::interruption::Pulse;
 use crate::manifest::{FileEntry, Manifest};
+use crate::moved_in::moved_in;
 use crate::record::{Author, Record, TurnKey, read_if_there};
-use crate::repository::Repository;
+use crate::repository::{Repository, lost_repositories};
 use crate::scan::IGNORE_FILE;
 use crate::scan::now;
 use crate::store::{Changes, Place};
@@ -310,7 +311,9 @@ impl RunningTurn {
             shared_with: place.shared_with(&self.marker.file, self.began)?,
             unread: after.unreadable(&place.directory),
             hidden: after.hidden.clone(),
+            moved_in: moved_in(place.root(), &self.before, &changes, self.began),
             repository,
+            lost_repositories: lost_repositories(place.root(), &self.before, &after),
             copy_failed: place.copier().and_then(|copier| copier.failure()),
             ..Record::new(self.key.clone(), Author::Agent, place.directory.clone(), changes)
         };
@@ -540,6 +543,8 @@ impl Place {
                 began: times.began,
                 unverified,
                 interrupted: true,
+                moved_in: moved_in(self.root(), &before, &changes, times.began),
+                lost_repositories: lost_repositories(self.root(), &before, &after),
                 uncertain: self.perhaps_later(&file, &before, &changes),
                 shared_with: self.shared_with(&file, times.began)?,
                 unread: after.unreadable(&self.directory),

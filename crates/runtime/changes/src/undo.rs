@@ -15,7 +15,7 @@ use crate::git::Deadline;
 use crate::journal::{Journal, unwritable_directories};
 use crate::manifest::{Access, FileKind, MODE_BITS, Manifest, Stamp};
 use crate::record::{Applied, Author, Direction, Record, RecordId, TurnKey, direction};
-use crate::repository::RepositoryChange;
+use crate::repository::{RepositoryChange, git_in};
 use crate::scan::{file_kind, is_gone};
 use crate::store::{Changes, Place};
 use crate::tree_path::TreePath;
@@ -230,6 +230,8 @@ struct Target {
     /// The time at which its first attempt began.
     began: i64,
     hidden: Vec<TreePath>,
+    moved_in: BTreeSet<TreePath>,
+    lost_repositories: BTreeSet<TreePath>,
     shared_with: Vec<TurnKey>,
     uncertain: BTreeSet<TreePath>,
     unverified: BTreeSet<TreePath>,
@@ -262,6 +264,11 @@ impl Target {
             changes,
             began: attempts.iter().map(|record| record.began).min().unwrap_or_default(),
             hidden: attempts.iter().flat_map(|record| record.hidden.iter().cloned()).collect(),
+            lost_repositories: attempts
+                .iter()
+                .flat_map(|it| it.lost_repositories.iter().map(git_in))
+                .collect(),
+            moved_in: attempts.iter().flat_map(|it| it.moved_in.iter().cloned()).collect(),
             unverified: attempts.iter().flat_map(|it| it.unverified.iter().cloned()).collect(),
             uncertain: attempts.iter().flat_map(|it| it.uncertain.iter().cloned()).collect(),
             shared_with,
@@ -335,7 +342,10 @@ impl Place {
             if matches(found.as_ref(), change.after.as_ref()) {
                 continue;
             }
-            if let Some(reason) = obstacle(&change) {
+            if change.after.is_none() && target.moved_in.contains(&change.path) {
+                let reason = "the turn moved it here from where nothing is recorded";
+                plan.left_alone.push(LeftAlone { path: change.path, reason });
+            } else if let Some(reason) = obstacle(&change) {
                 let is_lost = found.is_none();
                 lost_sizes.extend(change.after.as_ref().filter(|_| is_lost).map(Node::size));
                 plan.left_alone.push(LeftAlone { path: change.path, reason });
@@ -382,6 +392,13 @@ impl Place {
             let reason = "the turn created and ignored it, and it is too large to be recorded";
             plan.left_alone.push(LeftAlone { path, reason });
         }
+        for path in target.lost_repositories {
+            if let Ok(None) = status(&path.under(self.root())) {
+                let reason = "the turn removed or moved this repository, which is not recorded";
+                plan.left_alone.push(LeftAlone { path, reason });
+            }
+        }
+        self.leave_directories_of_others(&mut plan);
         plan.left_alone.sort_by(|one, other| one.path.cmp(&other.path));
         plan.conflicts.extend(collisions);
         plan.conflicts.extend(self.obstructions(&plan.changes));
@@ -408,6 +425,35 @@ impl Place {
             plan.shared_with.push(SharedTurn { turn: other.turn, paths });
         }
         Ok(plan)
+    }
+
+    /// Leaves the directories that would be removed, but hold what stays.
+    fn leave_directories_of_others(&self, plan: &mut UndoPlan) {
+        let removed = |change: &&Change| {
+            change.after.is_none() && matches!(change.before, Some(Node::Directory { .. }))
+        };
+        let goes = plan.changes.iter().filter(|change| change.after.is_none());
+        let mut goes: BTreeSet<TreePath> = goes.map(|change| change.path.clone()).collect();
+        // With a conflict nothing is done: it is named, and need not be repeated.
+        goes.extend(plan.conflicts.iter().map(|conflict| conflict.path.clone()));
+        let left: BTreeSet<TreePath> = plan.left_alone.iter().map(|it| it.path.clone()).collect();
+        let mut kept = BTreeSet::new();
+        // What a directory holds is looked at before it.
+        for change in plan.changes.iter().filter(removed).rev() {
+            let listing = fs::read_dir(change.path.under(self.root())).into_iter().flatten();
+            let inside = listing.flatten().map(|it| change.path.join(&it.file_name().into_vec()));
+            let stays: Vec<TreePath> = inside.filter(|path| !goes.contains(path)).collect();
+            if stays.is_empty() {
+                continue;
+            }
+            goes.remove(&change.path);
+            if stays.iter().any(|path| !left.contains(path) && !kept.contains(path)) {
+                let reason = "it holds something that would not be removed";
+                plan.left_alone.push(LeftAlone { path: change.path.clone(), reason });
+            }
+            kept.insert(change.path.clone());
+        }
+        plan.changes.retain(|change| !kept.contains(&change.path));
     }
 
     /// Returns why a path cannot be undone, if something is there that is not recorded: a turn may have made it, or a person.

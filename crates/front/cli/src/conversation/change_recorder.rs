@@ -239,6 +239,9 @@ fn remarks(record: &Record) -> Vec<Diagnostic> {
     let commands = commands.map(ToString::to_string).collect();
     let what = "this turn changed files that name commands for CLIs, editors or shells";
     add(diagnostics::CHANGES_COMMANDS, what, commands);
+    let lost = "the turn removed or moved the repositories of these directories; undo does not restore them";
+    let paths = record.lost_repositories.iter().map(ToString::to_string).collect();
+    add(diagnostics::REPOSITORY_REMOVED, lost, paths);
     let others = record.shared_with.iter();
     let others = others.map(|other| other.name_in(&record.turn.session)).collect();
     add(diagnostics::CHANGES_SHARED, "another turn ran in the same directory", others);

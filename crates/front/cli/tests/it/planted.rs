@@ -27,6 +27,8 @@ fn a_program_in_the_project_is_never_run_by_name() {
     for (arguments, told) in [
         (&["request", "--agent", "codex", "Hello"][..], "where an agent could have put it"),
         (&["explain", "--verify", "--agent", "claude"], "where an agent could have put it"),
+        (&["capture", "--", "codex", "Hello"], "where an agent could have put it"),
+        (&["capture", "--live", "--", "claude", "Hello"], "where an agent could have put it"),
         (&["doctor"], "doctor.in-project"),
         (&["doctor", "--verify"], "doctor.in-project"),
         (&["run", "Hello"], "where an agent could have put it"),

@@ -95,12 +95,12 @@ impl<'o> FoundProgram<'o> {
         if let (Some(preset), None) =
             (name.to_str().and_then(|name| convoke_vendors::programs().preset(name)), agent)
         {
-            let path = host_environment.program(OsStr::new(preset.command));
-            let path = path.ok_or(CaptureError::NoProgram(preset))?;
+            let not_found = || CaptureError::NoProgram(preset);
+            let path = program(preset.command.as_ref(), host_environment, not_found)?;
             return Ok(Self { name, arguments, path, agent: CapturedAgent::Acp(preset) });
         }
         let not_found = || CaptureError::NotFound(name.to_string_lossy().into_owned());
-        let path = host_environment.program(name).ok_or_else(not_found)?;
+        let path = program(name, host_environment, not_found)?;
         let agent = agent.or_else(|| CapturedAgent::of(&path));
         let agent = agent.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
         Ok(Self { name, arguments, path, agent })
@@ -110,6 +110,19 @@ impl<'o> FoundProgram<'o> {
     fn words(&self) -> Result<Vec<String>, CaptureError> {
         self.arguments.iter().map(as_text).collect()
     }
+}
+
+/// Returns a program by its path, or by its name outside of the project.
+fn program(
+    name: &OsStr,
+    host_environment: &HostEnvironment,
+    not_found: impl FnOnce() -> CaptureError,
+) -> Result<PathBuf, CaptureError> {
+    let outside = name.to_str().and_then(|name| host_environment.agent_program(name));
+    outside.ok_or_else(|| {
+        let inside = host_environment.program(name);
+        inside.map_or_else(not_found, CaptureError::InProject)
+    })
 }
 
 /// Separates the prompt of an ACP agent from its arguments.
@@ -498,7 +511,7 @@ pub enum CaptureError {
     #[error("--home: the configuration of {0} cannot be copied")]
     NoConfiguration(CapturedAgent),
     /// The only program of the CLI's name lies in the project.
-    #[error("{} lies in the project, where an agent could have put it, and is not run; install it elsewhere", .0.display())]
+    #[error("{} lies in the project, where an agent could have put it, and is not run; install it elsewhere, or name it by its path where a command takes one", .0.display())]
     InProject(PathBuf),
     /// A CLI is not installed.
     #[error("{0} is not on the PATH; install it, or name another --agent")]

@@ -20,6 +20,7 @@ use super::platform;
 
 const PREFIX: &str = "convoke-";
 const LOCK: &str = "lock";
+const USUAL_TEMP_ROOT: &str = "/tmp";
 /// The text of the lock file, by which a directory is known as one of Convoke.
 pub(super) const MARK: &[u8] =
     b"a private directory of Convoke: removed when this file is not locked\n";
@@ -219,7 +220,14 @@ fn is_marked(file: &File) -> bool {
 
 /// Returns the parent of private directories: the user's directory for temporary files.
 pub fn temp_root() -> PathBuf {
-    let root = std::env::temp_dir();
+    temp_root_of(std::env::temp_dir())
+}
+
+fn temp_root_of(mut root: PathBuf) -> PathBuf {
+    // An empty `TMPDIR` counts as none, as for other programs.
+    if root.as_os_str().is_empty() {
+        root = USUAL_TEMP_ROOT.into();
+    }
     // `TMPDIR` may be relative, but is compared with real paths.
     std::path::absolute(&root).unwrap_or(root)
 }
@@ -232,6 +240,12 @@ mod tests {
         use std::os::unix::fs::DirBuilderExt as _;
         std::fs::DirBuilder::new().mode(0o700).create(path).unwrap();
         path.to_owned()
+    }
+
+    #[test]
+    fn an_empty_variable_names_no_root_of_temporary_files() {
+        assert_eq!(temp_root_of(PathBuf::new()), Path::new("/tmp"));
+        assert_eq!(temp_root_of("sub".into()), std::env::current_dir().unwrap().join("sub"));
     }
 
     #[test]

@@ -332,11 +332,18 @@ fn edit(root: &Path, random: &mut Rng) {
             let mode = modes[random.usize(..modes.len())];
             fs::set_permissions(&at, fs::Permissions::from_mode(mode))
         }
-        12 | 13 if !contains_repository(&at) && !contains_repository(&other) => {
+        12 | 13
+            if !contains_repository(&at)
+                && !contains_repository(&other)
+                && !contains_ignored(root, &at) =>
+        {
             parents(&other).and_then(|()| fs::rename(&at, &other))
         }
         14 if at.is_file() && !at.is_symlink() && !other.is_symlink() => {
-            parents(&other).and_then(|()| fs::copy(&at, &other).map(drop))
+            let is_link = random.bool();
+            parents(&other).and_then(|()| {
+                if is_link { fs::hard_link(&at, &other) } else { fs::copy(&at, &other).map(drop) }
+            })
         }
         // One kind in the place of another.
         16..=21 if !contains_repository(&at) => parents(&at).and_then(|()| {
@@ -363,6 +370,13 @@ fn contains_repository(directory: &Path) -> bool {
     let mut state = State::new();
     look(directory, &|_| true, &mut state);
     state.keys().any(|path| path.file_name() == Some(OsStr::new(".git")))
+}
+
+/// Returns whether a directory holds ignored files, which an undo leaves where a turn has moved them.
+fn contains_ignored(root: &Path, directory: &Path) -> bool {
+    let mut state = State::new();
+    look(directory, &|_| true, &mut state);
+    state.keys().any(|path| path.strip_prefix(root).is_ok_and(is_ignored))
 }
 
 /// Makes the directories of a tree removable.

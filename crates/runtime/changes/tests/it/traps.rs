@@ -465,3 +465,125 @@ fn a_store_is_private_and_in_gits_format() {
     assert!(output.status.success(), "{output:?}");
     assert!(!Path::new(&git).join("objects/info/alternates").exists());
 }
+
+#[test]
+fn files_with_several_names_are_taken_back_and_made_again() {
+    let tree = Tree::plain();
+    tree.write("one", "shared\n");
+    fs::hard_link(tree.path("one"), tree.path("two")).unwrap();
+    tree.write("moved", "m\n");
+    let before = tree.state();
+    tree.turn(1, |tree| {
+        fs::write(tree.path("one"), "written to both\n").unwrap();
+        tree.write("new", "new\n");
+        for name in ["d/linked", "linked"] {
+            fs::create_dir_all(tree.path("d")).unwrap();
+            fs::hard_link(tree.path("new"), tree.path(name)).unwrap();
+        }
+        fs::hard_link(tree.path("moved"), tree.path("also")).unwrap();
+        tree.chmod("moved", 0o600);
+    });
+    let after = tree.state();
+    tree.undo(1);
+    assert_eq!(tree.state(), before);
+    tree.redo(1);
+    assert_eq!(tree.state(), after);
+    tree.undo(1);
+    assert_eq!(tree.state(), before);
+}
+
+/// Takes a turn back as far as it can be; returns what is left, with the reason.
+fn undo_in_part(tree: &Tree) -> Vec<String> {
+    let changes = tree.changes();
+    let plan = changes.plan_undo(SESSION, Some(1)).unwrap();
+    assert!(plan.conflicts.is_empty(), "{:?}", plan.conflicts);
+    changes.undo(&plan).unwrap();
+    plan.left_alone.iter().map(|left| format!("{}: {}", left.path, left.reason)).collect()
+}
+
+#[test]
+fn what_a_turn_moved_from_where_nothing_is_recorded_is_kept() {
+    let tree = Tree::repository();
+    tree.write(".gitignore", ".env\n");
+    tree.write("server/.gitignore", "key\n");
+    for name in [".env", "server/key", "server/main", "linked"] {
+        tree.write(name, format!("{name}\n"));
+    }
+    fs::write(tree.temp.path().join("outside"), "outside\n").unwrap();
+    // They are older than the turn.
+    std::thread::sleep(Duration::from_millis(300));
+    let before = tree.state();
+    let record = tree.turn(1, |tree| {
+        fs::rename(tree.path(".env"), tree.path("settings")).unwrap();
+        fs::rename(tree.path("server"), tree.path("api")).unwrap();
+        fs::rename(tree.temp.path().join("outside"), tree.path("brought")).unwrap();
+        // These are lost by no undo: recorded under another name, new, and with another name that stays.
+        fs::rename(tree.path("linked"), tree.path("renamed")).unwrap();
+        tree.write("new", "new\n");
+    });
+    let moved: Vec<String> = record.moved_in.iter().map(ToString::to_string).collect();
+    assert_eq!(moved, ["api/key", "brought", "settings"]);
+    let reason = "the turn moved it here from where nothing is recorded";
+    let left = moved.iter().map(|path| format!("{path}: {reason}"));
+    assert_eq!(undo_in_part(&tree), left.collect::<Vec<_>>());
+    assert_eq!(tree.read("settings"), ".env\n");
+    assert_eq!(tree.read("api/key"), "server/key\n");
+    assert_eq!(tree.read("brought"), "outside\n");
+    for name in ["server/main", "linked"] {
+        assert_eq!(tree.read(name), format!("{name}\n"));
+    }
+    assert!(!tree.path("renamed").exists() && !tree.path("new").exists());
+    // Back by hand, everything is as it was.
+    fs::rename(tree.path("settings"), tree.path(".env")).unwrap();
+    fs::rename(tree.path("api/key"), tree.path("server/key")).unwrap();
+    fs::remove_dir(tree.path("api")).unwrap();
+    fs::rename(tree.path("brought"), tree.temp.path().join("outside")).unwrap();
+    assert_eq!(tree.state(), before);
+}
+
+#[test]
+fn a_directory_of_the_turn_that_holds_something_else_stays_and_is_named() {
+    let tree = Tree::repository();
+    tree.write(".gitignore", "cache/\n");
+    let before = tree.state();
+    tree.turn(1, |tree| {
+        tree.write("new/module", "m\n");
+        tree.write("new/deep/cache/c", "c\n");
+        tree.write("gone/module", "m\n");
+    });
+    let plan = tree.changes().plan_undo(SESSION, Some(1)).unwrap();
+    assert!(plan.changes.iter().all(|it| !["new", "new/deep"].contains(&&*it.path.to_string())));
+    let left = ["new/deep: it holds something that would not be removed"];
+    assert_eq!(undo_in_part(&tree), left);
+    assert_eq!(tree.read("new/deep/cache/c"), "c\n");
+    assert!(!tree.path("new/module").exists() && !tree.path("gone").exists());
+    fs::remove_dir_all(tree.path("new")).unwrap();
+    assert_eq!(tree.state(), before);
+}
+
+#[test]
+fn a_repository_in_the_directory_that_a_turn_removes_is_named_and_missed_by_its_undo() {
+    let tree = Tree::repository();
+    for name in ["kept", "moved", "removed"] {
+        tree.git(&["init", "-q", name]);
+        tree.write(format!("{name}/f"), "f\n");
+    }
+    let before = tree.state();
+    let record = tree.turn(1, |tree| {
+        fs::rename(tree.path("moved"), tree.path("elsewhere")).unwrap();
+        fs::remove_dir_all(tree.path("removed")).unwrap();
+        tree.write("kept/f", "changed\n");
+    });
+    let lost: Vec<String> = record.lost_repositories.iter().map(ToString::to_string).collect();
+    assert_eq!(lost, ["moved", "removed"]);
+    let gone = "the turn removed or moved this repository, which is not recorded";
+    let left = [
+        "elsewhere: it holds something that would not be removed".to_owned(),
+        format!("moved/.git: {gone}"),
+        format!("removed/.git: {gone}"),
+    ];
+    assert_eq!(undo_in_part(&tree), left);
+    fs::rename(tree.path("elsewhere/.git"), tree.path("moved/.git")).unwrap();
+    fs::remove_dir(tree.path("elsewhere")).unwrap();
+    assert_eq!(tree.state(), before);
+}

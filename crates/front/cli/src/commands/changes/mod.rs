@@ -136,7 +136,10 @@ fn list(changes: &Changes, records: &[Record], most: usize) -> anyhow::Result<()
     let mut out = stdout();
     let paint = Paint::for_stream(&out);
     let is_shown = |record: &&Record| {
-        !record.changes.is_empty() || record.repository.is_some() || record.not_recorded.is_some()
+        !record.changes.is_empty()
+            || record.repository.is_some()
+            || !record.lost_repositories.is_empty()
+            || record.not_recorded.is_some()
     };
     if !records.iter().any(|record| is_shown(&record)) {
         writeln!(out, "no changes are recorded")?;
@@ -157,6 +160,9 @@ fn list(changes: &Changes, records: &[Record], most: usize) -> anyhow::Result<()
         }
         if let Some(repository) = &record.repository {
             writeln!(out, "  {repository}")?;
+        }
+        for path in &record.lost_repositories {
+            writeln!(out, "  the repository of {path} was removed or moved")?;
         }
         for line in change_lines(changes, &record.directory, &record.changes, most)? {
             writeln!(out, "  {line}")?;
