@@ -40,6 +40,8 @@ pub struct UndoPlan {
     pub conflicts: Vec<Conflict>,
     /// Paths that cannot be restored and stay as they are.
     pub left_alone: Vec<LeftAlone>,
+    /// What is not as before the turn although all of its files are: directories that hold something else, and repositories.
+    pub not_restored: Vec<LeftAlone>,
     /// The turns that ran in the directory at the same time, each with the changes that may be its own.
     pub shared_with: Vec<SharedTurn>,
     /// The paths of an interrupted turn that a person may have changed after its end.
@@ -322,6 +324,7 @@ impl Place {
             changes: Vec::new(),
             conflicts: Vec::new(),
             left_alone: Vec::new(),
+            not_restored: Vec::new(),
             shared_with: Vec::new(),
             uncertain: Vec::new(),
             unverified: Vec::new(),
@@ -395,10 +398,11 @@ impl Place {
         for path in target.lost_repositories {
             if let Ok(None) = status(&path.under(self.root())) {
                 let reason = "the turn removed or moved this repository, which is not recorded";
-                plan.left_alone.push(LeftAlone { path, reason });
+                plan.not_restored.push(LeftAlone { path, reason });
             }
         }
         self.leave_directories_of_others(&mut plan);
+        plan.not_restored.sort_by(|one, other| one.path.cmp(&other.path));
         plan.left_alone.sort_by(|one, other| one.path.cmp(&other.path));
         plan.conflicts.extend(collisions);
         plan.conflicts.extend(self.obstructions(&plan.changes));
@@ -449,7 +453,7 @@ impl Place {
             goes.remove(&change.path);
             if stays.iter().any(|path| !left.contains(path) && !kept.contains(path)) {
                 let reason = "it holds something that would not be removed";
-                plan.left_alone.push(LeftAlone { path: change.path.clone(), reason });
+                plan.not_restored.push(LeftAlone { path: change.path.clone(), reason });
             }
             kept.insert(change.path.clone());
         }

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::Args;
-use convoke_changes::{Changes, ChangesError, Completed, Direction, UndoPlan};
+use convoke_changes::{Changes, ChangesError, Completed, Direction, LeftAlone, UndoPlan};
 use convoke_protocol::id::TurnId;
 use serde_json::json;
 
@@ -204,6 +204,7 @@ fn report_completed(
                 "leftAlone": it.left_alone.iter().map(|path| {
                     path_json(path, json!({"reason": "changed after the interruption"}))
                 }).collect::<Vec<_>>(),
+                "notRestored": [],
                 "sharedWith": [],
                 "uncertain": [],
                 "unverified": [],
@@ -231,9 +232,9 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
     let conflicts = plan.conflicts.iter();
     let conflicts: Vec<_> =
         conflicts.map(|it| path_json(&it.path, json!({"reason": it.reason}))).collect();
-    let left_alone = plan.left_alone.iter();
-    let left_alone: Vec<_> =
-        left_alone.map(|it| path_json(&it.path, json!({"reason": it.reason}))).collect();
+    let reasons = |left: &[LeftAlone]| -> Vec<_> {
+        left.iter().map(|it| path_json(&it.path, json!({"reason": it.reason}))).collect()
+    };
     let shared_with = plan.shared_with.iter().map(|shared| {
         let mut turn = turn_json(&shared.turn);
         turn["files"] = paths_json(&shared.paths);
@@ -260,7 +261,8 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
         "directory": plan.directory,
         "files": files,
         "conflicts": conflicts,
-        "leftAlone": left_alone,
+        "leftAlone": reasons(&plan.left_alone),
+        "notRestored": reasons(&plan.not_restored),
         "sharedWith": shared_with,
         "uncertain": paths_json(&plan.uncertain),
         "unverified": paths_json(&plan.unverified),

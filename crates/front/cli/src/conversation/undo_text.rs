@@ -77,6 +77,11 @@ pub fn describe(
         let lines = plan.left_alone.iter().map(|left| format!("{}: {}", left.path, left.reason));
         list(&mut text, lines, plan.left_alone.len(), most);
     }
+    if !plan.not_restored.is_empty() {
+        text.push_str("not restored:\n");
+        let lines = plan.not_restored.iter().map(|it| format!("{}: {}", it.path, it.reason));
+        list(&mut text, lines, plan.not_restored.len(), most);
+    }
     if !plan.conflicts.is_empty() {
         text.push_str("refused, because of these files:\n");
         let lines = plan.conflicts.iter().map(|it| format!("{}: {}", it.path, it.reason));

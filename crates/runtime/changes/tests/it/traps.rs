@@ -492,13 +492,14 @@ fn files_with_several_names_are_taken_back_and_made_again() {
     assert_eq!(tree.state(), before);
 }
 
-/// Takes a turn back as far as it can be; returns what is left, with the reason.
+/// Takes a turn back as far as it can be; returns what is left and not restored, with the reason.
 fn undo_in_part(tree: &Tree) -> Vec<String> {
     let changes = tree.changes();
     let plan = changes.plan_undo(SESSION, Some(1)).unwrap();
     assert!(plan.conflicts.is_empty(), "{:?}", plan.conflicts);
     changes.undo(&plan).unwrap();
-    plan.left_alone.iter().map(|left| format!("{}: {}", left.path, left.reason)).collect()
+    let left = plan.left_alone.iter().chain(&plan.not_restored);
+    left.map(|left| format!("{}: {}", left.path, left.reason)).collect()
 }
 
 #[test]
@@ -553,6 +554,7 @@ fn a_directory_of_the_turn_that_holds_something_else_stays_and_is_named() {
     });
     let plan = tree.changes().plan_undo(SESSION, Some(1)).unwrap();
     assert!(plan.changes.iter().all(|it| !["new", "new/deep"].contains(&&*it.path.to_string())));
+    assert!(plan.left_alone.is_empty(), "every file is restored");
     let left = ["new/deep: it holds something that would not be removed"];
     assert_eq!(undo_in_part(&tree), left);
     assert_eq!(tree.read("new/deep/cache/c"), "c\n");
