@@ -592,7 +592,7 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     ("crates/front/server/src/feed.rs", "get", "tokio::spawn(…)", "viewers read the store when they connect again"),
     ("crates/front/server/src/running_sessions.rs", "start", "tokio::spawn(…)", "the request that it was answering fails"),
     ("crates/front/server/src/stream.rs", "follow", "tokio::spawn(…)", "the stream ends, and the browser connects again"),
-    ("crates/conversation/session/src/coordinator/signals.rs", "watch_signals", "watch.spawn(…)", "what it runs begins again (`kept_running`), and it ends with the set"),
+    ("crates/conversation/session/src/participation/signals.rs", "watch_signals", "watch.spawn(…)", "what it runs begins again (`kept_running`), and it ends with the set"),
     ("crates/conversation/session/src/store/postgres/commits.rs", "listen", "let task = tokio::spawn(…).abort_handle()", "its readers see the end of their channel"),
     ("crates/conversation/session/src/store/postgres/lease.rs", "claimed", "heartbeat:heartbeat.abort_handle()", "the lease is lost, and nothing is written any more"),
     ("crates/conversation/session/src/store/postgres/signal.rs", "attend", "beats:beats.abort_handle()", "the heartbeat begins again (`kept_running`)"),

@@ -52,21 +52,21 @@ pub struct TurnInput {
     pub thread: Option<ThreadId>,
     /// The tools to reach the team; `None` if the agent has none.
     pub team_tools: Option<TeamTools>,
-    /// The lease of the turn; `None` if the turn needs none.
-    pub lease: Option<Lease>,
+    /// The time until which the turn may run; `None` if it is not limited by whoever holds its session.
+    pub held_until: Option<HeldUntil>,
 }
 
 /// A deadline that the caller keeps extending. When it expires, the guardian terminates the agent, even if this process
 /// is stopped.
 #[derive(Debug, Clone)]
-pub struct Lease {
+pub struct HeldUntil {
     until: watch::Receiver<Instant>,
     /// Whether the guardian has terminated the agent, possibly because the last extension did not reach it.
     has_ended: Arc<AtomicBool>,
 }
 
-impl Lease {
-    /// Creates a lease that ends at the last time received.
+impl HeldUntil {
+    /// Creates a deadline that ends at the last time received.
     pub fn new(until: watch::Receiver<Instant>) -> Self {
         Self { until, has_ended: Arc::default() }
     }
@@ -76,7 +76,7 @@ impl Lease {
         self.until.borrow_and_update().saturating_duration_since(Instant::now())
     }
 
-    /// Returns whether the lease has expired, here or for the guardian.
+    /// Returns whether the deadline has passed, here or for the guardian.
     pub fn is_over(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed) || *self.until.borrow() <= Instant::now()
     }
@@ -86,20 +86,20 @@ impl Lease {
         self.has_ended.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the lease is extended, and returns the remaining time; `None` if no extension can follow.
+    /// Waits until the deadline is extended, and returns the remaining time; `None` if no extension can follow.
     pub async fn extended(&mut self) -> Option<Duration> {
         self.until.changed().await.ok()?;
         Some(self.left())
     }
 }
 
-impl PartialEq for Lease {
+impl PartialEq for HeldUntil {
     fn eq(&self, other: &Self) -> bool {
         self.until.same_channel(&other.until)
     }
 }
 
-impl Eq for Lease {}
+impl Eq for HeldUntil {}
 
 impl TurnInput {
     /// Creates an input with the most restrictive permissions and the default limits.
@@ -119,7 +119,7 @@ impl TurnInput {
             attempt: None,
             thread: None,
             team_tools: None,
-            lease: None,
+            held_until: None,
             approvals: Approvals::default(),
             thread_writer: ThreadWriter::Agent,
         }

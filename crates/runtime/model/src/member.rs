@@ -383,20 +383,7 @@ impl Prepared<'_> {
         side: &TurnSide,
     ) -> Result<(Verdict, Progress), Failure> {
         let Attempt { task, found, compaction, deadline } = attempt;
-        let usage = |error: String| Failure::new(FailureReason::Usage, error);
-        let setup = Setup {
-            files: &self.files,
-            pack: &self.host.pack,
-            machine: &self.machine,
-            listed_models: &[],
-        };
-        let config = self.config.clone();
-        let log = found.log.as_ref();
-        let mut thread = reading(|| match log {
-            Some(log) => Thread::continued(setup, config, &log.record, &log.last_situation),
-            None => Thread::start(setup, config, found.id.as_str()),
-        })
-        .map_err(|error| usage(error.to_string()))?;
+        let mut thread = self.open_thread(found)?;
         let toolbox = self.toolbox.as_ref().map(|toolbox| toolbox.within(thread.output_bytes()));
         let team_tools = self.turn_input.team_tools.as_ref();
         let mut specs = if toolbox.is_some() { Toolbox::specs() } else { Vec::new() };
@@ -404,7 +391,7 @@ impl Prepared<'_> {
         if !specs.is_empty() {
             thread.set_tools(specs);
         }
-        let mut progress = Progress::new(&thread, log);
+        let mut progress = Progress::new(&thread, found.log.as_ref());
         report(self.files.take_refused(), &mut progress, side).await;
         // Whether the turn itself has started, after a compaction.
         let has_begun = AtomicBool::new(false);
@@ -453,13 +440,9 @@ impl Prepared<'_> {
             ended => ended,
         };
         report(self.files.take_refused(), &mut progress, side).await;
-        let recorded = match &ended {
-            Verdict::Cancelled | Verdict::Withdrawn | Verdict::TimedOut if is_unsent => {
-                recorder.ended(RequestEnd::Unsent).await
-            }
-            Verdict::Cancelled | Verdict::Withdrawn => recorder.ended(RequestEnd::Cancelled).await,
-            Verdict::TimedOut => recorder.ended(RequestEnd::TimedOut).await,
-            Verdict::Done | Verdict::Failed(_) => Ok(()),
+        let recorded = match request_end(&ended, is_unsent) {
+            Some(end) => recorder.ended(end).await,
+            None => Ok(()),
         };
         if let Err(error) = recorded {
             return Ok((Verdict::Failed(log_failure(&error.into())), progress));
@@ -488,6 +471,22 @@ impl Prepared<'_> {
             }
             Err(error) => Ok((Verdict::Failed(log_failure(&error.into())), progress)),
         }
+    }
+
+    /// Returns the thread as it was stored, or a new one.
+    fn open_thread(&self, found: &LoadedThread) -> Result<Thread<'_>, Failure> {
+        let setup = Setup {
+            files: &self.files,
+            pack: &self.host.pack,
+            machine: &self.machine,
+            listed_models: &[],
+        };
+        let config = self.config.clone();
+        let opened = reading(|| match &found.log {
+            Some(log) => Thread::continued(setup, config, &log.record, &log.last_situation),
+            None => Thread::start(setup, config, found.id.as_str()),
+        });
+        opened.map_err(|error| Failure::new(FailureReason::Usage, error.to_string()))
     }
 
     /// Returns whether this turn would fill the thread, and a compaction could help.
@@ -538,6 +537,16 @@ async fn report(diagnostics: Vec<Diagnostic>, progress: &mut Progress, side: &Tu
 
 fn is_full(ended: &Verdict) -> bool {
     matches!(ended, Verdict::Failed(failure) if failure.reason == FailureReason::ContextFull)
+}
+
+/// Returns how the open request of a turn ended; `None` if it has ended by itself.
+fn request_end(ended: &Verdict, is_unsent: bool) -> Option<RequestEnd> {
+    match ended {
+        Verdict::Done | Verdict::Failed(_) => None,
+        _ if is_unsent => Some(RequestEnd::Unsent),
+        Verdict::Cancelled | Verdict::Withdrawn => Some(RequestEnd::Cancelled),
+        Verdict::TimedOut => Some(RequestEnd::TimedOut),
+    }
 }
 
 pub(crate) fn log_failure(error: &LogError) -> Failure {

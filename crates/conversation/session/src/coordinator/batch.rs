@@ -10,7 +10,7 @@ use convoke_agent::clock::now;
 use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::ThreadStoreError;
 use convoke_agent::turn::Canceller;
-use convoke_agent::turn_input::{Lease, ThreadWriter, TurnInput};
+use convoke_agent::turn_input::{HeldUntil, ThreadWriter, TurnInput};
 use convoke_core::{Diagnostic, MessageId, NewMessage};
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
 use convoke_protocol::changes::{ChangeCounts, ChangedBy};
@@ -100,7 +100,8 @@ pub(super) struct RunningTurn {
     pub(super) turn: Turn,
     pub(super) attempt: Attempt,
     pub(super) canceller: Canceller,
-    lease: Option<Lease>,
+    /// The time until which the turn may run without a sign of the store.
+    held_until: Option<HeldUntil>,
     text: UnstoredText,
 }
 
@@ -148,7 +149,7 @@ pub(super) enum StoredEnd {
 
 impl<S: Store> Coordinator<S> {
     /// Runs the next turns to their end. Returns the reason to stop, if any.
-    pub(super) async fn run_batch(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
+    pub(crate) async fn run_batch(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
         // If this future is dropped, the store may have turns that are not in memory.
         self.is_stale = true;
         let mut next = self.conversation.clone();
@@ -219,7 +220,7 @@ impl<S: Store> Coordinator<S> {
             let mut step = Step::at(self.team_agents.now());
             // A process that takes over after a crash runs this turn first, and counts it then.
             if batch.running.is_empty() {
-                step.offer = prepared.first().map(|ready| self.offer_of(&ready.turn));
+                step.next = prepared.first().map(|ready| self.next_turn(&ready.turn));
             }
             let in_a_row = next.queue.in_a_row;
             for ready in &mut prepared {
@@ -250,12 +251,12 @@ impl<S: Store> Coordinator<S> {
                 AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number };
             let recording = self.record(&turn, reference, &member_agent, recorded).await?;
             let team = self.team_agents.team();
-            let lease = self.hold.as_ref().and_then(SessionHold::lease);
+            let held_until = self.hold.as_ref().and_then(SessionHold::held_until);
             let agent_turn = member_agent.agent.start(TurnInput {
                 ledger: Some(output.ledger),
                 attempt: Some(reference),
                 thread: Some(ThreadId::of_member(self.session, turn.member.as_str())),
-                lease: lease.clone(),
+                held_until: held_until.clone(),
                 team_tools: member_agent.has_team_tools.then(|| batch.calls.tools_of(reference)),
                 thread_writer: ThreadWriter::Caller { turn: name_of(&turn) },
                 ..member_agent.turn_input(output.prompt, output.system_flag, team)
@@ -277,7 +278,7 @@ impl<S: Store> Coordinator<S> {
             let id = batch.runners.spawn(runner.run()).id();
             batch.recordings.extend(recording.map(|recording| (id, recording)));
             let text = UnstoredText::default();
-            batch.running.insert(id, RunningTurn { turn, attempt, canceller, lease, text });
+            batch.running.insert(id, RunningTurn { turn, attempt, canceller, held_until, text });
         }
         Ok(())
     }
@@ -326,7 +327,7 @@ impl<S: Store> Coordinator<S> {
                 biased;
                 // Dropping the batch terminates its agents.
                 () = &mut lost => {
-                    return Err(StoreError::LeaseLost { session: self.session }.into());
+                    return Err(StoreError::HoldLost { session: self.session }.into());
                 }
                 Some((turn, event)) = next_report(&mut *self.observer, &mut batch.reports) => {
                     self.on_report(&mut batch, turn, event);
@@ -351,10 +352,10 @@ impl<S: Store> Coordinator<S> {
             };
             let Some(ended) = ended else { return Ok(stop) };
             let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-            let lease = batch.running.get(&id).and_then(|running| running.lease.as_ref());
+            let held_until = batch.running.get(&id).and_then(|running| running.held_until.as_ref());
             // The guardian has terminated the agent, or the agent may have continued without the session.
-            if lease.is_some_and(Lease::is_over) {
-                return Err(StoreError::LeaseLost { session: self.session }.into());
+            if held_until.is_some_and(HeldUntil::is_over) {
+                return Err(StoreError::HoldLost { session: self.session }.into());
             }
             while let Ok((turn, event)) = batch.reports.try_recv() {
                 self.on_report(&mut batch, turn, event);

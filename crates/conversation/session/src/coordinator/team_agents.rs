@@ -16,7 +16,7 @@ use convoke_team::{Member, Team};
 
 use crate::file_changes::{ChangeRecorder, OwnWorkspace};
 use crate::prompt::InstructionFile;
-use crate::shared::TurnRequirements;
+use crate::sharing::TurnRequirements;
 
 /// A source of the current time.
 pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
@@ -62,7 +62,7 @@ pub struct MemberAgent {
     /// The agent's own copy of the directory, used instead of `cwd`.
     pub workspace: Option<OwnWorkspace>,
     /// The directory of that copy, while a turn is prepared.
-    pub(super) workspace_root: Option<PathBuf>,
+    pub(crate) workspace_root: Option<PathBuf>,
     /// Directories of Convoke that the agent can read.
     pub readable: Vec<PathBuf>,
     /// Whether the agent gets tools to reach its team.
@@ -91,7 +91,7 @@ impl MemberAgent {
 
     /// Revokes trust if a trusted command file has changed, or could change while the turn runs, and returns
     /// the reason. `beside` are the agents that run at the same time.
-    pub(super) async fn check_trust<'a>(
+    pub(crate) async fn check_trust<'a>(
         &mut self,
         beside: impl Iterator<Item = (&'a MemberName, &'a Self)>,
     ) -> Option<Diagnostic> {
@@ -117,7 +117,7 @@ impl MemberAgent {
     }
 
     /// Creates the input of a turn. The agent starts a new session: see [`crate::prompt`].
-    pub(super) fn turn_input(
+    pub(crate) fn turn_input(
         &self,
         prompt: String,
         system: Option<String>,
@@ -176,17 +176,17 @@ impl TeamAgents {
     }
 
     /// Returns the approvals of each agent.
-    pub(super) fn approvals(&self) -> Vec<Approvals> {
+    pub(crate) fn approvals(&self) -> Vec<Approvals> {
         self.agents.values().map(|agent| agent.approvals.clone()).collect()
     }
 
     /// Returns whether other processes run the turns of a member.
-    pub(super) fn is_elsewhere(&self, member: &MemberName) -> bool {
+    pub(crate) fn is_elsewhere(&self, member: &MemberName) -> bool {
         self.elsewhere.contains(member)
     }
 
     /// Returns the requirements of a member's turns.
-    pub(super) fn requirements_of(&self, member: &MemberName) -> TurnRequirements {
+    pub(crate) fn requirements_of(&self, member: &MemberName) -> TurnRequirements {
         self.requirements.get(member).cloned().unwrap_or_else(|| {
             let settings = self.team.member(member.as_str()).and_then(Member::agent);
             TurnRequirements {
@@ -196,11 +196,11 @@ impl TeamAgents {
         })
     }
 
-    pub(super) fn member_agent(&self, member: &MemberName) -> Option<&MemberAgent> {
+    pub(crate) fn member_agent(&self, member: &MemberName) -> Option<&MemberAgent> {
         self.agents.get(member)
     }
 
-    pub(super) fn now(&self) -> Millis {
+    pub(crate) fn now(&self) -> Millis {
         (self.clock)()
     }
 }

@@ -300,7 +300,7 @@ pub async fn open(
     let option = backend.option(began.rehearsal.or(began_as));
     let ResolvedTeam { team_agents, rehearsal_servers, diagnostics } = resolver.fill().await?;
     let coordinator = if is_new {
-        if let Some(shared) = store.shared()
+        if let Some(shared) = store.sharing()
             && let Some(origin) = origin::of_directory(&project.directory, host_environment)
         {
             shared.set_origin(began.id, &origin).await?;
@@ -426,7 +426,7 @@ fn elsewhere(
 ) -> Result<BTreeSet<MemberName>, UsageError> {
     let node = |member: &Member| member.agent().and_then(|settings| settings.node.clone());
     let pinned = team.members.iter().filter_map(|member| Some((member, node(member)?)));
-    if store.shared().is_some() {
+    if store.sharing().is_some() {
         return Ok(pinned.map(|(member, _)| member.name.clone()).collect());
     }
     match pinned.into_iter().next() {

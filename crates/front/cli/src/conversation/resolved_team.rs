@@ -26,7 +26,7 @@ use convoke_protocol::id::{MemberName, SessionId, ThreadId};
 use convoke_redact::Redactor;
 use convoke_session::file_changes::OwnWorkspace;
 use convoke_session::prompt::InstructionFile;
-use convoke_session::shared::TurnRequirements;
+use convoke_session::sharing::TurnRequirements;
 use convoke_session::{AnyStore, MemberAgent, TeamAgents};
 use convoke_team::{AgentSettings, PermissionRules, Record, Team, Trust, WorkspaceChoice};
 

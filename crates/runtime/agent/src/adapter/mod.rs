@@ -514,7 +514,7 @@ impl CliAgent {
             call.dialogue.as_mut(),
             &turn_input.limits,
             &turn_input.approvals.clone().within(reach),
-            turn_input.lease.clone(),
+            turn_input.held_until.clone(),
             side,
         )
         .await

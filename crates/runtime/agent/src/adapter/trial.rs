@@ -66,7 +66,7 @@ pub async fn trial(
         &mut witness,
         &turn_input.limits,
         &turn_input.approvals,
-        turn_input.lease.clone(),
+        turn_input.held_until.clone(),
         &side,
     )
     .await;

@@ -35,7 +35,7 @@ use crate::sandbox::stopped::StoppedTools;
 use crate::stream::lines::{Line, LineSplitter, MAX_VALUES};
 use crate::stream::{Sink, TurnPhase, is_unconnected, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
-use crate::turn_input::{Lease, Limits, Permissions};
+use crate::turn_input::{HeldUntil, Limits, Permissions};
 
 /// The size of the kept tail of the error output.
 const STDERR_KEPT: usize = 16 << 10;
@@ -62,7 +62,7 @@ pub async fn supervise(
     dialogue: &mut dyn Dialogue,
     limits: &Limits,
     approvals: &Approvals,
-    lease: Option<Lease>,
+    held_until: Option<HeldUntil>,
     side: &TurnSide,
 ) -> Result<TurnResult, StartError> {
     if side.is_cancelled() {
@@ -73,9 +73,9 @@ pub async fn supervise(
     let mut supervisor = Supervisor::new(held, stdin, dialogue, side.redactor(), *limits);
     supervisor.approvals = approvals.clone();
     supervisor.stopped_by = launch.stopped_by;
-    let (mut lease, held_lease) = (lease.clone(), lease);
-    if let Some(lease) = &mut lease {
-        supervisor.held.allow(lease.left()).await;
+    let (mut held_until, kept) = (held_until.clone(), held_until);
+    if let Some(held_until) = &mut held_until {
+        supervisor.held.allow(held_until.left()).await;
     }
     let mut out = vec![0; 64 << 10];
     let mut err = vec![0; 8 << 10];
@@ -90,7 +90,7 @@ pub async fn supervise(
         tokio::select! {
             biased;
             () = side.cancelled(), if supervisor.stop.is_none() && report.is_none() => supervisor.stop(TerminationCause::Cancelled).await,
-            left = extended(&mut lease), if report.is_none() => supervisor.held.allow(left).await,
+            left = extended(&mut held_until), if report.is_none() => supervisor.held.allow(left).await,
             // A slow reader does not shorten the time for remaining output.
             () = sleep_until(supervisor.deadline), if room || report.is_none() => {
                 if report.is_some() {
@@ -129,23 +129,23 @@ pub async fn supervise(
         }
     }
     let report = report.unwrap_or_else(ChildEnd::unknown);
-    if let Some(lease) = held_lease.filter(|_| report.is_lease_over) {
-        lease.end();
+    if let Some(held_until) = kept.filter(|_| report.is_lease_over) {
+        held_until.end();
     }
     supervisor.dialogue.end_commands().await;
     supervisor.drain(&mut stderr, &mut err).await;
     Ok(supervisor.close(report, side).await)
 }
 
-/// Waits until a lease is extended, and returns the remaining time. Waits forever without a lease.
-async fn extended(lease: &mut Option<Lease>) -> Duration {
-    if let Some(held) = lease
+/// Waits until the time is extended, and returns the remaining time. Waits forever without one.
+async fn extended(held_until: &mut Option<HeldUntil>) -> Duration {
+    if let Some(held) = held_until
         && let Some(left) = held.extended().await
     {
         return left;
     }
-    // The lease was released or lost, so no extension follows.
-    *lease = None;
+    // The session was released or lost, so no extension follows.
+    *held_until = None;
     std::future::pending().await
 }
 

@@ -261,7 +261,7 @@ impl Replies {
     async fn next(&mut self, prompts: &mut Receiver<(Value, Prompt)>) -> Option<(Value, Prompt)> {
         let Self { id, conversation, events, output, notes, .. } = self;
         let coordinator = &mut conversation.coordinator;
-        if coordinator.store().shared().is_none() {
+        if coordinator.store().sharing().is_none() {
             return prompts.recv().await;
         }
         let people: Vec<MemberName> = coordinator.team_agents().team().people().cloned().collect();
@@ -363,7 +363,7 @@ impl Replies {
     /// Cancels the queued turns of a cancelled prompt, except in a shared session, where they may be other people's.
     async fn cancel_waiting(&mut self) {
         let coordinator = &mut self.conversation.coordinator;
-        if coordinator.store().shared().is_none() {
+        if coordinator.store().sharing().is_none() {
             let cancelled = coordinator.cancel_waiting().await;
             cancelled.unwrap_or_else(|error| self.notes.push(error.to_string()));
         }

@@ -118,7 +118,7 @@ impl LineChat {
     /// Processes lines until the input ends or the person leaves.
     async fn listen(&mut self) -> anyhow::Result<()> {
         let mut lines = read_lines();
-        let is_shared = self.conversation.coordinator.store().shared().is_some();
+        let is_shared = self.conversation.coordinator.store().sharing().is_some();
         while self.stop != Some(StopReason::Left) {
             // Installed for each line separately: while agents run, their own loop handles interrupts.
             let mut interrupts = signal(SignalKind::interrupt())?;

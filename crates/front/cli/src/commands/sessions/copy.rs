@@ -81,8 +81,8 @@ async fn copy(
     }
     let copied = transfer::copy(from, to, session).await?;
     // Nodes find the project by its origin, which only a shared store has.
-    if let Some(to) = to.shared() {
-        let known = match from.shared() {
+    if let Some(to) = to.sharing() {
+        let known = match from.sharing() {
             Some(from) => from.origin(session).await?,
             None => None,
         };

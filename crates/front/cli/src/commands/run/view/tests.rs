@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use convoke_conformance_store::shown as recorded;
 use convoke_protocol::content::Content;
 use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 
@@ -170,4 +171,21 @@ fn a_live_line_is_never_wider_than_the_screen() {
     });
     let live = screen.rsplit("ESC[2K").next().unwrap();
     assert_eq!(live, format!("  ⠋ {}", "漢".repeat(12)));
+}
+
+#[tokio::test]
+async fn the_facts_of_recorded_logs_are_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = recorded::recorded_store(directory.path()).await.unwrap();
+    for (session, events) in recorded::logs(&store).await.unwrap() {
+        let mut out = Vec::new();
+        let layout =
+            Layout { paint: Paint::Plain, columns: Some(1000), parallel: false, quiet: None };
+        let mut view = View::new(&mut out, layout);
+        for event in &events {
+            view.show(&event.kind).unwrap();
+            view.tick().unwrap();
+        }
+        recorded::check("run", session, &events, &String::from_utf8_lossy(&out));
+    }
 }
