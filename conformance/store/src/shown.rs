@@ -43,24 +43,24 @@ pub fn check(renderer: &str, session: SessionId, events: &[Event], shown: &str) 
     );
 }
 
-/// Returns the facts of a log: who works, with which tools, what is asked, what is answered, and how a turn failed.
+/// Returns the facts of a log: who worked, with which tools, what is asked, what is answered, and how a turn failed.
 fn facts(events: &[Event]) -> Vec<String> {
-    let fact = |event: &Event| match &event.kind {
-        EventKind::Message(message) if message.turn.is_some() => Some(message.text.clone()),
-        EventKind::TurnStarted { member, .. } => Some(member.to_string()),
+    let facts = |event: &Event| match &event.kind {
+        EventKind::Message(message) if message.turn.is_some() => vec![message.text.clone()],
         EventKind::Agent { event, .. } => match &event.kind {
-            AgentEventKind::ToolStarted { name, .. } => Some(name.to_string()),
-            _ => None,
+            AgentEventKind::ToolStarted { name, .. } => vec![name.to_string()],
+            _ => Vec::new(),
         },
         EventKind::PermissionAsked { question, answers, .. } if !answers.is_empty() => {
-            Some(question.summary.clone())
+            vec![question.summary.clone()]
         }
-        EventKind::TurnEnded { state, result, .. } if *state != TurnState::Done => {
-            Some(result.verdict.to_string())
+        EventKind::TurnEnded { member, state, result, .. } => {
+            let failure = (*state != TurnState::Done).then(|| result.verdict.to_string());
+            failure.into_iter().chain([member.to_string()]).collect()
         }
-        _ => None,
+        _ => Vec::new(),
     };
-    events.iter().filter_map(fact).collect()
+    events.iter().flat_map(facts).collect()
 }
 
 /// Returns the letters and digits of a text: screens wrap lines and draw frames.

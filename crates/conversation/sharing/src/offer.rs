@@ -23,7 +23,6 @@ pub struct NextTurn {
     pub turn: TurnId,
     /// The member whose turn it is.
     pub member: MemberName,
-    /// The requirements of the turn.
     pub requirements: TurnRequirements,
     /// The counts of the conversation since the last decision of a person, without the turn.
     pub guard: Guard,

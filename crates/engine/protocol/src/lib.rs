@@ -2,7 +2,7 @@
 //! with one JSON form and no I/O.
 //!
 //! The JSON of an [`Event`] is a line of `convoke run --json`, of an exported log, of the page's stream and of the
-//! store. It is written and read by the same types. `docs/event.schema.json` is its JSON schema, which a test keeps.
+//! store. It is written and read by the same types.
 //!
 //! # Compatibility
 //!

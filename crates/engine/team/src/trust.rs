@@ -84,7 +84,6 @@ pub struct Baseline {
     pub client_files: bool,
     /// Whether the user's own settings let the agent run commands through Convoke.
     pub client_terminal: bool,
-    /// The location of the instructions file.
     pub instructions: FileLocation,
 }
 

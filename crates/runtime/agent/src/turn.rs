@@ -43,7 +43,6 @@ pub struct AgentTurn {
 /// The result of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnResult {
-    /// The verdict.
     pub verdict: Verdict,
     /// The agent's reply; the partial reply if the turn did not complete.
     pub reply: String,

@@ -20,7 +20,6 @@ use crate::team_tools::TeamTools;
 pub struct TurnInput {
     /// The system text, if the agent accepts one.
     pub system: Option<String>,
-    /// The prompt.
     pub prompt: String,
     /// The ledger of the prompt and system text, if they were assembled. A model member copies its entries into
     /// the ledger of each request.

@@ -24,7 +24,6 @@ pub struct Recorded {
     pub body: Bytes,
     /// The bytes that were sent, where the body is a copy without the fields that identify an account.
     pub sent: Option<Sent>,
-    /// The kind of request.
     pub kind: RequestKind,
     /// The response.
     pub answered: Answered,

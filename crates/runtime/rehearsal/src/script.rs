@@ -29,7 +29,6 @@ mod file;
 pub struct Script {
     /// The answers, in order.
     pub answers: Vec<Answer>,
-    /// The default answer.
     pub default: Answer,
 }
 

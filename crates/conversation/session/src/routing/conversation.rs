@@ -32,9 +32,7 @@ pub struct MessageOrigin {
 pub struct MessageEffects {
     /// The message with its id.
     pub message: Message,
-    /// The dropped turns.
     pub dropped: Vec<Turn>,
-    /// The queued turns.
     pub queued: Vec<Turn>,
     /// The number of turns that did not fit into the queue.
     pub left_out: u64,

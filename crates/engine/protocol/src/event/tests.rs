@@ -1,7 +1,5 @@
 //! The JSON of every kind of event.
 
-mod schema;
-
 use std::collections::BTreeSet;
 
 use convoke_core::{NewMessage, Speaker, SpeakerType};

@@ -36,18 +36,12 @@ impl Chat {
                 if self.setup.team.is_person(&message.from()) {
                     // Other people may send messages too.
                     let policy = self.setup.team.context.text;
-                    let is_it = |pending: &NewMessage| pending.text(policy) == message.text;
-                    if let Some(place) = self.pending.iter().position(is_it) {
-                        self.pending.remove(place);
-                    }
+                    self.no_longer_pending(|pending| pending.text(policy) == message.text);
                 }
                 self.add_message(&message);
             }
             EventKind::MessageWaits { text, .. } => {
-                if let Some(place) = self.pending.iter().position(|pending| pending.content == text)
-                {
-                    self.pending.remove(place);
-                }
+                self.no_longer_pending(|pending| pending.content == text);
                 let note = "your message waits until the running turn on another machine has ended";
                 self.transcript.note(Tone::Quiet, note);
             }
@@ -122,6 +116,13 @@ impl Chat {
             _ => {}
         }
         None
+    }
+
+    /// Removes the first pending message that fits.
+    fn no_longer_pending(&mut self, is_it: impl Fn(&NewMessage) -> bool) {
+        if let Some(place) = self.pending.iter().position(is_it) {
+            self.pending.remove(place);
+        }
     }
 
     /// Removes an ended turn from the queue and the running ones. Returns it if it ran.

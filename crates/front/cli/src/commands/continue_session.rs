@@ -22,7 +22,7 @@ use convoke_source::Kept;
 use serde_json::json;
 
 use crate::commands::run::{Arguments as RunArguments, run as run_conversation};
-use crate::commands::sessions::{bad_name, write_json};
+use crate::commands::sessions::bad_name;
 use crate::conversation::alone::Alone;
 use crate::conversation::home::Home;
 use crate::conversation::sessions::find;
@@ -33,7 +33,7 @@ use crate::host_environment;
 use crate::other_programs::{HomeArgument, is_named, resume_command, short_name, with_catalog};
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
-use crate::terminal::{ledger_style, printable, stderr, stdout};
+use crate::terminal::{ledger_style, printable, stderr, stdout, write_json};
 
 /// The number of events per read.
 const PAGE: usize = 1_000;

@@ -8,7 +8,7 @@ use convoke_protocol::id::TurnId;
 use serde_json::json;
 
 use super::changes::{file_json, path_json, paths_json, reported, turn_json};
-use super::sessions::{parse_turn, write_json};
+use super::sessions::parse_turn;
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find_to_change, open_store};
 use crate::conversation::undo_progress::progress;
@@ -18,7 +18,7 @@ use crate::conversation::undo_text::{
 };
 use crate::host_environment;
 use crate::outcome::{AfterWork as _, Outcome, UsageError};
-use crate::terminal::{stderr, stdout};
+use crate::terminal::{stderr, stdout, write_json};
 
 /// Restores the files to their state before a turn.
 ///

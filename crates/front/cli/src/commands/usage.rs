@@ -11,11 +11,10 @@ use convoke_protocol::usage::Usage;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::commands::sessions::write_json;
 use crate::figures::{begun, count, dollars, number, padded};
 use crate::other_programs::{HomeArgument, with_catalog};
 use crate::outcome::Outcome;
-use crate::terminal::{Paint, printable, stderr, stdout, width};
+use crate::terminal::{Paint, printable, stderr, stdout, width, write_json};
 
 /// The columns of a bar.
 const BAR: usize = 20;

@@ -213,6 +213,20 @@ pub fn spelled_out(line: &str) -> Cow<'_, str> {
     Cow::Owned(line.chars().map(shown).collect())
 }
 
+/// Returns a heading that fills a line of standard output.
+pub fn heading(title: &str) -> String {
+    let columns = width(&stdout()).min(100);
+    let fill = "─".repeat(columns.saturating_sub(title.chars().count() + 1));
+    format!("{title} {fill}")
+}
+
+/// Writes one JSON value and a line break.
+pub fn write_json(value: &impl serde::Serialize) -> io::Result<()> {
+    let mut out = stdout();
+    serde_json::to_writer(&mut out, value)?;
+    writeln!(out)
+}
+
 /// Returns the terminal output of some bytes.
 #[cfg(test)]
 pub fn on_terminal(bytes: &[u8]) -> String {

@@ -34,7 +34,6 @@ pub struct MeasureOptions {
     pub directory: Option<PathBuf>,
     /// Further arguments.
     pub arguments: Vec<OsString>,
-    /// The prompt.
     pub prompt: String,
     /// The purpose of the request.
     pub purpose: MeasurePurpose,
@@ -59,7 +58,6 @@ pub enum MeasurePurpose {
 /// A measured request.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// The program.
     pub program: Installed<CapturedAgent>,
     /// The body, with the user's own paths in place of the private home.
     pub body: Vec<u8>,
@@ -67,7 +65,6 @@ pub struct Measured {
     pub parts: Vec<Part>,
     /// The ledger and its sums.
     pub account: Account,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 

@@ -51,7 +51,6 @@ pub use saved::{Existing, SavedError, is_saved, load, save};
 /// The options of a capture.
 #[derive(Debug, Clone)]
 pub struct CaptureOptions {
-    /// The command.
     pub command: Vec<OsString>,
     /// The agent, if it cannot be recognised by the name of the command.
     pub agent: Option<CapturedAgent>,
@@ -65,11 +64,9 @@ pub struct CaptureOptions {
     pub directory: Option<PathBuf>,
     /// The script of the model's replies.
     pub script: Script,
-    /// The time limit.
     pub time_limit: Duration,
     /// Its start, and its time limit.
     pub start: Start,
-    /// The guardian.
     pub guardian: Guardian,
 }
 
@@ -161,7 +158,6 @@ impl Start {
 /// A captured run.
 #[derive(Debug, Clone)]
 pub struct Capture {
-    /// The program.
     pub program: Installed<CapturedAgent>,
     /// The command that was run.
     pub command: Vec<String>,
@@ -548,15 +544,11 @@ pub enum CaptureError {
     NoCall {
         /// Its other requests.
         sent: Vec<String>,
-        /// Its output.
         output: String,
     },
     /// The program ended without an error and without a model request here.
     #[error("no request reached Convoke: the program made none, or its settings lead past Convoke{}", because(&[], output))]
-    WentPast {
-        /// Its output.
-        output: String,
-    },
+    WentPast { output: String },
     /// The program was interrupted before it called a model.
     #[error("interrupted before the program called a model")]
     Interrupted,

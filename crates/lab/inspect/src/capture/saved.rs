@@ -213,7 +213,6 @@ pub enum SavedError {
     Invalid {
         /// The file.
         path: PathBuf,
-        /// The reason.
         reason: String,
     },
 }

@@ -148,7 +148,6 @@ impl ProgramCall {
 
 /// The input of an adapter.
 pub struct Context<'a> {
-    /// The turn.
     pub turn_input: &'a TurnInput,
     /// The agent.
     pub definition: &'a Definition,

@@ -15,7 +15,6 @@ use crate::turn_input::TurnInput;
 /// The script of a stand-in. After its last turn, the stand-in replies with the size of its prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
-    /// The turns.
     pub turns: Vec<Vec<Step>>,
 }
 
@@ -42,7 +41,6 @@ pub enum Step {
         name: String,
         /// The input, as JSON.
         input: String,
-        /// The output.
         output: String,
     },
     /// Fail.

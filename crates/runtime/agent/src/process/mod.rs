@@ -36,7 +36,6 @@ use crate::working_directory::WorkingDirectory;
 /// A program to start.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// The path of the program.
     pub program: PathBuf,
     /// The arguments. They never contain text of a conversation.
     pub args: Vec<OsString>,
@@ -155,7 +154,6 @@ pub enum Decision {
 /// Input for a child.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Input {
-    /// The bytes.
     pub bytes: Vec<u8>,
     /// Whether this is the last input.
     pub last: bool,

@@ -40,14 +40,12 @@ pub enum Message {
     Request {
         /// The id for the response.
         id: Value,
-        /// The method.
         method: String,
         /// The parameters.
         params: Value,
     },
     /// A notification.
     Notification {
-        /// The method.
         method: String,
         /// The parameters.
         params: Value,

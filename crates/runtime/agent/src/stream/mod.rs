@@ -89,11 +89,9 @@ pub trait EventReader: Send {
 pub struct TurnProgress {
     /// The id of the session.
     pub session: Option<String>,
-    /// The model.
     pub model: Option<String>,
     /// The tokens.
     pub usage: Option<Usage>,
-    /// The cost.
     pub cost_usd: Option<f64>,
     /// The verdict of the closing event.
     pub closing: Option<Verdict>,

@@ -15,7 +15,7 @@ use convoke_protocol::id::TurnId;
 use serde_json::{Value, json};
 
 use self::workspace::WorkspaceCommand;
-use super::sessions::{parse_turn, write_json};
+use super::sessions::parse_turn;
 use crate::conversation::change_recorder::{changes_of, counts};
 use crate::conversation::sessions::{find, open_store};
 use crate::conversation::undo_progress::progress;
@@ -23,7 +23,7 @@ use crate::conversation::undo_text::{self, LISTED, change_lines, uncertain, unve
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError, WorkDone};
 use crate::program;
-use crate::terminal::{Paint, stderr, stdout};
+use crate::terminal::{Paint, stderr, stdout, write_json};
 
 /// Shows what each turn changed in the working directory, and what you changed between two turns.
 #[derive(Debug, Args)]

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use super::{file_json, path_json, reported};
 use crate::commands::completions;
-use crate::commands::sessions::write_json;
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find_to_change, open_store};
 use crate::conversation::undo_progress::progress;
@@ -18,7 +17,7 @@ use crate::conversation::undo_text::{self, LISTED, change_lines};
 use crate::host_environment;
 use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::program;
-use crate::terminal::{stderr, stdout};
+use crate::terminal::{stderr, stdout, write_json};
 
 /// An action on a workspace.
 #[derive(Debug, Subcommand)]

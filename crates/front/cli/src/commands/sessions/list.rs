@@ -16,7 +16,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::write_json;
 use crate::conversation::sessions::WorkingDirectory;
-use crate::figures::{begun, count, dollars, number, padded, shortened};
+use crate::figures::{age, begun, count, dollars, number, one_line, padded, shortened};
 use crate::host_environment;
 use crate::other_programs::{HomeArgument, short_name, with_catalog};
 use crate::outcome::Outcome;
@@ -330,43 +330,4 @@ fn table(rows: &[(String, Columns)], columns: usize, paint: Paint) -> Vec<String
     let mut lines = vec![paint.faint(&line(SUBJECT, Columns::TITLES))];
     lines.extend(rows.iter().map(|(subject, row)| line(subject, row.cells())));
     lines
-}
-
-/// Returns the beginning of a text on one line, at most `width` columns of it.
-pub(in crate::commands) fn one_line(text: &str, width: usize) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    begun(&printable(&words.join(" ")), width)
-}
-
-/// Returns a number of milliseconds as the age of something.
-pub(in crate::commands) fn age(millis: i64) -> String {
-    match millis / 1000 {
-        ..60 => "just now".to_owned(),
-        seconds @ 60..3600 => format!("{} min ago", seconds / 60),
-        seconds @ 3600..86_400 => format!("{} h ago", seconds / 3600),
-        seconds => format!("{} d ago", seconds / 86_400),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_use_the_largest_unit_that_fits() {
-        let ages = [-5, 59, 60, 3599, 7200, 86_400 * 12].map(|seconds| age(seconds * 1000));
-        assert_eq!(
-            ages,
-            ["just now", "just now", "1 min ago", "59 min ago", "2 h ago", "12 d ago"]
-        );
-    }
-
-    #[test]
-    fn long_texts_are_cut_to_their_columns() {
-        assert_eq!(begun("short", 5), "short");
-        assert_eq!(begun("longer", 5), "long…");
-        assert_eq!(begun("漢字漢字", 5), "漢字…");
-        assert_eq!(shortened("/home/kim/project", 9), "…/project");
-        assert_eq!(one_line("two\n  lines", 80), "two lines");
-    }
 }

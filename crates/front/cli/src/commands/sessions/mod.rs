@@ -21,20 +21,17 @@ pub(in crate::commands) mod transfer;
 mod turn;
 mod verify;
 
-use std::io::{self, Write};
-
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 use convoke_protocol::id::{SessionId, TurnId};
 use convoke_session::AnyStore;
-use serde::Serialize;
 
 use crate::commands::completions;
 use crate::conversation::sessions::{find, open_store};
 use crate::conversation::store::open_store_for_reading;
 use crate::host_environment;
 use crate::outcome::Outcome;
-use crate::terminal::{stdout, width};
+use crate::terminal::{heading, write_json};
 
 pub(in crate::commands) use self::foreign::bad_name;
 
@@ -178,24 +175,10 @@ impl ShownSession {
     }
 }
 
-/// Returns a heading that fills a line of standard output.
-pub(in crate::commands) fn heading(title: &str) -> String {
-    let columns = width(&stdout()).min(100);
-    let fill = "─".repeat(columns.saturating_sub(title.chars().count() + 1));
-    format!("{title} {fill}")
-}
-
 /// Parses the number of a turn.
 pub(in crate::commands) fn parse_turn(written: &str) -> Result<TurnId, String> {
     match written.parse() {
         Ok(0) | Err(_) => Err("a turn number is 1 or more".to_owned()),
         Ok(number) => Ok(TurnId(number)),
     }
-}
-
-/// Writes one JSON value and a line break.
-pub(in crate::commands) fn write_json(value: &impl Serialize) -> io::Result<()> {
-    let mut out = stdout();
-    serde_json::to_writer(&mut out, value)?;
-    writeln!(out)
 }

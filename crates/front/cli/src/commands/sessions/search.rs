@@ -10,9 +10,10 @@ use convoke_protocol::session::Summary;
 use convoke_session::{AnyStore, Store as _};
 use serde_json::json;
 
-use super::list::{OWN, age, tell};
+use super::list::{OWN, tell};
 use super::write_json;
 use crate::conversation::sessions::WorkingDirectory;
+use crate::figures::age;
 use crate::host_environment;
 use crate::other_programs::{HomeArgument, with_catalog};
 use crate::outcome::{Outcome, UsageError};
