@@ -46,7 +46,10 @@ pub fn check(renderer: &str, session: SessionId, events: &[Event], shown: &str) 
 /// Returns the facts of a log: who worked, with which tools, what is asked, what is answered, and how a turn failed.
 fn facts(events: &[Event]) -> Vec<String> {
     let facts = |event: &Event| match &event.kind {
-        EventKind::Message(message) if message.turn.is_some() => vec![message.text.clone()],
+        // An editor gets the markers too, on lines of their own.
+        EventKind::Message(message) if message.turn.is_some() => {
+            message.text.lines().map(str::to_owned).collect()
+        }
         EventKind::Agent { event, .. } => match &event.kind {
             AgentEventKind::ToolStarted { name, .. } => vec![name.to_string()],
             _ => Vec::new(),
