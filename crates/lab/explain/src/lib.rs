@@ -42,7 +42,7 @@ use convoke_files::limit::TooManyEntries;
 
 pub use edition::{Edition, EditionFacts, LoadingRules, UnknownEdition};
 pub use report::{AgentReport, DirectoryReport, Ignored, Limit, LoadReason, Loaded, Rule, Search};
-pub use session::Session;
+pub use session::{Session, switches_on};
 pub use skills::{BudgetUnit, OmittedSkill, Skill, SkillRule, SkillSource, SkillsBudget};
 
 use place::Listed;

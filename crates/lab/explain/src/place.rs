@@ -227,6 +227,10 @@ impl Files for Listed<'_> {
         self.noted(directory, self.cache.files.listing(directory))
     }
 
+    fn identity(&self, path: &Path) -> io::Result<OsString> {
+        self.cache.files.identity(path)
+    }
+
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
         // Below a directory that is free of links only the last name can be one. Asking the system would look at
         // every directory of the path again.
