@@ -19,8 +19,11 @@ use convoke_protocol::request::{
 };
 use convoke_protocol::usage::Usage;
 use convoke_rehearsal::Recorded;
+use convoke_vendor::MeasuredCli;
 use convoke_wire::cache;
-use convoke_wire::{AnswerFacts, Exchange, ReceivedAnswer, RequestKind, SentRequest};
+use convoke_wire::{
+    AnswerFacts, Exchange, PartKind, ReceivedAnswer, RequestKind, RequestParts, SentRequest,
+};
 use sha2::{Digest as _, Sha256};
 
 use super::Recording;
@@ -205,11 +208,12 @@ impl TurnRecord {
             // An unreadable predecessor must not keep a request from being stored.
             self.last = store.last_request(thread).await.unwrap_or(None).map(Arc::new);
         }
-        let purpose = purpose(&request);
+        let body = String::from_utf8_lossy(body).into_owned();
+        let purpose = purpose(&request, self.handed_over.vendor(), &body);
         let compared = self.before(purpose).await;
         let (recording, handed_over) = (Arc::clone(&self.recording), Arc::clone(&self.handed_over));
-        let body = String::from_utf8_lossy(body).into_owned();
-        let prepare = move || prepare(&recording, &handed_over, request, body, compared.as_deref());
+        let prepare =
+            move || prepare(&recording, &handed_over, request, purpose, body, compared.as_deref());
         let joined = tokio::task::spawn_blocking(prepare).await;
         let prepared = joined.map_err(|error| ThreadStoreError::Failed(Box::new(error)))?;
         let prepared = prepared.map_err(|error| ThreadStoreError::Failed(Box::new(error)))?;
@@ -237,6 +241,11 @@ impl TurnRecord {
     /// Returns the request that the next one of a purpose is compared with: a small request of the program itself may
     /// come between two of the conversation.
     async fn before(&mut self, purpose: RequestPurpose) -> Option<Arc<RequestRecord>> {
+        // A compaction continues the conversation that it summarizes.
+        let purpose = match purpose {
+            RequestPurpose::Compaction => RequestPurpose::Answer,
+            purpose => purpose,
+        };
         if let Some(before) = self.compared.get(purpose.as_str()) {
             return before.clone();
         }
@@ -369,8 +378,17 @@ fn sha256(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
-fn purpose(request: &SentRequest) -> RequestPurpose {
-    if request.call.aside { RequestPurpose::Aside } else { RequestPurpose::Answer }
+fn purpose(request: &SentRequest, vendor: &dyn MeasuredCli, body: &str) -> RequestPurpose {
+    if request.call.aside {
+        return RequestPurpose::Aside;
+    }
+    // A body that cannot be read asks for nothing that is known.
+    let read = RequestParts::parse(request.call.wire, body.as_bytes()).ok();
+    let parts = read.iter().flat_map(|it| it.parts.iter().rev());
+    match parts.into_iter().find(|part| part.kind != PartKind::Tool) {
+        Some(last) if vendor.asks_for_compaction(&last.text) => RequestPurpose::Compaction,
+        _ => RequestPurpose::Answer,
+    }
 }
 
 /// Removes secrets from a request, accounts for it, and compares it with the one before.
@@ -378,6 +396,7 @@ fn prepare(
     recording: &Recording,
     handed_over: &HandedOver,
     request: SentRequest,
+    purpose: RequestPurpose,
     mut body: String,
     before: Option<&RequestRecord>,
 ) -> Result<Prepared, serde_json::Error> {
@@ -386,16 +405,16 @@ fn prepare(
     // A body that is not JSON has no parts, and is stored too.
     let (ledger, shares) =
         handed_over.account(call, &body).unwrap_or_else(|_| (unparsed(&body), Vec::new()));
-    let purpose = purpose(&request);
     let comparison = before.filter(|before| before.meta.wire == Some(wire)).and_then(|before| {
-        let earlier = cache::segments(wire, before.texts.body.as_bytes()).ok()?;
-        let later = cache::segments(wire, body.as_bytes()).ok()?;
+        let earlier =
+            cache::segments(wire, &before.meta.path, before.texts.body.as_bytes()).ok()?;
+        let later = cache::segments(wire, &request.target, body.as_bytes()).ok()?;
         Some(cache::compare(&earlier, &later))
     });
     let broken = comparison.as_ref().and_then(|comparison| {
         let earlier = before.and_then(|it| it.texts.parse_ledger(&it.meta).ok());
         let first = FirstDifference::of(comparison, [earlier.as_ref(), Some(&ledger)])?;
-        first.broken_prefix(comparison, is_ours)
+        first.broken_prefix(comparison, |it| is_ours(it) && !handed_over.is_setting_of_user(it))
     });
     let is_repeated = before.is_some_and(|before| before.texts.body == body);
     let unchanged_bytes = match comparison {
@@ -535,6 +554,38 @@ mod tests {
         let stored: Vec<_> = stored.iter().map(|it| (it.outcome.usage, it.outcome.end)).collect();
         let (answered, failed) = (Some(RequestEnd::Answered), Some(RequestEnd::Failed));
         assert_eq!(stored, [(Some(usage), answered), (None, failed)]);
+    }
+
+    #[test]
+    fn a_request_for_a_summary_of_claude_code_is_a_compaction() {
+        let body = |last: &str| {
+            serde_json::json!({
+                "messages": [{"role": "user", "content": "Hello"}, {"role": "user", "content": last}],
+                "tools": [{"name": "Read", "description": "Reads."}],
+            })
+            .to_string()
+        };
+        let purpose_of = |cli: &str, last: &str| {
+            let request = request(1, Wire::Messages, String::new());
+            purpose(&request, convoke_vendors::cli(cli).unwrap(), &body(last))
+        };
+        let asked =
+            "Answer with text only.\n\nYour task is to create a detailed summary of the talk.";
+        assert_eq!(purpose_of("claude", asked), RequestPurpose::Compaction);
+        assert_eq!(purpose_of("claude", "Go on."), RequestPurpose::Answer);
+        assert_eq!(purpose_of("codex", asked), RequestPurpose::Answer);
+    }
+
+    #[test]
+    fn a_setting_of_the_programs_own_configuration_is_its_users() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join(".codex")).unwrap();
+        let text = "developer_instructions = \"Be brief.\"\n";
+        std::fs::write(directory.path().join(".codex/config.toml"), text).unwrap();
+        let turn_input = TurnInput::new("Hello", directory.path());
+        let handed_over = HandedOver::new(&turn_input, recording().program());
+        assert!(handed_over.is_setting_of_user(&Source::setting("developer_instructions")));
+        assert!(!handed_over.is_setting_of_user(&Source::setting("instructions")));
     }
 
     async fn fifty_megabytes_are_stored_whole(wire: Wire, before: &str, after: &str) {

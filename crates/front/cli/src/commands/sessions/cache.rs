@@ -11,7 +11,7 @@ use convoke_inspect::record::cache::{CacheStep, CacheVerdict, compare};
 use convoke_open::prices::{Charged, OwnPrices, cost};
 use convoke_protocol::agent_event::RequestPurpose;
 use convoke_protocol::id::SessionId;
-use convoke_protocol::request::{RequestRecord, RequestTexts};
+use convoke_protocol::request::{RequestMeta, RequestRecord, RequestTexts};
 use convoke_protocol::usage::Usage;
 use convoke_server::CacheRow;
 use convoke_session::{AnyStore, Store as _};
@@ -85,12 +85,19 @@ pub(in crate::commands) async fn page_rows(
     Ok(rows.iter().map(row).collect())
 }
 
+/// The request before another one of its purpose.
+struct Earlier {
+    meta: RequestMeta,
+    texts: RequestTexts,
+    place: Option<TurnAndNumber>,
+}
+
 async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     // The model server of a rehearsal has no cache.
     let is_rehearsal = store.session(session).await?.began.rehearsal.is_some();
     for (member, requests) in requests_by_member(store, session).await? {
-        let mut before: HashMap<&str, (RequestTexts, Option<TurnAndNumber>)> = HashMap::new();
+        let mut before: HashMap<&str, Earlier> = HashMap::new();
         for record in requests {
             let texts = store.request_texts(&record.thread, record.number).await?;
             let purpose: &'static str = match record.meta.purpose {
@@ -99,11 +106,11 @@ async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> 
                 purpose => purpose.as_str(),
             };
             let earlier = before.get(purpose);
-            let step = compare(earlier.map(|(texts, _)| texts), &record, &texts);
+            let step = compare(earlier.map(|it| (&it.meta, &it.texts)), &record, &texts);
             let step = if is_rehearsal { step.map(CacheStep::without_provider) } else { step };
             let place = record.attempt.map(|attempt| (attempt.turn.0, record.number));
-            let earlier = earlier.and_then(|(_, place)| *place);
-            before.insert(purpose, (texts, place));
+            let earlier = earlier.and_then(|it| it.place);
+            before.insert(purpose, Earlier { meta: record.meta.clone(), texts, place });
             rows.push(Row { member: member.clone(), record, step, before: earlier });
         }
     }
