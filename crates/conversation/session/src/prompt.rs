@@ -16,6 +16,7 @@ use convoke_core::{
 };
 use convoke_protocol::attachment::{Attachment, with_attachments};
 use convoke_protocol::id::{MemberName, MessageNumber, SessionId};
+use convoke_protocol::image::Image;
 use convoke_protocol::message::Message;
 use convoke_team::{Member, Team};
 use serde::{Deserialize, Serialize};
@@ -87,6 +88,9 @@ pub struct PromptMessages {
     /// The context messages, newest first.
     pub earlier: Vec<Message>,
 }
+
+/// The maximum number of images of one turn: providers accept no more in one request.
+const MAX_IMAGES: usize = 20;
 
 /// A stored record of a prompt's input that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -163,6 +167,15 @@ impl PromptRecord {
             Window { answers: self.answers, as_of: self.as_of, limit: self.options.window, reader };
         let earlier = store.window(session, window).await?;
         Ok(PromptMessages { current, earlier })
+    }
+
+    /// Returns the images of the messages, oldest first, and those that are too many for one turn.
+    pub fn images(material: &PromptMessages) -> (Vec<Image>, Vec<Image>) {
+        let messages = material.earlier.iter().chain([&material.current]);
+        let mut images: Vec<Image> =
+            messages.flat_map(|message| Image::from_message(&message.message)).collect();
+        let shown = images.split_off(images.len().saturating_sub(MAX_IMAGES));
+        (shown, images)
     }
 
     /// Assembles the prompt. The same input and the same messages give the same bytes.

@@ -78,6 +78,7 @@
 //!   everything that both sides must parse (`crates/vendors/suite/tests/acp_types.rs: every_update_is_read`,
 //!   `crates/front/cli/tests/it/acp_editors.rs: everything_that_the_official_types_write_is_read`). The official clients drive both servers
 //!   (`crates/front/cli/tests/clients`).
+//! - `arguments`: the arguments of an agent's configuration, which an adapter passes on, refuses or says in its own way.
 //! - `config`: the built-in agents, the user's file, and which settings each kind of agent uses.
 //! - `relayed`: the endpoint that a CLI would use, by its way of signing in, and its redirection to a relay.
 //! - `endpoint`: makes a CLI use a given model server in a private home.
@@ -107,6 +108,7 @@
 
 pub mod adapter;
 pub mod approvals;
+pub mod arguments;
 pub mod cli;
 pub mod clock;
 pub mod command_files;

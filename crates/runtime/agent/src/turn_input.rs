@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use convoke_core::ledger::Ledger;
 use convoke_protocol::id::{AttemptRef, ThreadId};
+use convoke_protocol::image::Image;
 use convoke_protocol::resume::ResumeHandle;
 pub use convoke_team::{Permissions, Trust};
 use tokio::sync::watch;
@@ -22,6 +23,8 @@ pub struct TurnInput {
     pub system: Option<String>,
     /// The prompt.
     pub prompt: String,
+    /// The images that the messages of the prompt show, oldest first.
+    pub images: Vec<Image>,
     /// The ledger of the prompt and system text, if they were assembled. A model member copies its entries into
     /// the ledger of each request.
     pub ledger: Option<Ledger<'static>>,
@@ -107,6 +110,7 @@ impl TurnInput {
         Self {
             system: None,
             prompt: prompt.into(),
+            images: Vec::new(),
             ledger: None,
             cwd: cwd.into(),
             workspace: None,

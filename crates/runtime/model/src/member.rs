@@ -506,8 +506,10 @@ impl Prepared<'_> {
                 let prompt = &self.turn_input.prompt;
                 let typed = Source::Message { id: None, index: None };
                 let prompt = redacted::sourced(&self.redactor, prompt, entries, "user", typed);
-                let input = UserInput::Assembled(prompt);
-                thread.begin_turn(vec![input], &TurnOverrides::default())
+                let images = self.turn_input.images.iter();
+                let images = images.map(|image| UserInput::Image(image.data_url()));
+                let inputs = images.chain([UserInput::Assembled(prompt)]).collect();
+                thread.begin_turn(inputs, &TurnOverrides::default())
             }
         });
         step.map_err(|error| Failure::new(FailureReason::Usage, error.to_string()))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use convoke_protocol::usage::Usage;
-use convoke_wire::{CREDENTIAL_HEADERS, ModelCall, RequestKind};
+use convoke_wire::{AnswerEnd, CREDENTIAL_HEADERS, ModelCall, RequestKind};
 use hyper::http::request::Parts;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,8 @@ pub struct Recorded {
     pub status: u16,
     /// The tokens that the answer reports; `None` if it reports none.
     pub usage: Option<Usage>,
+    /// Why the model stopped; `None` if the answer does not say.
+    pub end: Option<AnswerEnd>,
 }
 
 /// The bytes of a request on its way to a model's own endpoint.

@@ -2,11 +2,12 @@
 //!
 //! # Modules
 //!
-//! Claude Code: its facts (`lib`), how a turn is called (`call`) and asks (`question`), its output (`stream`), settings in its arguments
+//! Claude Code: its facts (`lib`), how a turn is called (`call`, with the arguments of its agent: `arguments`) and asks (`question`), its output (`stream`), settings in its arguments
 //! (`settings`), its sign-in, which it renews (`sign_in`), another model server (`endpoint`), a relay (`relay`), the rules by which it
 //! loads files (`loading`), and its measurement (`measured`).
 //! `sessions` reads the sessions that it has stored.
 
+mod arguments;
 mod call;
 mod endpoint;
 mod loading;

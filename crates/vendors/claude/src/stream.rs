@@ -21,12 +21,13 @@ use serde_json::value::RawValue;
 use self::process_phase::ProcessPhase;
 use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use convoke_agent::diagnostics;
-use convoke_agent::ending::Ending;
+use convoke_agent::ending::{Ending, correct_by_answer};
 use convoke_agent::stream::lenient::{Object, Text};
 use convoke_agent::stream::{
     EventReader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words,
 };
 use convoke_agent::turn::TurnResult;
+use convoke_wire::AnswerEnd;
 
 /// Subtypes of `system` that are ignored.
 const QUIET_SYSTEM: &[&str] = &[
@@ -428,7 +429,10 @@ impl Claude {
 
     fn closing(&self, event: &Line<'_>) -> Verdict {
         if event.subtype.as_str() == "success" && !event.is_error.0 {
-            return Verdict::Done;
+            let mut verdict = Verdict::Done;
+            // The program ends its turn as completed whatever its model stopped for.
+            correct_by_answer(&mut verdict, &AnswerEnd::from_word(event.stop_reason.as_str()));
+            return verdict;
         }
         if event.terminal_reason.as_str().starts_with("aborted") {
             return Verdict::Cancelled;

@@ -9,11 +9,15 @@ use std::io;
 use std::path::PathBuf;
 use std::task::{self, Poll};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
+use convoke_protocol::image::Image;
 use convoke_protocol::verdict::{Failure, FailureReason};
 use serde_json::{Value, json};
 
+use super::arguments::GivenArguments;
 use super::question::{Questions, refusal};
 use super::stream::app::{CodexApp, Message};
 use super::stream::exec::CodexExec;
@@ -40,7 +44,8 @@ const QUIET: &[&str] = &[
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
-    let mut args = context.users_args();
+    let given = GivenArguments::read(context)?;
+    let mut args: Vec<OsString> = given.rest.iter().map(OsString::from).collect();
     let retries = provider::retry_limit(context, &args);
     let mut set = |setting: &str| args.extend(["-c", setting].map(OsString::from));
     for setting in QUIET {
@@ -56,8 +61,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         set(&setting);
     }
     match context.definition.protocol {
-        Protocol::AppServer => Ok(app_server(context, args, retries.requests)),
-        Protocol::Exec => exec(context, args, retries.requests),
+        Protocol::AppServer => Ok(app_server(context, given, args, retries.requests)),
+        Protocol::Exec => exec(context, &given, args, retries.requests),
     }
 }
 
@@ -79,10 +84,13 @@ fn team_tools(context: &Context<'_>) -> Vec<String> {
     .into()
 }
 
-/// Makes Codex log the delay before a retry, which no event reports, and keep its databases in a separate
-/// directory, because it may not create files beside its configuration.
+/// What Codex logs.
+const LOG: &str = "error,codex_core::responses_retry=warn,codex_api::sse=debug";
+
+/// Makes Codex log what no event reports, the delay before a retry and items that it passes over, and keep its databases in a
+/// separate directory, because it may not create files beside its configuration.
 pub(super) fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
-    let mut env = vec![("RUST_LOG", "error,codex_core::responses_retry=warn".into())];
+    let mut env = vec![("RUST_LOG", LOG.into())];
     let confined = context.enforcer.is_kernel() && context.permissions() < Permissions::Full;
     if let Some(home) = provider::home(context).filter(|_| confined) {
         env.push(("CODEX_SQLITE_HOME", home.join(SQLITE_DIRECTORY).into_os_string()));
@@ -105,6 +113,7 @@ fn sandbox(context: &Context<'_>) -> &'static str {
 
 fn exec(
     context: &Context<'_>,
+    given: &GivenArguments,
     settings: Vec<OsString>,
     requests: u64,
 ) -> Result<ProgramCall, Failure> {
@@ -132,14 +141,31 @@ fn exec(
         diagnostics.extend((turn_input.trust == Trust::Untrusted).then(unread_instructions));
     }
     args.extend(["--json", "--skip-git-repo-check"].map(OsString::from));
-    if let Some(model) = context.model() {
+    if let Some(model) = context.model().or(given.model.as_deref()) {
         args.extend(["-m", model].map(OsString::from));
     }
+    args.extend(images(context)?);
     args.extend(context.resume().map(OsString::from));
     args.push("-".into());
     let reader = CodexExec::new(turn_input.limits.reply_bytes).counting(requests);
     let dialogue = OneShot::new(reader, turn_input.prompt.as_str());
     Ok(ProgramCall { diagnostics, ..program_call(context, args, dialogue) })
+}
+
+/// Returns the arguments that name the images, which are written into the turn's private directory.
+fn images(context: &Context<'_>) -> Result<Vec<OsString>, Failure> {
+    let images = context.turn_input.images.iter().zip(1..);
+    let options = images.map(|(image, number)| {
+        let extension = image.media_type.rsplit('/').next().unwrap_or_default();
+        let bytes = STANDARD.decode(&image.data).map_err(|error| {
+            start_failure(format!("the image `{}` cannot be read: {error}", image.path))
+        })?;
+        let path = context.write_private(&format!("image-{number}.{extension}"), bytes)?;
+        let mut option = OsString::from("--image=");
+        option.push(path);
+        Ok(option)
+    });
+    options.collect()
 }
 
 fn program_call(
@@ -222,7 +248,12 @@ const KEY: &str = "CODEX_API_KEY";
 /// Keeps credentials in memory, so that the user's own are neither read nor written.
 const KEY_IN_MEMORY: &str = "cli_auth_credentials_store=\"ephemeral\"";
 
-fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> ProgramCall {
+fn app_server(
+    context: &Context<'_>,
+    given: GivenArguments,
+    mut args: Vec<OsString>,
+    requests: u64,
+) -> ProgramCall {
     let turn_input = context.turn_input;
     let key = context.variable(KEY).and_then(OsStr::to_str).filter(|key| !key.is_empty());
     if key.is_some() {
@@ -250,13 +281,15 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> 
         "approvalPolicy": if asks { "untrusted" } else { "never" },
         "sandbox": sandbox(context),
         "developerInstructions": turn_input.system,
-        "model": context.model(),
+        "model": context.model().or(given.model.as_deref()),
     });
     let used = turn_input.resume.as_ref().and_then(|handle| handle.used).unwrap_or_default();
     let dialogue = Conversation {
         reader: CodexApp::new(turn_input.limits.reply_bytes).after(used).counting(requests),
         prompt: turn_input.prompt.clone(),
+        images: turn_input.images.clone(),
         key: key.map(str::to_owned),
+        schema: given.schema,
         thread,
         resume: context.resume().map(str::to_owned),
         names: None,
@@ -275,8 +308,11 @@ const SIGN_IN: u64 = 5;
 struct Conversation {
     reader: CodexApp,
     prompt: String,
+    images: Vec<Image>,
     /// The key to sign in with; `None` for the user's own sign-in.
     key: Option<String>,
+    /// The schema of the reply.
+    schema: Option<Value>,
     thread: Value,
     resume: Option<String>,
     /// The thread and the turn, once they have started.
@@ -317,8 +353,15 @@ impl Conversation {
                 };
                 self.reader.thread_is(&thread, model, sink);
                 let prompt = std::mem::take(&mut self.prompt);
-                let input = json!([{ "type": "text", "text": prompt }]);
-                let params = json!({ "threadId": thread, "input": input });
+                let images = std::mem::take(&mut self.images);
+                let images = images.iter();
+                let images = images.map(|it| json!({ "type": "image", "url": it.data_url() }));
+                let text = json!({ "type": "text", "text": prompt });
+                let input: Value = images.chain([text]).collect();
+                let mut params = json!({ "threadId": thread, "input": input });
+                if let Some(schema) = self.schema.take() {
+                    params["outputSchema"] = schema;
+                }
                 self.names = Some((thread, None));
                 Input::more(request(TURN, "turn/start", &params))
             }

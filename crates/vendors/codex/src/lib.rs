@@ -2,10 +2,11 @@
 //!
 //! # Modules
 //!
-//! Codex, with the same modules: `call`, `question` (`single` for versions that keep one question), `stream`, `provider`, `endpoint`,
+//! Codex, with the same modules: `call`, `arguments`, `question` (`single` for versions that keep one question), `stream`, `provider`, `endpoint`,
 //! `relay`, `residency` (whether its account is bound to a region), `loading` and `measured`.
 //! `sessions` reads the sessions that it has stored.
 
+mod arguments;
 mod call;
 mod endpoint;
 mod loading;

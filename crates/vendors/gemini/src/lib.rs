@@ -2,10 +2,11 @@
 //!
 //! # Modules
 //!
-//! Gemini CLI: `call`, `home` (its private home), `inert` (prompts that it does not act on), `output` (written whole), `untrusted`
+//! Gemini CLI: `call`, `arguments` (of its configuration), `home` (its private home), `inert` (prompts that it does not act on), `output` (written whole), `untrusted`
 //! (projects), `stream`, `endpoint`, `relay`, `loading` and `measured`.
 //! `sessions` reads the sessions that it has stored.
 
+mod arguments;
 mod call;
 mod endpoint;
 mod home;

@@ -245,13 +245,14 @@ impl<S: Store> Coordinator<S> {
             }
         }
         for ready in prepared {
-            let PreparedTurn { turn, attempt, member_agent, output, recorded, .. } = ready;
+            let PreparedTurn { turn, attempt, member_agent, output, images, recorded, .. } = ready;
             let reference =
                 AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number };
             let recording = self.record(&turn, reference, &member_agent, recorded).await?;
             let team = self.team_agents.team();
             let lease = self.hold.as_ref().and_then(SessionHold::lease);
             let agent_turn = member_agent.agent.start(TurnInput {
+                images,
                 ledger: Some(output.ledger),
                 attempt: Some(reference),
                 thread: Some(ThreadId::of_member(self.session, turn.member.as_str())),

@@ -3,10 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use convoke_agent::adapter::{command_is_text, unseen_images};
 use convoke_core::{AssemblerOutput, Diagnostic};
 use convoke_files::beneath::open_real;
 use convoke_protocol::content::Content;
 use convoke_protocol::id::{AttemptRef, EventNumber, MemberName};
+use convoke_protocol::image::Image;
 use convoke_protocol::turn::{Attempt, Turn, TurnState};
 use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_team::ChangesInContext;
@@ -23,6 +25,7 @@ pub(super) struct PreparedTurn {
     pub(super) attempt: Attempt,
     pub(super) member_agent: MemberAgent,
     pub(super) output: AssemblerOutput<'static>,
+    pub(super) images: Vec<Image>,
     pub(super) contents: Vec<Content>,
     /// The directory whose changes are recorded.
     pub(super) recorded: PathBuf,
@@ -112,6 +115,9 @@ impl<S: Store> Coordinator<S> {
                 return Ok(Err(UnpreparedTurn { turn, failure }));
             }
         };
+        diagnostics.extend(command_is_text(&input.agent_type, &material.current.text));
+        let (images, unseen) = PromptRecord::images(&material);
+        diagnostics.extend(unseen_images(&unseen, "the agent gets the newest images only"));
         turn.state = TurnState::Running;
         turn.attempts += 1;
         let prompt = Content::new(&*output.prompt);
@@ -139,6 +145,7 @@ impl<S: Store> Coordinator<S> {
             attempt,
             member_agent,
             output,
+            images,
             contents,
             recorded,
             diagnostics,

@@ -246,10 +246,12 @@ fn recorded(request: SentRequest) -> Recorded {
         answered: Answered::Endpoint,
         status: 0,
         usage: None,
+        end: None,
     }
 }
 
 fn note_answer(request: &mut Recorded, answer: &ReceivedAnswer) {
     request.status = answer.status.unwrap_or_default();
     request.usage = answer.facts.usage;
+    request.end.clone_from(&answer.facts.end);
 }

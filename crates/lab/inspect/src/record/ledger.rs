@@ -130,6 +130,7 @@ impl HandedOver {
             answered: Answered::Default,
             status: 200,
             usage: None,
+            end: None,
         };
         ownership::candidates(&given, Some(self.program.vendor), &[request], private_home, None)
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use convoke_agent::TurnResult;
 use convoke_agent::clock::now;
+use convoke_agent::ending::correct_by_answer;
 use convoke_agent::thread::{FirstDifference, ThreadStoreError};
 use convoke_agent::turn::TurnSide;
 use convoke_core::Diagnostic;
@@ -20,7 +21,7 @@ use convoke_protocol::request::{
 use convoke_protocol::usage::Usage;
 use convoke_rehearsal::Recorded;
 use convoke_wire::cache;
-use convoke_wire::{AnswerFacts, Exchange, ReceivedAnswer, RequestKind, SentRequest};
+use convoke_wire::{AnswerEnd, AnswerFacts, Exchange, ReceivedAnswer, RequestKind, SentRequest};
 use sha2::{Digest as _, Sha256};
 
 use super::Recording;
@@ -63,6 +64,10 @@ pub(super) struct TurnRecord {
     shares: HashMap<String, u64>,
     /// The model of the last request of the conversation.
     model: Option<String>,
+    /// The last request of the conversation that was answered, and why its model stopped.
+    last_answer: Option<(u64, Option<AnswerEnd>)>,
+    /// The tokens of all requests whose count is known.
+    spent: Option<Usage>,
     failure: Option<ThreadStoreError>,
 }
 
@@ -118,6 +123,8 @@ impl TurnRecord {
             received,
             shares: HashMap::new(),
             model: None,
+            last_answer: None,
+            spent: None,
             failure: None,
         }
     }
@@ -137,7 +144,8 @@ impl TurnRecord {
             masked: Vec::new(),
         };
         self.sent(sent, side).await;
-        let facts = AnswerFacts { usage: request.usage, ..AnswerFacts::default() };
+        let Recorded { usage, end, .. } = request;
+        let facts = AnswerFacts { usage, end, ..AnswerFacts::default() };
         let answer =
             ReceivedAnswer { status: Some(request.status), facts, ..ReceivedAnswer::default() };
         self.answered(number, answer).await;
@@ -266,6 +274,10 @@ impl TurnRecord {
         let Some(mut open) = self.open.remove(&number) else { return };
         let model = facts.model.or_else(|| open.model.take());
         let is_success = status.is_some_and(|status| (200..300).contains(&status));
+        let is_last = self.last_answer.as_ref().is_none_or(|(last, _)| *last < number);
+        if is_last && !open.is_aside {
+            self.last_answer = Some((number, facts.end.filter(|_| is_success)));
+        }
         let problem = failure.or(facts.error);
         let problem = problem.map(|it| self.recording.redactor.redact(&it).into_owned());
         let stored = open.stored.as_ref().map(|(number, _)| *number);
@@ -308,7 +320,10 @@ impl TurnRecord {
         self.received.requests += 1;
         self.received.bytes += request.bytes;
         match usage {
-            Some(usage) => *self.received.tokens.get_or_insert(0) += usage.input,
+            Some(usage) => {
+                *self.received.tokens.get_or_insert(0) += usage.input;
+                self.spent = Some(self.spent.unwrap_or_default().and(usage));
+            }
             None => self.received.uncounted += 1,
         }
         for share in request.stored.into_iter().flat_map(|(_, shares)| shares) {
@@ -316,14 +331,21 @@ impl TurnRecord {
         }
     }
 
-    /// Ends the record: reports the requests that the model received, and adds to the result of the turn the model, if
-    /// the program did not name it, and diagnostics of the requests that were not stored.
+    /// Ends the record: reports the requests that the model received, and adds to the result of the turn what the program
+    /// did not report: the model, the end of its last answer, the tokens of every request. Adds diagnostics of the requests
+    /// that were not stored.
     pub(super) async fn finish(mut self, result: &mut TurnResult, side: &TurnSide) {
         // The turn ended before their answers.
         for request in std::mem::take(&mut self.open).into_values() {
             self.count(request, None);
         }
         result.model = result.model.take().or(self.model);
+        if let Some((_, Some(end))) = &self.last_answer {
+            correct_by_answer(&mut result.verdict, end);
+        }
+        if let Room::Turn = self.room {
+            result.usage = spent(result.usage, self.spent, self.received.uncounted);
+        }
         let shares = self.shares.drain();
         let shares = shares.map(|(owner, bytes)| OwnerShare { owner, bytes }).collect();
         self.received.shares = sorted(shares);
@@ -361,6 +383,20 @@ impl TurnRecord {
             side.warn(diagnostic.clone()).await;
         }
         result.diagnostics.extend(found);
+    }
+}
+
+/// Returns the tokens of a turn: those of its requests if all were counted, else the greater of what the program and the
+/// record know.
+fn spent(reported: Option<Usage>, recorded: Option<Usage>, uncounted: u64) -> Option<Usage> {
+    let total = |usage: &Usage| usage.input.saturating_add(usage.output);
+    match (reported, recorded) {
+        (Some(reported), Some(recorded))
+            if uncounted > 0 && total(&reported) > total(&recorded) =>
+        {
+            Some(reported)
+        }
+        (reported, recorded) => recorded.or(reported),
     }
 }
 
@@ -450,7 +486,7 @@ mod tests {
     use convoke_agent::turn_input::Trust;
     use convoke_agent::{AgentTurn, TurnInput};
     use convoke_protocol::id::ThreadId;
-    use convoke_protocol::verdict::Verdict;
+    use convoke_protocol::verdict::{FailureReason, Verdict};
     use convoke_protocol::wire::Wire;
     use convoke_redact::Redactor;
     use convoke_wire::ModelCall;
@@ -535,6 +571,43 @@ mod tests {
         let stored: Vec<_> = stored.iter().map(|it| (it.outcome.usage, it.outcome.end)).collect();
         let (answered, failed) = (Some(RequestEnd::Answered), Some(RequestEnd::Failed));
         assert_eq!(stored, [(Some(usage), answered), (None, failed)]);
+    }
+
+    fn answered(word: &str, usage: Usage) -> ReceivedAnswer {
+        let end = Some(AnswerEnd::from_word(word));
+        let facts = AnswerFacts { usage: Some(usage), end, ..AnswerFacts::default() };
+        ReceivedAnswer { status: Some(200), facts, ..Default::default() }
+    }
+
+    #[tokio::test]
+    async fn the_end_and_the_tokens_of_a_turn_are_those_of_its_answers() {
+        let usage = Usage { input: 30, output: 4, ..Usage::default() };
+        let body = r#"{"model":"gpt"}"#.to_owned();
+        let sent = |number| request(number, Wire::Gemini, body.clone());
+        let (result, ..) = recorded(vec![
+            (sent(1), answered("STOP", usage)),
+            (sent(2), answered("SAFETY", usage)),
+        ])
+        .await;
+        let Verdict::Failed(failure) = &result.verdict else { panic!("{:?}", result.verdict) };
+        assert_eq!(failure.reason, FailureReason::Refused);
+        assert_eq!(result.usage, Some(usage.and(usage)));
+
+        let mut aside = sent(2);
+        aside.call.aside = true;
+        let (result, ..) =
+            recorded(vec![(sent(1), answered("STOP", usage)), (aside, answered("SAFETY", usage))])
+                .await;
+        assert_eq!(result.verdict, Verdict::Done, "the end of a side request is not the turn's");
+    }
+
+    #[test]
+    fn a_count_that_is_not_whole_replaces_no_greater_one() {
+        let count = |input| Some(Usage { input, ..Usage::default() });
+        assert_eq!(spent(count(30), count(20), 0), count(20));
+        assert_eq!(spent(count(30), count(20), 1), count(30));
+        assert_eq!(spent(count(10), count(20), 1), count(20));
+        assert_eq!(spent(count(10), None, 0), count(10));
     }
 
     async fn fifty_megabytes_are_stored_whole(wire: Wire, before: &str, after: &str) {

@@ -62,7 +62,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         settings["type"] = "local".into();
         settings["tools"] = json!(["*"]);
         let servers = json!({ "mcpServers": { SERVER: settings } });
-        let path = context.write_private("mcp.json", &servers.to_string())?;
+        let path = context.write_private("mcp.json", servers.to_string())?;
         args.extend([option.into(), format!("@{}", path.display()).into()]);
     }
     let mut ports = Vec::new();
@@ -197,6 +197,7 @@ pub fn program_call(
     let preset = context.definition.preset;
     let (blocks, note) = inert::blocks(prompt, preset.and_then(|preset| preset.tail));
     settings.prompt = blocks.into_iter().map(Cow::into_owned).collect();
+    settings.images.clone_from(&context.turn_input.images);
     let reports_errors_as_text = preset.is_some_and(|preset| preset.reports_errors_as_text);
     let reader = Acp::new(context.turn_input.limits.reply_bytes)
         .reporting_errors_as_text(reports_errors_as_text);

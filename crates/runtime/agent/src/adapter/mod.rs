@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_core::{AgentType, Diagnostic, Escaping};
+use convoke_protocol::image::Image;
 use convoke_protocol::resume::ResumeHandle;
 use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use convoke_redact::{Redactor, is_secret_name};
@@ -325,9 +326,9 @@ impl Context<'_> {
     }
 
     /// Writes a file that only this user can read.
-    pub fn write_private(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+    pub fn write_private(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf, Failure> {
         let path = self.private_dir.join(name);
-        write_private(&path, text.as_bytes()).map_err(|error| {
+        write_private(&path, content.as_ref()).map_err(|error| {
             start_failure(format!("cannot write `{}`: {error}", path.display()))
         })?;
         Ok(path)
@@ -339,6 +340,29 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)
+}
+
+/// Returns a diagnostic about a message that begins like a command, for an agent whose program acts on commands that a
+/// person types. To the agent, it is text.
+pub fn command_is_text(agent_type: &str, message: &str) -> Option<Diagnostic> {
+    let acts_on_commands =
+        matches!(AgentType::normalize(agent_type), AgentType::ClaudeCode | AgentType::GoogleGemini)
+            || agent_type == AgentKind::Acp.name();
+    let first = message.split_whitespace().next().unwrap_or_default();
+    let name = first.strip_prefix('/')?;
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ':');
+    let is_command = name.starts_with(char::is_alphabetic) && name.chars().all(is_name);
+    let note = format!("`{first}` is text for the agent: no command of its program is run");
+    let note = Diagnostic::new(diagnostics::AGENT_COMMAND_IS_TEXT, note);
+    (acts_on_commands && is_command).then_some(note)
+}
+
+/// Returns a diagnostic about images that are not passed to an agent.
+pub fn unseen_images(images: &[Image], why: &str) -> Option<Diagnostic> {
+    let names: Vec<&str> = images.iter().map(|image| &*image.path).collect();
+    let message = format!("{why}, so it does not see {}", names.join(", "));
+    let diagnostic = Diagnostic::new(diagnostics::AGENT_IMAGE_UNSEEN, message);
+    (!names.is_empty()).then(|| diagnostic.with_count(names.len() as u64))
 }
 
 /// Returns the failure of a program that would apply a file of an untrusted project.
@@ -697,6 +721,23 @@ fn in_the_users_home(message: &str, home: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_that_begins_like_a_command_is_reported() {
+        for (agent, message, expected) in [
+            ("claude", "/compact", true),
+            ("gemini", "\n /memory show", true),
+            ("acp", "/plugin:run it", true),
+            ("codex", "/compact", false),
+            ("claude", "/etc/passwd is open", false),
+            ("claude", "// a comment", false),
+            ("claude", "see /compact", false),
+            ("claude", "", false),
+        ] {
+            let note = command_is_text(agent, message);
+            assert_eq!(note.is_some(), expected, "{agent} {message}");
+        }
+    }
 
     #[test]
     fn a_failure_says_whether_anything_was_sent() {

@@ -174,7 +174,12 @@ impl TurnProgress {
         self.reply_over = false;
     }
 
-    /// Keeps the reply, because no text followed the last pause.
+    /// Returns whether the reply is empty so far.
+    pub fn has_no_reply(&self) -> bool {
+        self.reply.is_empty()
+    }
+
+    /// Ends the reply. Without any text after the last pause it is empty: what the agent said before a tool call is no answer.
     pub fn reply_nothing_new(&mut self) {
         if self.reply_over {
             self.reply_is("");

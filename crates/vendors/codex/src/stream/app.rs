@@ -12,7 +12,7 @@ use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::error::{PendingError, Retry, failure, report_logged_wait};
+use super::error::{PendingError, Retry, failure};
 use super::item::{self, Counts, Item, Phase};
 use convoke_agent::diagnostics;
 use convoke_agent::ending::Ending;
@@ -227,6 +227,9 @@ impl CodexApp {
             "turn/completed" if !foreign => {
                 let verdict = closing(params.turn.0.unwrap_or_default());
                 self.pending_error.ended(&verdict, progress, sink);
+                if verdict == Verdict::Done {
+                    progress.reply_nothing_new();
+                }
                 progress.closing = Some(verdict);
             }
             "turn/started" | "turn/completed" | "error" => {}
@@ -242,7 +245,7 @@ impl EventReader for CodexApp {
     }
 
     fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
-        report_logged_wait(line, sink);
+        self.pending_error.logged(line, sink);
     }
 
     fn progress(&self) -> &TurnProgress {

@@ -306,7 +306,7 @@ impl Server {
             let left_out = prompt.left_out.join(", ");
             let message = match left_out.as_str() {
                 "" => "the prompt has no text".to_owned(),
-                _ => format!("the prompt has no text, and members read only text: {left_out}"),
+                _ => format!("the prompt has no text and no image: {left_out}"),
             };
             return Err(ErrorResponse::new(INVALID_PARAMS, message));
         }
@@ -340,7 +340,7 @@ fn abilities() -> Value {
         "protocolVersion": 1,
         "agentCapabilities": {
             "loadSession": true,
-            "promptCapabilities": { "image": false, "audio": false, "embeddedContext": true },
+            "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
             "mcpCapabilities": { "http": false, "sse": false },
             "sessionCapabilities": { "close": {}, "list": {}, "resume": {} },
         },

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
+use convoke_protocol::image::Image;
 use convoke_protocol::verdict::{Failure, FailureReason};
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ use self::question::{ApprovedAction, QuestionSubject};
 use super::choice::{Choice, ChoiceLookup};
 use super::client::{Client, ClientSettings};
 use super::permit::Permit;
+use crate::adapter::unseen_images;
 use crate::diagnostics;
 use crate::ending::Ending;
 use crate::process::{Decision, Dialogue, HostAccess, Input};
@@ -39,6 +41,8 @@ const EXIT_LIMIT: Duration = Duration::from_millis(2500);
 pub struct SessionSettings {
     /// The text blocks of the prompt.
     pub prompt: Vec<String>,
+    /// The images before the prompt.
+    pub images: Vec<Image>,
     /// The working directory.
     pub cwd: PathBuf,
     /// The session to resume.
@@ -183,6 +187,12 @@ impl Session {
             })
             .collect();
         let abilities = &result["agentCapabilities"];
+        if abilities["promptCapabilities"]["image"] != true {
+            let images = std::mem::take(&mut self.settings.images);
+            if let Some(unseen) = unseen_images(&images, "the agent takes no images") {
+                self.reader.warn(unseen, sink);
+            }
+        }
         let can_resume = !abilities["sessionCapabilities"]["resume"].is_null();
         let can_load = abilities["loadSession"] == true;
         let mut params = json!({ "cwd": self.settings.cwd, "mcpServers": self.settings.servers });
@@ -268,8 +278,14 @@ impl Session {
             return self.request(Step::Choose, method, &params);
         }
         let prompt = std::mem::take(&mut self.settings.prompt);
-        let blocks = prompt.iter().map(|text| json!({ "type": "text", "text": text }));
-        let params = json!({ "sessionId": session, "prompt": blocks.collect::<Value>() });
+        let texts = prompt.iter().map(|text| json!({ "type": "text", "text": text }));
+        let images = std::mem::take(&mut self.settings.images);
+        let images = images.iter().map(|Image { media_type, data, .. }| {
+            json!({ "type": "image", "mimeType": media_type, "data": data })
+        });
+        // Some programs scan the last block.
+        let blocks: Value = images.chain(texts).collect();
+        let params = json!({ "sessionId": session, "prompt": blocks });
         self.request(Step::Prompt, "session/prompt", &params)
     }
 
