@@ -30,7 +30,9 @@ use crate::conversation::store::open_store_for_reading;
 use crate::conversation::{ConversationOptions, Rehearse};
 use crate::diagnostics::Deny;
 use crate::host_environment;
-use crate::other_programs::{HomeArgument, is_named, resume_command, short_name, with_catalog};
+use crate::other_programs::{
+    HomeArgument, is_named, redactor, resume_command, short_name, with_catalog,
+};
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
 use crate::terminal::{ledger_style, printable, stderr, stdout};
@@ -146,8 +148,7 @@ fn read_session(
     budget: Tokens,
     host: &HostEnvironment,
 ) -> anyhow::Result<ReadSession> {
-    let environment: Vec<_> = host.environment.clone().into_iter().collect();
-    let redactor = Redactor::for_env(&environment);
+    let redactor = redactor(host);
     if arguments.home.directory.is_some() || is_named(&arguments.session) {
         return read_foreign(arguments, budget, &redactor);
     }
@@ -270,7 +271,11 @@ fn write_handover(
 }
 
 /// Reads a file of the session's directory as it is today. Files elsewhere are not read: the session names them, not the user.
-fn file_today(root: &Beneath, original: Option<&Path>, path: &str) -> FileToday {
+pub(in crate::commands) fn file_today(
+    root: &Beneath,
+    original: Option<&Path>,
+    path: &str,
+) -> FileToday {
     let path = Path::new(path);
     let path = original.and_then(|original| path.strip_prefix(original).ok()).unwrap_or(path);
     let Ok(file) = root.file(path) else { return FileToday::Unknown };

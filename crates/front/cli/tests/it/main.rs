@@ -30,6 +30,7 @@ mod init;
 mod mask;
 mod mcp;
 mod model;
+mod other_sessions;
 mod output;
 mod planted;
 mod prompt;

@@ -20,8 +20,10 @@ use serde_json::{Value, json};
 use super::sent::requests_by_member;
 use super::write_json;
 use crate::figures::{number, percent};
+use crate::host_environment;
 use crate::outcome::UsageError;
 use crate::terminal::{Paint, printable, stdout};
+use crate::user_settings::UserSettings;
 
 /// A request of a session, compared with the one before it of the same member and purpose.
 struct Row {
@@ -73,11 +75,12 @@ pub(in crate::commands) async fn page_rows(
     session: SessionId,
 ) -> anyhow::Result<Vec<CacheRow>> {
     let rows = rows(store, session).await?;
+    let prices = UserSettings::read(&host_environment::of_process()?)?.prices;
     let row = |row: &Row| CacheRow {
         turn: row.record.attempt.map(|attempt| attempt.turn.0),
         number: row.record.number,
         before: row.before,
-        lost_usd: row.lost(),
+        lost_usd: row.lost(&prices),
         json: row.json(),
         line: row.line(),
         remarks: row.remarks(),
@@ -132,7 +135,7 @@ impl Row {
 
     /// Returns what it cost that tokens were read again which a cache could have served; `None` if no price is known, or nothing
     /// was lost.
-    fn lost(&self) -> Option<f64> {
+    fn lost(&self, prices: &OwnPrices) -> Option<f64> {
         let step = self.step.as_ref()?;
         let outcome = &self.record.outcome;
         let usage = outcome.usage?;
@@ -146,7 +149,7 @@ impl Row {
                 tier: None,
                 at: Some(self.record.meta.at),
             };
-            cost(&charged, &OwnPrices::new())
+            cost(&charged, prices)
         };
         let served = Usage { cached: reusable, cache_write: 0, ..usage };
         let lost = price(usage)? - price(served)?;

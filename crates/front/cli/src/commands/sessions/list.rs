@@ -4,7 +4,6 @@ use std::io::Write as _;
 use std::path::Path;
 
 use clap::Args;
-use convoke_open::prices::OwnPrices;
 use convoke_open::summary::Summary as OtherSummary;
 use convoke_protocol::id::{Millis, SessionId};
 use convoke_protocol::session::{MemberCost, Summary};
@@ -23,7 +22,7 @@ use crate::outcome::Outcome;
 use crate::terminal::{Paint, printable, stderr, stdout, width};
 
 /// The program of Convoke's own sessions.
-pub(super) const OWN: &str = "convoke";
+pub(in crate::commands) const OWN: &str = "convoke";
 /// The default of `--limit`.
 const LIMIT: usize = 20;
 /// The columns of a directory or of member names.
@@ -155,7 +154,7 @@ async fn read(
             Listed::Own(session) => rows.push(Row::read(session, store).await?),
             Listed::Other(found) => {
                 with_catalog(&arguments.home, |catalog| {
-                    match convoke_open::summary::read(catalog, &found, &OwnPrices::new()) {
+                    match convoke_open::summary::read(catalog, &found) {
                         Ok(summary) => rows.push(Row::Other(found, Box::new(summary))),
                         Err(problem) => problems.push(problem),
                     }

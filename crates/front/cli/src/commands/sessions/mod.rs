@@ -6,6 +6,7 @@ mod conversation;
 mod copy;
 mod diff;
 mod foreign;
+mod keep;
 pub(in crate::commands) mod list;
 mod markdown;
 mod migrate;
@@ -54,6 +55,10 @@ enum Command {
     Resume(resume::Arguments),
     /// Migrate a PostgreSQL store of an earlier version, after a backup
     Migrate(migrate::Arguments),
+    /// Copy sessions of other programs, byte for byte: they stay when the program deletes its own
+    Keep(keep::Keep),
+    /// Remove what the index and the copies have of sessions of other programs
+    Forget(keep::Forget),
     #[command(flatten)]
     Stored(StoredCommand),
 }
@@ -112,17 +117,18 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let command = match arguments.command.unwrap_or_else(list) {
         Command::Resume(arguments) => return crate::commands::run::run(&arguments.into()),
         Command::Migrate(arguments) => return runtime()?.block_on(migrate::run(&arguments)),
+        Command::Keep(arguments) => return keep::keep(&arguments),
+        Command::Forget(arguments) => return keep::forget(&arguments),
         Command::Stored(command) => command,
     };
-    if let StoredCommand::Show(arguments) = &command
-        && arguments.is_of_another_program()
-    {
-        return foreign::show(arguments);
-    }
-    if let StoredCommand::Export(arguments) = &command
-        && arguments.is_of_another_program()
-    {
-        return transfer::export_foreign(arguments);
+    match &command {
+        StoredCommand::Show(arguments) if arguments.is_of_another_program() => {
+            return foreign::show(arguments);
+        }
+        StoredCommand::Export(arguments) if arguments.is_of_another_program() => {
+            return transfer::export_foreign(arguments);
+        }
+        _ => {}
     }
     runtime()?.block_on(async {
         let host_environment = host_environment::of_process()?;

@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     /// Show how much of each request the provider's cache could serve, how much it served, and what
     /// changed
     #[arg(long, conflicts_with_all = ["attempt", "prompt", "system", "events", "partial", "request", "explain"])]
-    cache: bool,
+    pub(super) cache: bool,
     /// Show the system text
     #[arg(long, conflicts_with = "prompt", requires = "turn")]
     system: bool,
@@ -70,9 +70,9 @@ pub(super) struct Arguments {
     /// Show an unfinished reply, byte for byte
     #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "system", "explain", "events"])]
     partial: bool,
-    /// Show what the turn changed in the working directory, as a diff
-    #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "system", "explain", "events", "partial", "request", "json"])]
-    changes: bool,
+    /// Show what the turn changed in the working directory, as a diff; of another program's session, all that it changed
+    #[arg(long, conflicts_with_all = ["prompt", "system", "explain", "events", "partial", "request"])]
+    pub(super) changes: bool,
     /// Write JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -88,6 +88,10 @@ impl Arguments {
 pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let id = arguments.which.find(store).await?;
     let Arguments { json, explain, .. } = *arguments;
+    if arguments.changes && (json || arguments.turn.is_none()) {
+        let problem = "--changes needs --turn N, and has no JSON; `convoke changes --json` has";
+        return Err(UsageError(problem.to_owned()).into());
+    }
     if let Some(turn) = arguments.turn.filter(|_| arguments.changes) {
         let turn = find_turn(store, id, turn).await?.id;
         let changes = changes_of(&host_environment::of_process()?);
