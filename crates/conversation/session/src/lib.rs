@@ -15,6 +15,7 @@
 //!   most a second of them.
 //! - `prompt` assembles a prompt from the stored conversation; `thread` says whose a thread is, `sent_turn` is a turn with the texts of
 //!   one attempt. The stored types are those of the protocol.
+//! - `memory` decides what a turn of a member that remembers continues, and which messages are new for it.
 //! - `request` records requests to models, each as its difference to the previous one.
 //! - `file_changes` is the `ChangeRecorder` that the coordinator calls around turns that may change files; how they are recorded is
 //!   hidden from it.
@@ -61,6 +62,7 @@ pub mod file_changes;
 pub mod follow;
 mod kept_running;
 mod legacy;
+pub mod memory;
 pub mod prompt;
 pub mod replay;
 pub mod request;

@@ -146,6 +146,10 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
         mode,
         client_files,
         client_terminal,
+        // What an agent keeps is its own, under the same permissions.
+        memory: _,
+        memory_limit: _,
+        idle_timeout: _,
         // Team tools give access to the team only.
         team_tools: _,
         // A workspace contains only what the agent can read anyway, and allows no further changes.

@@ -18,6 +18,8 @@ pub enum Exit {
     Signal(i32),
     /// The process did not exit after its turn, or after closing its output, and Convoke terminated it.
     Dismissed,
+    /// The program has not ended: it waits for the next turn.
+    Resting,
     /// The exit status is unknown.
     Unknown,
 }
@@ -28,6 +30,7 @@ impl fmt::Display for Exit {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
             Self::Dismissed => f.write_str("no exit until it was terminated"),
+            Self::Resting => f.write_str("no exit, because it waits for another turn"),
             Self::Unknown => f.write_str("unknown exit status"),
         }
     }

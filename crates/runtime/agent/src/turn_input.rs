@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use convoke_core::ledger::Ledger;
 use convoke_protocol::id::{AttemptRef, ThreadId};
+use convoke_protocol::memory::Branch;
 use convoke_protocol::resume::ResumeHandle;
 pub use convoke_team::{Permissions, Trust};
 use tokio::sync::watch;
@@ -38,6 +39,8 @@ pub struct TurnInput {
     pub model: Option<String>,
     /// The agent's session to resume.
     pub resume: Option<ResumeHandle>,
+    /// How the session goes on; `None` if it ends with the turn.
+    pub memory: Option<SessionMemory>,
     /// Whether the user trusts the files in the directory.
     pub trust: Trust,
     /// The limits of the turn.
@@ -114,6 +117,7 @@ impl TurnInput {
             permissions: Permissions::ReadOnly,
             model: None,
             resume: None,
+            memory: None,
             trust: Trust::Untrusted,
             limits: Limits::default(),
             attempt: None,
@@ -124,6 +128,15 @@ impl TurnInput {
             thread_writer: ThreadWriter::Agent,
         }
     }
+}
+
+/// A session that goes on after the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionMemory {
+    /// Where the session to resume goes on.
+    pub branch: Branch,
+    /// The time for which the program is kept for the next turn.
+    pub idle: Duration,
 }
 
 /// The writer of a turn's thread lines, for agents whose thread Convoke stores.

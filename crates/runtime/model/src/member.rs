@@ -14,7 +14,7 @@ use convoke_agent::Programs;
 use convoke_agent::config::{ApiDeveloperRole, ApiTools, ApiWire};
 use convoke_agent::sandbox::Secrets;
 use convoke_agent::thread::ThreadStore;
-use convoke_agent::turn::TurnSide;
+use convoke_agent::turn::{Continuity, TurnSide};
 use convoke_agent::turn_input::{ThreadWriter, TurnInput};
 use convoke_agent::{Agent, AgentTurn, TurnResult};
 use convoke_core::Diagnostic;
@@ -243,6 +243,10 @@ impl ModelAgent {
 }
 
 impl Agent for ModelAgent {
+    fn continuity(&self) -> Continuity {
+        Continuity::Own
+    }
+
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
         self.begin(turn_input, Task::Answer)
     }
@@ -324,10 +328,8 @@ impl Prepared<'_> {
             cost_usd: None,
             model: progress.model.take(),
             resume: is_stored.then(|| ResumeHandle {
-                session: found.id.as_str().to_owned(),
-                cwd: self.turn_input.cwd.clone(),
                 model: Some(self.config.model.clone()),
-                used: None,
+                ..ResumeHandle::new(found.id.as_str(), &self.turn_input.cwd)
             }),
             reply: match task {
                 Task::Answer => progress.reply,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use convoke_core::Diagnostic;
 use convoke_files::limit::read_named_text;
 use convoke_files::{Disk, FileKind, Files as _};
-use convoke_protocol::verdict::Failure;
+use convoke_protocol::verdict::{Failure, Verdict};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -22,7 +22,7 @@ use super::{ClaudeCode, settings as given_settings};
 use convoke_agent::adapter::{Context, ProgramCall, start_failure};
 use convoke_agent::cli::TurnProgram as _;
 use convoke_agent::diagnostics;
-use convoke_agent::process::{Decision, Dialogue, Input};
+use convoke_agent::process::{Decision, Dialogue, Input, NextTurn};
 use convoke_agent::stream::{EventReader, Sink};
 use convoke_agent::team_tools::SERVER;
 use convoke_agent::turn_input::{Permissions, Trust};
@@ -55,10 +55,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         args.extend(["--model", model].map(OsString::from));
     }
     let session = match context.resume() {
-        Some(session) => {
-            args.extend(["--resume", session].map(OsString::from));
-            Some(session.to_owned())
-        }
+        Some(session) => Some(resume(context, session, &mut args)),
         // The sandbox gives access to the directories of this session only.
         None if !names_session(&context.definition.args) => {
             let session = Uuid::new_v4().to_string();
@@ -77,6 +74,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         Conversation {
             reader: Claude::new(turn_input.limits.reply_bytes),
             prompt: turn_input.prompt.clone(),
+            stays: turn_input.memory.is_some() && turn_input.team_tools.is_none(),
             stopping: false,
             questions: (context.permissions() == Permissions::Ask).then(Questions::default),
         },
@@ -104,8 +102,22 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     Ok(call)
 }
 
+/// Adds the arguments that resume a session, as it was at its mark if it has one. Returns the session that is written.
+fn resume(context: &Context<'_>, session: &str, args: &mut Vec<OsString>) -> String {
+    args.extend(["--resume", session].map(OsString::from));
+    if let Some(mark) = context.mark() {
+        args.extend(["--resume-session-at", mark].map(OsString::from));
+    }
+    if !context.is_branch() {
+        return session.to_owned();
+    }
+    let branch = Uuid::new_v4().to_string();
+    args.extend(["--fork-session", "--session-id", &branch].map(OsString::from));
+    branch
+}
+
 /// Returns whether the user's arguments choose a session.
-fn names_session(args: &[String]) -> bool {
+pub(super) fn names_session(args: &[String]) -> bool {
     const OPTIONS: &[&str] =
         &["--session-id", "--resume", "-r", "--continue", "-c", "--no-session-persistence"];
     let is_option = |argument: &String| {
@@ -239,6 +251,8 @@ fn rule_files(context: &Context<'_>) -> Vec<String> {
 struct Conversation {
     reader: Claude,
     prompt: String,
+    /// Whether the program stays for another turn.
+    stays: bool,
     /// Whether the turn is being stopped.
     stopping: bool,
     /// The permission questions; `None` if the agent does not ask.
@@ -270,7 +284,21 @@ impl Dialogue for Conversation {
             let denied = Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message);
             self.reader.progress_mut().warn(denied, sink);
         }
-        Input { bytes: refusal.unwrap_or_default(), last: self.reader.needs_no_input() }
+        Input {
+            bytes: refusal.unwrap_or_default(),
+            last: self.reader.needs_no_input() && !self.is_at_rest(),
+        }
+    }
+
+    fn next_turn(&mut self, turn: NextTurn<'_>, _sink: &mut Sink<'_>) -> Input {
+        self.reader = self.reader.for_next_turn(turn.reply_bytes);
+        turn.prompt.clone_into(&mut self.prompt);
+        self.open()
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let is_done = self.reader.progress().closing == Some(Verdict::Done);
+        self.stays && !self.stopping && is_done && self.reader.needs_no_input()
     }
 
     fn interrupt(&mut self) -> Option<Input> {

@@ -27,7 +27,9 @@ use serde_json::{Map, Value, json};
 pub use self::call::TAIL;
 use convoke_agent::adapter::{Context, Preset, ProgramCall};
 use convoke_agent::cli::{Cli, Facts, RenewedSignIn, SettingVariables, SignIn, State, TurnProgram};
+use convoke_agent::config::Definition;
 use convoke_agent::loading::LoadingArguments;
+use convoke_agent::turn::Continuity;
 use convoke_agent::turn_input::{Permissions, Trust};
 use convoke_source::SessionSource;
 use convoke_vendor::{MeasuredCli, Vendor};
@@ -186,6 +188,15 @@ impl TurnProgram for ClaudeCode {
             env.push(("IS_SANDBOX".into(), "1".into()));
         }
         env
+    }
+
+    fn continuity(&self, definition: &Definition) -> Continuity {
+        if call::names_session(&definition.args) {
+            // It may be a session of somebody else.
+            Continuity::None
+        } else {
+            Continuity::Rewound
+        }
     }
 
     fn session_directories(

@@ -137,6 +137,9 @@ pub struct Claude {
     edits: HashMap<String, (String, &'static str)>,
     /// The last error that the program wrote instead of a reply: label and text.
     error: Option<(String, String)>,
+    /// The cost of the process so far, and before this turn.
+    total_usd: f64,
+    charged_usd: f64,
     synthetic: bool,
     phase: ProcessPhase,
     /// The last result that was counted.
@@ -149,6 +152,15 @@ impl Claude {
     /// Creates a reader with a limit on the reply, in bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self { progress: TurnProgress::new(reply_limit), ..Self::default() }
+    }
+
+    /// Creates a reader for the next turn of the same process.
+    #[must_use]
+    pub fn for_next_turn(&self, reply_limit: usize) -> Self {
+        let mut next = Self { charged_usd: self.total_usd, ..Self::new(reply_limit) };
+        next.total_usd = self.total_usd;
+        next.progress.session.clone_from(&self.progress.session);
+        next
     }
 
     /// Returns whether the input can be closed.
@@ -212,6 +224,7 @@ impl Claude {
         self.phase.turn_started();
         self.progress.session = event.session_id.0.as_deref().map(str::to_owned);
         self.progress.model = event.model.0.as_deref().map(str::to_owned);
+        self.progress.version = event.claude_code_version.0.as_deref().map(str::to_owned);
         sink(AgentEvent::own(AgentEventKind::Started {
             session: event.session_id.0,
             model: event.model.0,
@@ -234,6 +247,9 @@ impl Claude {
             self.phase.turn_started();
             self.synthetic = synthetic;
             self.error = None;
+            self.progress.mark = event.uuid.0.as_deref().map(str::to_owned);
+            let counted = message.usage.0.as_ref().map(|counts| counts.usage().input);
+            self.progress.window = counted.or(self.progress.window);
         }
         for block in message.content.objects() {
             self.block(block, parent.as_ref(), line, sink);
@@ -408,7 +424,8 @@ impl Claude {
             // A result without its own count, among others that have one.
             return;
         } else {
-            self.progress.cost_usd = event.total_cost_usd.0;
+            self.total_usd = event.total_cost_usd.0.unwrap_or(self.total_usd);
+            self.progress.cost_usd = event.total_cost_usd.0.map(|total| total - self.charged_usd);
             let usage = event.usage.0.as_ref().map(Counts::usage);
             self.progress.usage = usage.or(self.progress.usage);
         }

@@ -11,17 +11,18 @@ use std::task::{self, Poll};
 
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde_json::{Value, json};
 
 use super::question::{Questions, refusal};
 use super::stream::app::{CodexApp, Message};
 use super::stream::exec::CodexExec;
+use super::thread::{ContinuedThread, Mark, ThreadState, mark};
 use super::{SQLITE_DIRECTORY, provider};
 use convoke_agent::adapter::{Context, OneShot, ProgramCall, start_failure};
 use convoke_agent::config::Protocol;
 use convoke_agent::diagnostics;
-use convoke_agent::process::{Decision, Dialogue, Input};
+use convoke_agent::process::{Decision, Dialogue, Input, NextTurn};
 use convoke_agent::stream::{EventReader, Sink, TurnPhase, reason_in_words};
 use convoke_agent::team_tools::SERVER;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
@@ -258,7 +259,11 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> 
         prompt: turn_input.prompt.clone(),
         key: key.map(str::to_owned),
         thread,
-        resume: context.resume().map(str::to_owned),
+        continued: context.resume().map(|session| ContinuedThread::new(context, session)),
+        model: None,
+        requests,
+        stays: turn_input.memory.is_some() && turn_input.team_tools.is_none(),
+        turns: 0,
         names: None,
         questions: asks.then(Questions::default),
     };
@@ -271,6 +276,15 @@ const THREAD: u64 = 2;
 const TURN: u64 = 3;
 const INTERRUPT: u64 = 4;
 const SIGN_IN: u64 = 5;
+const ROLL_BACK: u64 = 6;
+
+/// The fields of a response.
+struct Answered {
+    thread: Option<String>,
+    model: Option<String>,
+    turn: Option<String>,
+    turns: Vec<String>,
+}
 
 struct Conversation {
     reader: CodexApp,
@@ -278,7 +292,16 @@ struct Conversation {
     /// The key to sign in with; `None` for the user's own sign-in.
     key: Option<String>,
     thread: Value,
-    resume: Option<String>,
+    /// The thread to continue; `None` starts one.
+    continued: Option<ContinuedThread>,
+    /// The model of the thread.
+    model: Option<String>,
+    /// The number of requests per reported failure.
+    requests: u64,
+    /// Whether the program stays for another turn.
+    stays: bool,
+    /// The number of earlier turns of the thread.
+    turns: usize,
     /// The thread and the turn, once they have started.
     names: Option<(String, Option<String>)>,
     /// The permission questions; `None` if the agent does not ask.
@@ -286,20 +309,14 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn answered(
-        &mut self,
-        line: &[u8],
-        id: u64,
-        thread: Option<String>,
-        model: Option<String>,
-        turn: Option<String>,
-        sink: &mut Sink<'_>,
-    ) -> Input {
+    fn answered(&mut self, line: &[u8], id: u64, answer: Answered, sink: &mut Sink<'_>) -> Input {
+        let Answered { thread, model, turn, turns } = answer;
         match id {
             INITIALIZE => {
                 if let Some(questions) = &mut self.questions {
                     questions.greet(line);
                 }
+                self.reader.progress_mut().version = version(line);
                 let initialized = message(&json!({ "method": "initialized" }));
                 let next = match self.key.take() {
                     Some(key) => {
@@ -315,14 +332,15 @@ impl Conversation {
                 let Some(thread) = thread else {
                     return self.give_up(FailureReason::Other, "codex did not start a thread");
                 };
-                self.reader.thread_is(&thread, model, sink);
-                let prompt = std::mem::take(&mut self.prompt);
-                let input = json!([{ "type": "text", "text": prompt }]);
-                let params = json!({ "threadId": thread, "input": input });
-                self.names = Some((thread, None));
-                Input::more(request(TURN, "turn/start", &params))
+                self.model = model;
+                self.on_thread(thread, &turns, sink)
+            }
+            ROLL_BACK => {
+                let Some((thread, _)) = self.names.take() else { return Input::nothing() };
+                self.start_turn(thread, sink)
             }
             TURN => {
+                self.reader.progress_mut().mark = turn.as_deref().map(|id| mark(id, self.turns));
                 if let Some((_, name)) = &mut self.names {
                     *name = turn;
                 }
@@ -333,14 +351,55 @@ impl Conversation {
     }
 
     fn begin_thread(&mut self) -> Vec<u8> {
-        let mut params = self.thread.take();
-        match &self.resume {
-            Some(session) => {
-                params["threadId"] = json!(session);
-                request(THREAD, "thread/resume", &params)
+        let mut params = self.thread.clone();
+        let Some(continued) = &self.continued else {
+            return request(THREAD, "thread/start", &params);
+        };
+        params["threadId"] = json!(continued.session);
+        match &continued.state {
+            ThreadState::Branched(mark) => {
+                if let Mark::Turn(turn) = mark {
+                    params["lastTurnId"] = json!(turn);
+                }
+                request(THREAD, "thread/fork", &params)
             }
-            None => request(THREAD, "thread/start", &params),
+            ThreadState::Any | ThreadState::At(_) => request(THREAD, "thread/resume", &params),
         }
+    }
+
+    /// Starts the turn, once the thread is as it was after the turn that it continues.
+    fn on_thread(&mut self, thread: String, turns: &[String], sink: &mut Sink<'_>) -> Input {
+        let state = self.continued.as_ref().map(|it| &it.state);
+        let surplus = match state {
+            None | Some(ThreadState::Any) => Some(0),
+            Some(ThreadState::At(mark) | ThreadState::Branched(mark)) => mark.surplus(turns),
+        };
+        let Some(surplus) = surplus else {
+            let message = "the thread is not as it was: its last turn is missing";
+            return self.give_up(FailureReason::Session, message);
+        };
+        self.turns = turns.len() - surplus;
+        if surplus == 0 {
+            return self.start_turn(thread, sink);
+        }
+        if let Some(ThreadState::At(mark @ Mark::Turn(_))) = state {
+            // A version whose turns have ids does not roll back.
+            let state = ThreadState::Branched(mark.clone());
+            self.continued = Some(ContinuedThread { session: thread, state });
+            return Input::more(self.begin_thread());
+        }
+        let params = json!({ "threadId": thread, "numTurns": surplus });
+        self.names = Some((thread, None));
+        Input::more(request(ROLL_BACK, "thread/rollback", &params))
+    }
+
+    fn start_turn(&mut self, thread: String, sink: &mut Sink<'_>) -> Input {
+        self.reader.thread_is(&thread, self.model.clone(), sink);
+        let prompt = std::mem::take(&mut self.prompt);
+        let input = json!([{ "type": "text", "text": prompt }]);
+        let params = json!({ "threadId": thread, "input": input });
+        self.names = Some((thread, None));
+        Input::more(request(TURN, "turn/start", &params))
     }
 
     fn give_up(&mut self, reason: FailureReason, message: &str) -> Input {
@@ -362,8 +421,8 @@ impl Dialogue for Conversation {
             questions.notice(line, sink);
         }
         let reply = match self.reader.message(line, sink) {
-            Message::Answer { id, thread, model, turn } => {
-                self.answered(line, id, thread, model, turn, sink)
+            Message::Answer { id, thread, model, turn, turns } => {
+                self.answered(line, id, Answered { thread, model, turn, turns }, sink)
             }
             Message::Refusal { id: INTERRUPT, .. } | Message::Nothing => Input::nothing(),
             Message::Refusal { id: SIGN_IN, message } => {
@@ -383,10 +442,27 @@ impl Dialogue for Conversation {
                 if is_asked { Input::nothing() } else { Input::more(refusal(&id, &method)) }
             }
         };
-        if self.reader.phase() == TurnPhase::Over {
+        if self.reader.phase() == TurnPhase::Over && !self.is_at_rest() {
             return Input::last(Vec::new());
         }
         reply
+    }
+
+    fn next_turn(&mut self, turn: NextTurn<'_>, sink: &mut Sink<'_>) -> Input {
+        let Some((thread, _)) = self.names.take() else {
+            return self.give_up(FailureReason::Session, "codex has no thread to continue");
+        };
+        let version = self.reader.progress().version.clone();
+        let reader = CodexApp::new(turn.reply_bytes).after(turn.used.unwrap_or_default());
+        self.reader = reader.counting(self.requests);
+        self.reader.progress_mut().version = version;
+        turn.prompt.clone_into(&mut self.prompt);
+        self.turns += 1;
+        self.start_turn(thread, sink)
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.stays && self.reader.progress().closing == Some(Verdict::Done)
     }
 
     fn answer(&mut self, question: &str, answer: Decision, _sink: &mut Sink<'_>) -> Input {
@@ -420,6 +496,14 @@ impl Dialogue for Conversation {
     fn reader_mut(&mut self) -> &mut dyn EventReader {
         &mut self.reader
     }
+}
+
+/// Returns the version in the name of a server, `convoke/0.98.0 (…)`.
+fn version(line: &[u8]) -> Option<String> {
+    let line: Value = serde_json::from_slice(line).ok()?;
+    let name = line["result"]["userAgent"].as_str()?;
+    let (_, version) = name.split_once('/')?;
+    version.split_whitespace().next().map(str::to_owned)
 }
 
 fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {

@@ -26,8 +26,10 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     }
     let mut args = context.users_args();
     // The program asks before it acts only over ACP.
-    let speaks_acp =
-        context.definition.preset.is_some() || context.permissions() == Permissions::Ask;
+    let speaks_acp = context.definition.preset.is_some()
+        || context.permissions() == Permissions::Ask
+        // Only so does it take more than one turn.
+        || turn_input.memory.is_some();
     let protocol = if speaks_acp { &["--acp"][..] } else { &["-o", "stream-json"] };
     args.extend(protocol.iter().map(OsString::from));
     let approval = if speaks_acp { "default" } else { approval(context) };

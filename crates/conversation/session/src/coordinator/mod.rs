@@ -527,7 +527,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Stores a step with the events of agents before it, and emits them: only what is stored is seen. `next` is the
     /// conversation after the step.
-    async fn append(&mut self, next: Conversation, step: Step) -> Result<(), StoreError> {
+    async fn append(&mut self, mut next: Conversation, step: Step) -> Result<(), StoreError> {
         let session = self.session;
         let Step { at, events, contents, pieces, threads, taken, offer } = step;
         let mut told = self.pending.clone();
@@ -539,6 +539,9 @@ impl<S: Store> Coordinator<S> {
         }
         let events: Vec<Event> =
             told.iter().filter(|event| event.number.is_some()).cloned().collect();
+        for event in &events {
+            next.remember(&event.kind);
+        }
         let state = next.state();
         if cfg!(debug_assertions) {
             let mut folded = self.conversation.state();

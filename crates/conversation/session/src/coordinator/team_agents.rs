@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use convoke_agent::Agent;
 use convoke_agent::approvals::Approvals;
@@ -12,7 +13,7 @@ use convoke_agent::turn_input::{Limits, Permissions, Trust, TurnInput};
 use convoke_core::Diagnostic;
 use convoke_protocol::id::{MemberName, Millis};
 use convoke_redact::Redactor;
-use convoke_team::{Member, Team};
+use convoke_team::{AgentSettings, Member, Team};
 
 use crate::file_changes::{ChangeRecorder, OwnWorkspace};
 use crate::prompt::InstructionFile;
@@ -67,6 +68,8 @@ pub struct MemberAgent {
     pub readable: Vec<PathBuf>,
     /// Whether the agent gets tools to reach its team.
     pub has_team_tools: bool,
+    /// The time after which the program of a member that remembers ends between turns.
+    pub idle_timeout: Duration,
 }
 
 impl MemberAgent {
@@ -86,6 +89,7 @@ impl MemberAgent {
             workspace_root: None,
             readable: Vec::new(),
             has_team_tools: false,
+            idle_timeout: AgentSettings::IDLE_TIMEOUT,
         }
     }
 
@@ -116,7 +120,7 @@ impl MemberAgent {
         Some(changed)
     }
 
-    /// Creates the input of a turn. The agent starts a new session: see [`crate::prompt`].
+    /// Creates the input of a turn that starts a new session: see [`crate::prompt`].
     pub(super) fn turn_input(
         &self,
         prompt: String,

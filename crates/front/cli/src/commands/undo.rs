@@ -1,8 +1,10 @@
 //! `convoke undo` and `convoke redo`: take the changes of a turn back, or make them again.
 
+use std::cell::Cell;
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::Args;
+use convoke_agent::clock::now;
 use convoke_changes::{Changes, ChangesError, Completed, Direction, LeftAlone, UndoPlan};
 use convoke_protocol::id::TurnId;
 use serde_json::json;
@@ -40,6 +42,9 @@ pub struct Undo {
     /// Undo also what may be the work of another turn, which ran at the same time, or your own after an interruption
     #[arg(long)]
     shared: bool,
+    /// Take the turn out of the memory of its member too: the next turn continues the state before it
+    #[arg(long, conflicts_with = "merge")]
+    forget: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -78,16 +83,50 @@ struct Output {
 
 /// Runs `convoke undo`.
 pub fn undo(arguments: &Undo) -> anyhow::Result<Outcome> {
-    let Undo { id, turn, merge, shared, output } = arguments;
+    let Undo { id, turn, merge, shared, forget, output } = arguments;
+    let chosen = Cell::new(*turn);
+    let changed_nothing = Cell::new(false);
     let plan = |changes: &Changes, session: &str| {
-        let mut plan = match merge {
-            Some(member) => changes.plan_undo_of_merge(session, member)?,
-            None => changes.plan_undo(session, turn.map(|turn| turn.0))?,
+        let plan = match merge {
+            Some(member) => changes.plan_undo_of_merge(session, member),
+            None => changes.plan_undo(session, turn.map(|turn| turn.0)),
         };
+        changed_nothing.set(matches!(plan, Err(ChangesError::NothingToUndo(_))));
+        let mut plan = plan?;
+        chosen.set(Some(TurnId(plan.turn.turn)));
         plan.takes_shared = *shared;
         Ok(plan)
     };
-    reported(output.json, run(id, output, plan))
+    let mut undone = run(id, output, plan);
+    if *forget && changed_nothing.get() && turn.is_some() {
+        // A turn without changes can be forgotten too.
+        undone = Ok(Outcome::Done);
+    }
+    let is_preview = output.json && !output.yes;
+    if let (true, Ok(Outcome::Done), Some(turn)) = (*forget && !is_preview, &undone, chosen.get()) {
+        undone = forget_turn(id, turn, output.json);
+    }
+    reported(output.json, undone)
+}
+
+/// Takes a turn out of the memory of its member.
+fn forget_turn(id: &str, turn: TurnId, is_json: bool) -> anyhow::Result<Outcome> {
+    let host_environment = host_environment::of_process()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let forgotten = runtime.block_on(async {
+        let store = open_store(&host_environment).await?;
+        let session = find_to_change(&store, id).await?;
+        anyhow::Ok(convoke_session::memory::forget(&store, session, turn, now()).await?)
+    })?;
+    if is_json {
+        return Ok(Outcome::Done);
+    }
+    let told = match forgotten {
+        Some(member) => format!("{member} has forgotten turn {turn}"),
+        None => format!("turn {turn} is in no memory: its member starts every turn afresh"),
+    };
+    writeln!(stdout(), "{told}")?;
+    Ok(Outcome::Done)
 }
 
 /// Runs `convoke redo`.

@@ -226,6 +226,7 @@ impl AgentResolver<'_> {
         member_agent.may_write = self.may_write(resolved);
         member_agent.has_team_tools =
             settings.team_tools.unwrap_or(false) && resolved.definition.kind.takes_tools();
+        member_agent.idle_timeout = settings.idle_timeout.unwrap_or(AgentSettings::IDLE_TIMEOUT);
         let has_program =
             resolved.definition.kind != AgentKind::Api && self.backend != AgentBackend::StandIns;
         member_agent.trusted_commands =

@@ -9,7 +9,7 @@ use convoke_protocol::resume::ResumeHandle;
 use convoke_protocol::verdict::{Failure, Verdict};
 use convoke_redact::Redactor;
 
-use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
+use crate::turn::{Agent, AgentTurn, Continuity, TurnResult, TurnSide};
 use crate::turn_input::TurnInput;
 
 /// The script of a stand-in. After its last turn, the stand-in replies with the size of its prompt.
@@ -96,6 +96,10 @@ fn account_of(turn_input: &TurnInput) -> String {
 }
 
 impl Agent for StandIn {
+    fn continuity(&self) -> Continuity {
+        Continuity::Own
+    }
+
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let (turn, side) = AgentTurn::open(Redactor::default());
         let (number, steps) = self.next_steps(&turn_input);
@@ -148,12 +152,7 @@ async fn perform(
     // Nothing counts tokens: there is no usage.
     TurnResult {
         reply,
-        resume: Some(ResumeHandle {
-            session: session.to_owned(),
-            cwd: turn_input.cwd.clone(),
-            model: None,
-            used: None,
-        }),
+        resume: Some(ResumeHandle::new(session, &turn_input.cwd)),
         ..TurnResult::new(verdict)
     }
 }

@@ -11,6 +11,7 @@ mod open_tools;
 #[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
 mod platform;
 mod private_dir;
+mod running;
 mod start_order;
 mod supervise;
 mod terminal;
@@ -24,8 +25,11 @@ use std::time::Duration;
 pub use self::guarded_child::StartError;
 pub use self::private_dir::{PrivateDir, temp_root};
 pub(crate) use self::private_dir::{is_private_path, other_private_dirs};
-pub use self::supervise::supervise;
+pub use self::running::{RestingProgram, RunningProgram};
+pub use self::supervise::{Opening, Supervised, Terms, lines_of, supervise, supervise_turn};
 pub(crate) use self::terminal::{OutputBounds, Terminal};
+use convoke_protocol::usage::Usage;
+
 use crate::ending::Ending;
 use crate::sandbox::{Policy, Reach};
 use crate::stream::{EventReader, Sink};
@@ -75,6 +79,16 @@ pub trait Dialogue: Send {
 
     /// Returns the first input.
     fn open(&mut self) -> Input;
+
+    /// Begins another turn in a program that rests, and returns its first input.
+    fn next_turn(&mut self, _turn: NextTurn<'_>, _sink: &mut Sink<'_>) -> Input {
+        Input::last(Vec::new())
+    }
+
+    /// Returns whether the turn is complete and the program waits for another one, without work in the background.
+    fn is_at_rest(&self) -> bool {
+        false
+    }
 
     /// Reads a line of output and returns the next input.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input;
@@ -139,6 +153,16 @@ pub trait Dialogue: Send {
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         self.reader_mut().finish(ending, sink)
     }
+}
+
+/// Another turn of a program that rests.
+#[derive(Debug, Clone, Copy)]
+pub struct NextTurn<'t> {
+    pub prompt: &'t str,
+    /// The maximum size of the reply.
+    pub reply_bytes: usize,
+    /// The tokens of the whole session so far.
+    pub used: Option<Usage>,
 }
 
 /// The answer to an agent's question.

@@ -116,6 +116,12 @@ impl Acp {
         self
     }
 
+    /// Creates a reader for the next turn of the same session.
+    #[must_use]
+    pub fn for_next_turn(&self, reply_limit: usize) -> Self {
+        Self::new(reply_limit).reporting_errors_as_text(self.reports_errors_as_text)
+    }
+
     /// Returns a line as text, and counts invalid characters.
     pub(crate) fn text_of<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
         self.progress.json(line)

@@ -89,6 +89,12 @@ pub trait EventReader: Send {
 pub struct TurnProgress {
     /// The id of the session.
     pub session: Option<String>,
+    /// The program's name of the last thing in its session, to which it can return.
+    pub mark: Option<String>,
+    /// The version of the program.
+    pub version: Option<String>,
+    /// The tokens of the last request.
+    pub window: Option<u64>,
     /// The model.
     pub model: Option<String>,
     /// The tokens.
@@ -293,7 +299,10 @@ impl TurnProgress {
         }
         if verdict == Verdict::Done
             && ending.stop.is_none()
-            && !matches!(ending.exit, Exit::Code(0) | Exit::Dismissed | Exit::Unknown)
+            && !matches!(
+                ending.exit,
+                Exit::Code(0) | Exit::Dismissed | Exit::Resting | Exit::Unknown
+            )
         {
             let message = format!("the turn completed, but the program ended with {}", ending.exit);
             self.warn(Diagnostic::new(diagnostics::AGENT_EXIT_DISAGREES, message), sink);

@@ -122,7 +122,7 @@ impl Server {
                 _ = interrupts.recv() => None,
             };
             match message {
-                Some(Incoming::Message(line)) => self.read(&line).await,
+                Some(Incoming::Message(line)) => Box::pin(self.read(&line)).await,
                 Some(Incoming::TooLong(shortened)) => self.refuse_long(&shortened),
                 Some(Incoming::Failed(error)) => {
                     read_error = Some(error);

@@ -68,20 +68,8 @@ fn list_requests(
     session: &FoundSession,
     is_json: bool,
 ) -> anyhow::Result<Outcome> {
-    let (prices, provider) = (OwnPrices::new(), catalog.provider(session));
-    let price = |request: &Request<'_>, at: Option<Millis>| {
-        let charged = request.usage.map(|usage| Charged {
-            provider,
-            model: request.model.unwrap_or_default(),
-            usage,
-            cache_write_hour: request.cache_write_hour,
-            tier: request.tier,
-            at,
-        });
-        let mut sum = Cost::default();
-        sum.add(charged.and_then(|charged| cost(&charged, &prices)));
-        json!(sum.to_json())
-    };
+    let prices = OwnPrices::new();
+    let price = price(catalog.provider(session), &prices);
     let mut requests = Requests::new(&session.id, &price);
     let mut reader = catalog.open(session, Kept::Shown)?;
     reader.advance(&mut requests)?;
@@ -105,7 +93,27 @@ fn list_requests(
     Ok(Outcome::Done)
 }
 
-fn request_line(request: &Value) -> String {
+/// Returns the price of requests to a provider, as JSON.
+pub(super) fn price<'p>(
+    provider: Option<&'p str>,
+    prices: &'p OwnPrices,
+) -> impl Fn(&Request<'_>, Option<Millis>) -> Value + 'p {
+    move |request, at| {
+        let charged = request.usage.map(|usage| Charged {
+            provider,
+            model: request.model.unwrap_or_default(),
+            usage,
+            cache_write_hour: request.cache_write_hour,
+            tier: request.tier,
+            at,
+        });
+        let mut sum = Cost::default();
+        sum.add(charged.and_then(|charged| cost(&charged, prices)));
+        json!(sum.to_json())
+    }
+}
+
+pub(super) fn request_line(request: &Value) -> String {
     let text = |name: &str| printable(request[name].as_str().unwrap_or_default()).into_owned();
     let figure = |name: &str| number(request["usage"][name].as_u64().unwrap_or_default());
     let counted = if request["usage"].is_null() {

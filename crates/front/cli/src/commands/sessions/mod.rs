@@ -20,6 +20,7 @@ mod trace;
 pub(in crate::commands) mod transfer;
 mod turn;
 mod verify;
+mod window;
 
 use std::io::{self, Write};
 

@@ -18,6 +18,7 @@ use super::cache;
 use super::conversation;
 use super::sent::{self, Showing};
 use super::turn::{find_turn, read_sent};
+use super::window;
 use super::{ShownSession, heading, parse_turn, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::figures::{dollars, number};
@@ -58,6 +59,9 @@ pub(super) struct Arguments {
     /// changed
     #[arg(long, conflicts_with_all = ["attempt", "prompt", "system", "events", "partial", "request", "explain"])]
     cache: bool,
+    /// Show everything that the model was given in each request of the turn; with --json, the windows
+    #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "request", "cache", "explain"])]
+    window: bool,
     /// Show the system text
     #[arg(long, conflicts_with = "prompt", requires = "turn")]
     system: bool,
@@ -81,7 +85,9 @@ pub(super) struct Arguments {
 impl Arguments {
     /// Returns whether the session is another program's, which no store has.
     pub(super) fn is_of_another_program(&self) -> bool {
-        self.home.directory.is_some() || is_named(&self.which.id)
+        // The home of a window is that of the turn's program.
+        let is_elsewhere = self.home.directory.is_some() && !self.window;
+        is_elsewhere || is_named(&self.which.id)
     }
 }
 
@@ -99,6 +105,11 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     if arguments.cache {
         let turn = arguments.turn.map(|turn| turn.0);
         cache::show(store, id, turn, json).await?;
+        return Ok(Outcome::Done);
+    }
+    if let Some(turn) = arguments.turn.filter(|_| arguments.window) {
+        let turn = find_turn(store, id, turn).await?;
+        window::show(store, id, &turn, arguments.attempt, &arguments.home, json).await?;
         return Ok(Outcome::Done);
     }
     match (arguments.turn, arguments.request) {

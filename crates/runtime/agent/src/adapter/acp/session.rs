@@ -2,6 +2,7 @@
 
 mod question;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
@@ -10,16 +11,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde_json::{Value, json};
 
 use self::question::{ApprovedAction, QuestionSubject};
 use super::choice::{Choice, ChoiceLookup};
 use super::client::{Client, ClientSettings};
+use super::inert;
 use super::permit::Permit;
 use crate::diagnostics;
 use crate::ending::Ending;
-use crate::process::{Decision, Dialogue, HostAccess, Input};
+use crate::process::{Decision, Dialogue, HostAccess, Input, NextTurn};
 use crate::stream::acp::{Acp, Message, failure};
 use crate::stream::{EventReader, Sink};
 use crate::turn::TurnResult;
@@ -43,6 +45,12 @@ pub struct SessionSettings {
     pub cwd: PathBuf,
     /// The session to resume.
     pub resume: Option<String>,
+    /// Whether a new session is no substitute for it, because the prompt has only what is new.
+    pub must_resume: bool,
+    /// Whether the program stays for another turn.
+    pub stays: bool,
+    /// The text that follows every prompt.
+    pub tail: Option<&'static str>,
     /// The mode chosen by the user.
     pub mode: Option<String>,
     /// The mode for the permissions, if the program's default does not match.
@@ -158,7 +166,7 @@ impl Session {
             Step::Prompt => {
                 self.client.kill_all();
                 self.reader.on_prompt_result(result, sink);
-                Input::last(Vec::new())
+                if self.is_at_rest() { Input::nothing() } else { Input::last(Vec::new()) }
             }
             Step::Repeating => Input::nothing(),
         }
@@ -188,6 +196,11 @@ impl Session {
         let mut params = json!({ "cwd": self.settings.cwd, "mcpServers": self.settings.servers });
         if let Some(meta) = &self.settings.meta {
             params["_meta"] = meta.clone();
+        }
+        if self.settings.must_resume && self.settings.resume.is_some() && !(can_resume || can_load)
+        {
+            let message = "the agent cannot continue an earlier session";
+            return self.fail(Failure::new(FailureReason::Session, message), sink);
         }
         // An agent that supports neither starts a new session, which is reported when the ids are compared.
         self.id = self.settings.resume.clone().filter(|_| can_resume || can_load);
@@ -313,6 +326,21 @@ impl Dialogue for Session {
             "clientInfo": client,
         });
         self.request(Step::Initialize, "initialize", &params)
+    }
+
+    fn next_turn(&mut self, turn: NextTurn<'_>, sink: &mut Sink<'_>) -> Input {
+        let session = self.id.clone().unwrap_or_default();
+        let model = self.settings.model.clone().or_else(|| self.settings.started_model.clone());
+        self.reader = self.reader.for_next_turn(turn.reply_bytes);
+        self.reader.begin(&session, false, model.as_deref(), sink);
+        let (blocks, _) = inert::blocks(turn.prompt, self.settings.tail);
+        self.settings.prompt = blocks.into_iter().map(Cow::into_owned).collect();
+        self.send_next()
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let is_done = self.reader.progress().closing == Some(Verdict::Done);
+        self.settings.stays && !self.is_cancelling && is_done && self.open.is_empty()
     }
 
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {

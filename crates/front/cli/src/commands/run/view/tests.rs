@@ -23,6 +23,7 @@ fn started(turn: u64, member: &str) -> EventKind {
         ledger: Content::new("[]").reference(),
         diagnostics: Vec::new(),
         in_a_row: 0,
+        memory: None,
     }
 }
 
