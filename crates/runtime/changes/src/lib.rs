@@ -39,6 +39,7 @@
 //! - `undone` knows which turns and merges are undone, and which one an undo or a redo takes next; `undo` plans it; `journal` makes
 //!   many changes look like one, also after a crash; `progress` reports how far one is.
 //! - `concurrent` decides what turns that ran at the same time leave for each other's undo.
+//! - `users_repository` reads commits of the user's repository, and what differs from them.
 //! - `completed` lists undos and merges that were interrupted and completed later; `error` has the errors of the crate.
 //! - `workspace` gives a member a copy of a directory: `checkout` creates it, `commit` follows its turns, `merge` and `apply` merge it
 //!   back, `leftover` removes what crashes left of it.
@@ -103,6 +104,7 @@ mod turn;
 mod unchanged;
 mod undo;
 mod undone;
+mod users_repository;
 mod workspace;
 
 pub use change::{Change, Content, FileMode, Node, Oid, Status, listed_count, shown};
@@ -120,6 +122,7 @@ pub use tree_path::TreePath;
 pub use turn::{Begun, RunningTurn, Uncopied};
 pub use undo::{Conflict, LeftAlone, SharedTurn, UndoPlan};
 pub use undone::{Step, steps, without_changes};
+pub use users_repository::{Changed, Commit, How, UsersRepository};
 pub use workspace::{
     ApplyPlan, Leftover, MergeConflict, Workspace, WorkspaceSettings, WorkspaceTree,
 };

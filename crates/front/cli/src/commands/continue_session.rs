@@ -102,7 +102,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let agents = Home::new(&host).read_catalog()?;
     let agent = arguments.agent.as_deref().map(|name| known_agent(name, &agents)).transpose()?;
     let budget = arguments.budget.map_or_else(|| handover::budget_for(window(agent)), Tokens);
-    let session = read_session(&arguments, budget, &host)?;
+    let session = read_session(&arguments.session, &arguments.home, budget, &host)?;
     if session.history.is_empty() {
         let name = &session.name;
         return Err(
@@ -141,27 +141,44 @@ fn window(agent: Option<&Definition>) -> Option<u64> {
     agent.api.context_window.or_else(|| context_window(agent.model.as_deref()?))
 }
 
+/// Returns what a session was asked for and did, within a number of tokens, and its program: of a session of Convoke's own the agent
+/// of its only member.
+pub(in crate::commands) fn told(
+    name: &str,
+    tokens: u64,
+    host: &HostEnvironment,
+) -> anyhow::Result<(String, String)> {
+    let budget = Tokens(tokens);
+    let session = read_session(name, &HomeArgument::default(), budget, host)?;
+    let today = |_: &str| FileToday::Unknown;
+    let options = Options { budget, message: None, shown_by: "", today: &today };
+    let handover = handover::write(&session.history, &options)?;
+    Ok((session.program.to_owned(), handover.text))
+}
+
 fn read_session(
-    arguments: &Arguments,
+    name: &str,
+    home: &HomeArgument,
     budget: Tokens,
     host: &HostEnvironment,
 ) -> anyhow::Result<ReadSession> {
     let environment: Vec<_> = host.environment.clone().into_iter().collect();
     let redactor = Redactor::for_env(&environment);
-    if arguments.home.directory.is_some() || is_named(&arguments.session) {
-        return read_foreign(arguments, budget, &redactor);
+    if home.directory.is_some() || is_named(name) {
+        return read_foreign(name, home, budget, &redactor);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(read_own(&arguments.session, budget, &redactor, host))
+    runtime.block_on(read_own(name, budget, &redactor, host))
 }
 
 fn read_foreign(
-    arguments: &Arguments,
+    name: &str,
+    home: &HomeArgument,
     budget: Tokens,
     redactor: &Redactor,
 ) -> anyhow::Result<ReadSession> {
-    with_catalog(&arguments.home, |catalog| {
-        let session = catalog.find(&arguments.session).map_err(bad_name)?;
+    with_catalog(home, |catalog| {
+        let session = catalog.find(name).map_err(bad_name)?;
         let name = short_name(&session);
         let mut history = History::new(&name, budget, redactor);
         let mut reader = catalog.open(&session, Kept::Shown)?;

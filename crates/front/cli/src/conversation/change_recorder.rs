@@ -32,14 +32,18 @@ const NAMED_PATHS: usize = 5;
 
 /// Returns the store of changes of a user.
 pub fn changes_of(host_environment: &HostEnvironment) -> Changes {
+    Changes::new(&Home::new(host_environment).data, git_host(host_environment))
+}
+
+/// Returns the parts of the user's environment with which git is run.
+pub fn git_host(host_environment: &HostEnvironment) -> Host {
     let config = host_environment.variable("XDG_CONFIG_HOME").map(Path::new);
     let config = config.filter(|path| path.is_absolute());
-    let host = Host {
+    Host {
         path: host_environment.variable("PATH").unwrap_or_default().to_owned(),
         config: config.map_or_else(|| host_environment.home.join(".config"), Path::to_owned),
         home: host_environment.home.clone(),
-    };
-    Changes::new(&Home::new(host_environment).data, host)
+    }
 }
 
 /// The recorder of a conversation.

@@ -6,6 +6,7 @@
 pub mod alone;
 pub mod attachments;
 pub mod change_recorder;
+pub mod composed;
 pub mod home;
 pub mod node_team;
 pub mod origin;
@@ -42,6 +43,7 @@ use convoke_session::{AnyStore, Coordinator, Store as _};
 use convoke_team::{Member, Record, Team};
 
 use self::alone::Alone;
+use self::composed::Composed;
 use self::home::Home;
 use self::project::{Origin, Project, TEAM_FILE, UserConfiguration, find_team_file};
 use self::rehearsal_servers::RehearsalServers;
@@ -78,6 +80,9 @@ pub struct ConversationOptions {
     /// A new session of one agent, whatever team files there are.
     #[arg(skip)]
     pub alone: Option<Box<Alone>>,
+    /// A new session of a team that a command composes.
+    #[arg(skip)]
+    pub composed: Option<Box<Composed>>,
 }
 
 /// The recording of programs' requests.
@@ -251,11 +256,12 @@ pub async fn open(
         }
         None => None,
     };
-    let project = match (&options.team, &session, &options.alone) {
+    let project = match (&options.team, &session, &options.alone, &options.composed) {
         (Some(path), ..) => Project::read(path, &user)?,
-        (None, Some(session), _) => project_of(session, &home, &user)?,
-        (None, None, Some(alone)) => alone.project(&user)?,
-        (None, None, None) => match find_team_file(host_environment) {
+        (None, Some(session), ..) => project_of(session, &home, &user)?,
+        (None, None, Some(alone), _) => alone.project(&user)?,
+        (None, None, None, Some(composed)) => composed.project(&user)?,
+        (None, None, None, None) => match find_team_file(host_environment) {
             Some(path) => Project::read(&path, &user)?,
             None if matches!(options.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
                 sample::write(&home, &user)?

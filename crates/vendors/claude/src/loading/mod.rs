@@ -44,6 +44,7 @@ pub static RULES: LoadingRules = LoadingRules {
         EditionFacts { version: "2.1.325", since: [2, 1, 198] },
     ],
     main_file: "CLAUDE.md",
+    skills_directory: ".claude/skills",
     wrapper_ends: &["</system-reminder>"],
     loads_above_root: true,
     variables: &[

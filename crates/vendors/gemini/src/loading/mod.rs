@@ -32,6 +32,7 @@ pub static RULES: LoadingRules = LoadingRules {
     is_optional: false,
     editions: &[EditionFacts { version: "0.61.0", since: [0, 0, 0] }],
     main_file: "GEMINI.md",
+    skills_directory: ".agents/skills",
     wrapper_ends: &[
         "</loaded_context>",
         "</project_context>",

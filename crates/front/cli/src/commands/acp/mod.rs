@@ -264,6 +264,7 @@ impl Server {
             rehearse: self.rehearse,
             record: None,
             alone: None,
+            composed: None,
         };
         let servers = params["mcpServers"].as_array().map_or(0, Vec::len);
         let session =

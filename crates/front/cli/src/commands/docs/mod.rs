@@ -56,6 +56,8 @@ const PAGES: &[(&str, &str)] = &pages![
     "changes",
     "serve",
     "explain",
+    "ci",
+    "review",
     "request",
     "capture",
     "doctor",

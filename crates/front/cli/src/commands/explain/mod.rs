@@ -1,7 +1,10 @@
 //! `convoke explain`: shows which instruction files Claude Code, Gemini CLI and Codex load here.
 
+mod all_directories;
+mod baseline;
 mod findings;
-mod format;
+mod fix;
+pub(in crate::commands) mod format;
 mod installed;
 mod skills_view;
 mod table;
@@ -66,6 +69,32 @@ pub struct Explain {
     #[arg(long, conflicts_with = "format")]
     json: bool,
 
+    /// Compare the whole repository with this file, and exit with 3 if something got worse. The home and the machine do not count
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["verify", "reads", "home", "arguments"])]
+    baseline: Option<PathBuf>,
+
+    /// Write the baseline: accept what is loaded now
+    #[arg(long, requires = "baseline")]
+    update: bool,
+
+    /// Read the baseline as it was where the work branched off this revision, which the work cannot change
+    #[arg(long, value_name = "REVISION", requires = "baseline", conflicts_with = "update")]
+    against: Option<String>,
+
+    /// Explain every directory here in which somebody would start an agent: members of workspaces, and directories with
+    /// instruction files
+    #[arg(long, conflicts_with_all = ["verify", "baseline", "reads"])]
+    all_dirs: bool,
+
+    /// Show the links and names that would remove problems, as a diff; --yes makes them, and a second report proves that the
+    /// problems are gone
+    #[arg(long, conflicts_with_all = ["verify", "baseline", "all_dirs", "format", "json"])]
+    fix: bool,
+
+    /// Make the changes of --fix
+    #[arg(long, requires = "fix")]
+    yes: bool,
+
     #[command(flatten)]
     deny: Deny,
 
@@ -83,6 +112,15 @@ impl Explain {
 
 /// Runs the command.
 pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
+    match &arguments.baseline {
+        Some(file) => baseline::run(arguments, file),
+        None if arguments.all_dirs => all_directories::run(arguments),
+        None if arguments.fix => fix::run(arguments),
+        None => explain_one(arguments),
+    }
+}
+
+fn explain_one(arguments: &Explain) -> anyhow::Result<Outcome> {
     let session = session(arguments)?;
     let installed = Installed::find();
     let mut report = explain(&session, &arguments.agent, &installed)?;
@@ -151,6 +189,12 @@ pub(in crate::commands) fn report(
         verify: false,
         format: None,
         json: true,
+        baseline: None,
+        update: false,
+        against: None,
+        all_dirs: false,
+        fix: false,
+        yes: false,
         deny: Deny::default(),
         arguments: Vec::new(),
     };

@@ -87,6 +87,7 @@ impl Host for Machine {
             rehearse: self.rehearse.filter(|_| is_new),
             record: None,
             alone: None,
+            composed: None,
         };
         Box::pin(async move {
             let opened = conversation::open(&options, &host_environment, observer).await;
