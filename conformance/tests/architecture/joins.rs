@@ -580,6 +580,7 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     ("crates/front/cli/src/commands/serve/page.rs", "", "serving: JoinHandle is never joined", "the page ends with the chat, by being aborted"),
     ("crates/front/cli/src/commands/serve/page.rs", "into_remote", "tokio::spawn(…)", "the page is told that the chat has ended"),
     ("crates/front/cli/src/commands/watch.rs", "", "serving: JoinHandle is never joined", "the page ends with the program, by being aborted"),
+    ("crates/front/cli/src/terminal/progress.rs", "drop", "let _ = line.join()", "the line shows nothing else, and the work goes on"),
     ("crates/front/cli/src/following.rs", "follow", "interrupt is never joined", "it ends with the turn, by being aborted"),
     ("crates/front/cli/src/conversation/change_recorder.rs", "begin", "let _ = in_thread(…).await", "the diagnostic that the turn is not recorded stands"),
     ("crates/lab/inspect/src/capture/child.rs", "start", "tokio::spawn(…)", "the turn, whose side it held, ends as failed"),

@@ -46,8 +46,51 @@ pub fn resume_command(session: &FoundSession) -> Option<String> {
     Some(format!("{command} {}", shell_word(&session.id)))
 }
 
+/// The characters of a short id, unless more are needed to tell it from others.
+const SHORT: usize = 8;
+
 /// Returns the name of a session with the beginning of its id.
 pub fn short_name(session: &FoundSession) -> String {
-    let id: String = session.id.chars().take(8).collect();
-    format!("{}:{id}", session.program)
+    short_name_among(session, &[])
+}
+
+/// Returns the name of a session with as much of its id as distinguishes it from others of its program.
+pub fn short_name_among(session: &FoundSession, others: &[(&str, String)]) -> String {
+    let FoundSession { program, id, .. } = session;
+    let of_program = others.iter().filter(|(other, it)| other == program && it != id);
+    let same = |other: &str| id.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let shared = of_program.map(|(_, other)| same(other)).max();
+    let length = shared.map_or(SHORT, |shared| SHORT.max(shared + 1));
+    let id: String = id.chars().take(length).collect();
+    format!("{program}:{id}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use convoke_protocol::id::Millis;
+
+    use super::*;
+
+    #[test]
+    fn a_short_name_grows_until_it_names_one_session() {
+        let session = FoundSession {
+            program: "codex",
+            id: "01a1e832-02aa".to_owned(),
+            path: PathBuf::new(),
+            files: Vec::new(),
+            parent: None,
+            changed_at: Millis(0),
+            bytes: 0,
+            cwd: None,
+        };
+        let among = |others: &[(&str, &str)]| {
+            let others: Vec<_> = others.iter().map(|(it, id)| (*it, (*id).to_owned())).collect();
+            short_name_among(&session, &others)
+        };
+        assert_eq!(among(&[("codex", "01a1e831-ed28")]), "codex:01a1e832");
+        assert_eq!(among(&[("claude", "01a1e832-02ab")]), "codex:01a1e832");
+        assert_eq!(among(&[("codex", "01a1e832-0100")]), "codex:01a1e832-02");
+    }
 }

@@ -13,7 +13,7 @@
 //! versions on which they were measured. What rules share: `whole` loads files whole, `glob` has their patterns, `skills` what the lists of skills have in
 //! common, `front_matter` the fields before a text, `config` reads settings files. `session` is the input besides files,
 //! `place` the directories around the working directory. `survey` finds the files of all agents, `traps` what no single
-//! agent's rules show, `text` the facts about one file; `report` is the result. It runs no program.
+//! agent's rules show, `text` the facts about one file; `report` is the result, `matrix` its files as a table. It runs no program.
 //!
 //! # Invariants
 //!
@@ -25,6 +25,7 @@ pub mod diagnostics;
 mod edition;
 pub mod front_matter;
 pub mod glob;
+pub mod matrix;
 pub mod place;
 mod report;
 mod session;

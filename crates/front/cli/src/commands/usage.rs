@@ -15,7 +15,7 @@ use crate::commands::sessions::write_json;
 use crate::figures::{begun, count, dollars, number, padded};
 use crate::other_programs::{HomeArgument, with_catalog};
 use crate::outcome::Outcome;
-use crate::terminal::{Paint, printable, stderr, stdout, width};
+use crate::terminal::{Paint, ProgressLine, printable, stderr, stdout, width};
 
 /// The columns of a bar.
 const BAR: usize = 20;
@@ -30,10 +30,10 @@ pub struct Arguments {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "day")]
     by: Vec<ByArgument>,
     /// Count from this day on: 2026-11-01
-    #[arg(long, value_name = "DAY")]
+    #[arg(long, value_name = "DAY", value_parser = parse_day)]
     since: Option<Date>,
     /// Count up to this day
-    #[arg(long, value_name = "DAY")]
+    #[arg(long, value_name = "DAY", value_parser = parse_day)]
     until: Option<Date>,
     /// Count only the sessions of this directory and below
     #[arg(long)]
@@ -71,6 +71,11 @@ impl From<ByArgument> for By {
     }
 }
 
+/// Parses a day.
+fn parse_day(written: &str) -> Result<Date, String> {
+    written.parse().map_err(|_| "a day is written 2026-11-01".to_owned())
+}
+
 /// Runs `convoke usage`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let by: Vec<By> = arguments.by.iter().map(|by| By::from(*by)).collect();
@@ -81,6 +86,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let since = arguments.since.map(midnight).transpose()?;
     let until = arguments.until.map(|day| midnight(day.tomorrow()?)).transpose()?;
     let cwd = std::env::current_dir()?;
+    let progress = ProgressLine::begin("reading sessions");
     let table = with_catalog(&arguments.home, |catalog| {
         let mut found = catalog.list();
         if arguments.here {
@@ -92,6 +98,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         table.problems.extend(found.problems);
         Ok(table)
     })?;
+    drop(progress);
     if arguments.json {
         write_json(&table.to_json(&by))?;
     } else {

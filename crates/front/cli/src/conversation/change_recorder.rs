@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke_changes::{
-    Author, Begun, Changes, ChangesError, Completed, Direction, FileDiff, Host, LineCounts, Record,
-    RunningTurn, TurnKey, Uncopied, UndoPlan, diagnostics, direction, listed_count,
+    Author, Begun, Changes, ChangesError, Completed, Direction, FileDiff, Host, LineCounts, Part,
+    Record, RunningTurn, TreePath, TurnKey, Uncopied, UndoPlan, diagnostics, direction,
+    listed_count,
 };
 use convoke_core::figures::size;
 use convoke_core::{Code, Diagnostic};
@@ -324,6 +325,10 @@ fn teammate_changes(
                 };
                 format!("{} (turn {}{place}{doubt})", record.turn.member, record.turn.turn)
             }
+            (Author::Person, None) if let Some(part) = record.part_of => {
+                let what = if part.is_redo { "a redo" } else { "an undo" };
+                format!("{what} of a part of turn {}", record.turn.turn)
+            }
             (Author::Person, None) => "a person".to_owned(),
         };
         let _ = writeln!(text, "files changed by {who}:");
@@ -354,9 +359,11 @@ fn merge_name(direction: Direction, record: &Record) -> String {
 /// Plans an undo or a redo for a person's request.
 pub fn plan(changes: &Changes, request: &UndoRequest) -> Result<UndoPlan, ChangesError> {
     let (session, turn) = (request.session.to_string(), request.turn.map(|turn| turn.0));
+    let paths = request.paths.iter().map(|path| TreePath::new(path.as_bytes())).collect();
+    let part = Part { paths, ..Part::default() };
     let mut plan = match request.action {
-        UndoAction::Undo => changes.plan_undo(&session, turn)?,
-        UndoAction::Redo => changes.plan_redo(&session, turn)?,
+        UndoAction::Undo => changes.plan_undo_of(&session, turn, &part)?,
+        UndoAction::Redo => changes.plan_redo_of(&session, turn, &part)?,
     };
     plan.takes_shared = request.consent == UndoConsent::Shared;
     Ok(plan)

@@ -15,6 +15,7 @@ pub mod rehearsal_servers;
 pub(crate) mod resolved_agent;
 mod resolved_team;
 pub mod sample;
+mod script;
 pub mod sessions;
 pub mod store;
 pub mod team_redaction;
@@ -22,6 +23,7 @@ pub mod trust;
 pub mod trust_here;
 pub mod undo_progress;
 pub mod undo_text;
+pub mod unlocked;
 mod workspaces;
 
 use std::collections::BTreeSet;
@@ -46,13 +48,14 @@ use self::home::Home;
 use self::project::{Origin, Project, TEAM_FILE, UserConfiguration, find_team_file};
 use self::rehearsal_servers::RehearsalServers;
 use self::resolved_team::{AgentResolver, ResolvedTeam};
+use self::script::RehearsalScript;
 use self::team_redaction::without_secrets;
 use crate::commands::completions;
 use crate::outcome::UsageError;
 use crate::program;
 
 /// The options that choose a conversation and its agents.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Default, Clone, Args)]
 pub struct ConversationOptions {
     /// The team file [default: convoke.toml here or in a parent directory, up to the repository's root]
     #[arg(long, value_name = "FILE")]
@@ -71,10 +74,16 @@ pub struct ConversationOptions {
         default_missing_value = "stand-in"
     )]
     pub rehearse: Option<Rehearse>,
+    /// What the agents say in a rehearsal: a file with `NAME: TEXT` for each turn, in their order
+    #[arg(long, value_name = "FILE", requires = "rehearse")]
+    pub script: Option<PathBuf>,
     /// Record the requests of programs to their models: `wire` stores every request, through a relay on this
     /// machine that forwards it unchanged
     #[arg(long, value_name = "WHAT")]
     pub record: Option<RecordOption>,
+    /// Whether the agents of a rehearsal hand over from one to the next: the first message names none of them.
+    #[arg(skip)]
+    pub has_round: bool,
     /// A new session of one agent, whatever team files there are.
     #[arg(skip)]
     pub alone: Option<Box<Alone>>,
@@ -273,11 +282,13 @@ pub async fn open(
     }
     let backend = AgentBackend::new(options.rehearse, began_as);
     let done = match &session {
-        Some(session) if project.origin == Origin::Sample => {
+        Some(session) if backend != AgentBackend::Agents => {
             sessions::turns_done(&store, session.began.id).await?
         }
         _ => std::collections::HashMap::new(),
     };
+    let script = options.script.as_deref();
+    let script = script.map(|path| RehearsalScript::read(path, &project.team)).transpose()?;
     let is_new = session.is_none();
     let began = match session {
         Some(session) => session.began,
@@ -290,6 +301,8 @@ pub async fn open(
         answers: SessionAnswers::default(),
         backend,
         done,
+        script,
+        has_round: options.has_round && is_new,
         session: began.id,
         store: &store,
         home: &home,
@@ -351,6 +364,8 @@ pub fn model_member(
         answers: SessionAnswers::default(),
         backend: AgentBackend::Agents,
         done: std::collections::HashMap::new(),
+        script: None,
+        has_round: false,
         session: session.began.id,
         store,
         home: &home,

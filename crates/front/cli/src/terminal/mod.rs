@@ -8,6 +8,7 @@
 mod filter;
 mod pager;
 mod paint;
+mod progress;
 mod settings;
 mod wrap;
 
@@ -18,6 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub use filter::clear_line;
 pub use pager::page;
 pub use paint::{Paint, Tone, ledger_style};
+pub use progress::ProgressLine;
 pub use settings::{OutputSettings, is_quiet};
 
 use filter::Filter;
@@ -189,6 +191,12 @@ pub fn columns(stream: &Screen) -> Option<usize> {
     let terminal = stream.is_terminal().then(|| terminal_size::terminal_size_of(stream)).flatten();
     let terminal = terminal.map(|(width, _)| usize::from(width.0));
     terminal.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok())
+}
+
+/// Returns the rows of a stream's terminal.
+pub fn rows(stream: &Screen) -> Option<usize> {
+    let terminal = stream.is_terminal().then(|| terminal_size::terminal_size_of(stream)).flatten();
+    terminal.map(|(_, height)| usize::from(height.0))
 }
 
 /// Returns a text without control characters, on one line.

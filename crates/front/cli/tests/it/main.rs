@@ -29,6 +29,7 @@ mod editor;
 mod init;
 mod mask;
 mod mcp;
+mod mistakes;
 mod model;
 mod output;
 mod planted;

@@ -67,7 +67,7 @@ impl Merge<'_> {
                 continue;
             }
             if let Some(reason) = unmergeable(&change) {
-                merged.left_alone.push(LeftAlone { path: change.path, reason });
+                merged.left_alone.push(LeftAlone { path: change.path, reason: reason.into() });
                 continue;
             }
             match self.path(&change, ours.as_ref())? {

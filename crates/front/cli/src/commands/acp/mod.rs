@@ -122,7 +122,7 @@ impl Server {
                 _ = interrupts.recv() => None,
             };
             match message {
-                Some(Incoming::Message(line)) => self.read(&line).await,
+                Some(Incoming::Message(line)) => Box::pin(self.read(&line)).await,
                 Some(Incoming::TooLong(shortened)) => self.refuse_long(&shortened),
                 Some(Incoming::Failed(error)) => {
                     read_error = Some(error);
@@ -262,6 +262,8 @@ impl Server {
             team: self.team.clone().or_else(|| found().filter(|_| stored.is_none())),
             session: stored.is_some().then_some(named),
             rehearse: self.rehearse,
+            script: None,
+            has_round: false,
             record: None,
             alone: None,
         };

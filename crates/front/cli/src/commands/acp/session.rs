@@ -346,7 +346,7 @@ impl Replies {
             }
             UserAction::Undo { action, turn, consent } => {
                 let session = self.conversation.coordinator.session();
-                self.undo(UndoRequest { session, action, turn, consent }).await;
+                self.undo(UndoRequest { session, action, turn, paths: Vec::new(), consent }).await;
             }
             UserAction::Look(what, member) => self.look(what, member).await?,
             UserAction::Cancel => self.say("No turn is running."),

@@ -197,7 +197,7 @@ impl LineChat {
             UserAction::Continue => self.go_on().await,
             UserAction::Undo { action, turn, consent } => {
                 let session = self.conversation.coordinator.session();
-                self.undo(UndoRequest { session, action, turn, consent }).await
+                self.undo(UndoRequest { session, action, turn, paths: Vec::new(), consent }).await
             }
             UserAction::Look(what, member) => self.look(what, member).await,
             UserAction::Edit(_) => Err(UsageError("an editor needs a terminal".to_owned()).into()),

@@ -4,7 +4,6 @@ mod findings;
 mod format;
 mod installed;
 mod skills_view;
-mod table;
 mod verified;
 mod view;
 
@@ -22,12 +21,15 @@ use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::{Paint, stdout};
+use crate::terminal::{Paint, rows, stdout};
 use crate::tokens::TextTokens;
 
 use format::{Format, Found};
 use installed::Installed;
 use view::View;
+
+/// The rows of a terminal below which the report is brief.
+const FEW_ROWS: usize = 40;
 
 /// Show which instruction files and skills each agent loads here.
 ///
@@ -58,6 +60,14 @@ pub struct Explain {
     #[arg(long, conflicts_with = "reads")]
     verify: bool,
 
+    /// Show the files, and each problem in a line [default on a terminal of less than 40 lines]
+    #[arg(long, conflicts_with_all = ["format", "json", "full"])]
+    brief: bool,
+
+    /// Show everything: what is kept out and why, skills, fixes
+    #[arg(long)]
+    full: bool,
+
     /// Write the report in another format
     #[arg(long, value_name = "FORMAT", value_enum)]
     format: Option<Format>,
@@ -78,6 +88,10 @@ impl Explain {
     /// Returns the format, if it is not that for people.
     fn format(&self) -> Option<Format> {
         self.format.or(self.json.then_some(Format::Json))
+    }
+
+    fn is_brief(&self) -> bool {
+        self.brief || !self.full && rows(&stdout()).is_some_and(|rows| rows < FEW_ROWS)
     }
 }
 
@@ -122,6 +136,7 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
                 installed: &installed,
                 paint: Paint::for_stream(&stdout()),
                 width: view::width(&stdout()),
+                is_brief: arguments.is_brief(),
             };
             out.write_all(view.render().as_bytes())?;
             let verification = verified::section(&report, &skipped, Paint::for_stream(&stdout()));
@@ -149,6 +164,8 @@ pub(in crate::commands) fn report(
         home: None,
         reads: Vec::new(),
         verify: false,
+        brief: false,
+        full: true,
         format: None,
         json: true,
         deny: Deny::default(),

@@ -213,10 +213,10 @@ impl<W: Write> View<W> {
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
                 let about = format!(
-                    "turn {turn}{again}, {} · a prompt of {} bytes, about {} tokens",
+                    "turn {turn}{again}, {} · a prompt of about {} tokens, {} bytes",
                     self.answering(*answers),
-                    number(bytes),
-                    number(*tokens_estimate)
+                    number(*tokens_estimate),
+                    number(bytes)
                 );
                 self.begin(*turn, member, &about)?;
             }

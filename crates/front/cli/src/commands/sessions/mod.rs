@@ -78,6 +78,7 @@ enum StoredCommand {
     /// Create a session from an exported file
     Import(transfer::Import),
     /// Remove sessions; they can be restored for 30 days
+    #[command(visible_aliases = ["remove", "delete"])]
     Rm(remove::Remove),
     /// Restore removed sessions, or list them
     Restore(remove::Restore),

@@ -15,7 +15,7 @@ use convoke_protocol::id::{MessageNumber, Millis, SessionId};
 use convoke_protocol::session::NewSession;
 use convoke_server::{ExportForm, document};
 use convoke_session::rows::each_turn;
-use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
+use convoke_session::transfer::{self, ArchiveProblem, ArchiveSource, ImportLimits, TransferError};
 use convoke_session::{AnyStore, Store as _, StoreError};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -417,6 +417,13 @@ fn explain(error: TransferError) -> anyhow::Error {
 fn explain_file(file: &Path, error: TransferError) -> anyhow::Error {
     if let TransferError::Read(error) = error {
         return anyhow::anyhow!("cannot read {}: {error}", file.display());
+    }
+    if let TransferError::Invalid { line: 1, problem: ArchiveProblem::Json(problem) } = &error {
+        let (file, program) = (file.display(), program::name());
+        let why = format!(
+            "{file} is no exported session ({problem}); `{program} sessions export` writes one"
+        );
+        return UsageError(why).into();
     }
     match explain(error) {
         error if error.is::<UsageError>() => {

@@ -108,7 +108,7 @@ fn the_live_line_is_cleared_for_text_and_redrawn_between_lines() {
     });
     assert_eq!(
         screen,
-        "\nmax  turn 1, answers message 1 · a prompt of 6 bytes, about 2 tokens\n\
+        "\nmax  turn 1, answers message 1 · a prompt of about 2 tokens, 6 bytes\n\
          \rESC[2K  ⠋ max working · 0.0 s · 0 events\rESC[2K  Hello there\n\
          \rESC[2K  ⠋ max writing · 0.0 s · 2 events"
     );
