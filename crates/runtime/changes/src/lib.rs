@@ -128,5 +128,6 @@ pub use turn::{Begun, RunningTurn, Uncopied};
 pub use undo::{Conflict, LeftAlone, SharedTurn, UndoPlan};
 pub use undone::{Step, steps, without_changes};
 pub use workspace::{
-    ApplyPlan, Leftover, MergeConflict, Workspace, WorkspaceSettings, WorkspaceTree,
+    ApplyPlan, ConflictChoice, Leftover, MergeConflict, Resolution, Workspace, WorkspaceSettings,
+    WorkspaceTree,
 };

@@ -37,6 +37,8 @@ macro_rules! pages {
 /// The pages, in the order in which they are listed.
 const PAGES: &[(&str, &str)] = &pages![
     "tutorial",
+    "inspect",
+    "team",
     "glossary",
     "install",
     "run",
@@ -57,6 +59,8 @@ const PAGES: &[(&str, &str)] = &pages![
     "sessions",
     "store",
     "postgres",
+    "machines",
+    "nodes",
     "scale",
     "record",
     "watch",
@@ -66,6 +70,28 @@ const PAGES: &[(&str, &str)] = &pages![
     "request",
     "capture",
     "doctor",
+    "budget",
+    "markers",
+    "pipe",
+    "packs",
+    "limits",
+    "capture-reference",
+    "explain-reference",
+    "models-reference",
+    "request-reference",
+    "serve-reference",
+    "trust-reference",
+    "diagnostics",
+];
+
+/// The pages to look things up in, besides those that are named so.
+const REFERENCE: [&str; 12] = [
+    "glossary",
+    "team-file",
+    "permissions",
+    "agents",
+    "acp",
+    "scale",
     "budget",
     "markers",
     "pipe",
@@ -110,12 +136,23 @@ fn list(arguments: &Arguments, out: &mut Screen, paint: Paint) -> anyhow::Result
         return Ok(Outcome::Done);
     }
     let columns = if out.is_terminal() { width(out) } else { usize::MAX };
-    for (topic, text) in PAGES {
-        let lines = page::entry(topic, title(text), columns);
-        let (name, rest) = lines.split_at(page::TOPIC);
-        write!(out, "{}{rest}", paint.strong(name))?;
+    let (reference, tasks): (Vec<_>, Vec<_>) =
+        PAGES.iter().partition(|(topic, _)| is_reference(topic));
+    for (heading, pages) in [("Tasks", tasks), ("Reference", reference)] {
+        writeln!(out, "{}", paint.faint(heading))?;
+        for (topic, text) in pages {
+            let lines = page::entry(topic, title(text), columns);
+            let (name, rest) = lines.split_at(page::TOPIC);
+            write!(out, "{}{rest}", paint.strong(name))?;
+        }
     }
+    writeln!(out, "{}", paint.faint("`convoke docs WORD` finds a word in all of them."))?;
     Ok(Outcome::Done)
+}
+
+/// Returns whether a page is one to look things up in, which no task needs as a whole.
+fn is_reference(topic: &str) -> bool {
+    topic.ends_with("-reference") || REFERENCE.contains(&topic)
 }
 
 /// Writes where the words stand that a person looks for.
