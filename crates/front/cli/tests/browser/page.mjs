@@ -309,7 +309,7 @@ try {
   step("from a request one click leads to what differs from the one before it");
   await first.getByRole("link", { name: "Compare with the one before" }).click();
   await first.getByRole("heading", { name: "What changed" }).waitFor();
-  await first.locator("li.boundary", { hasText: "bytes a cache can reuse" }).waitFor();
+  await first.locator("li.boundary", { hasText: "tokens a cache can reuse" }).waitFor();
   await inspect(first, "compare");
   await first.goto(`${origin}/sessions/${session}/cache`);
   await first.locator("ol.cache .cache-bars svg.could").first().waitFor();
