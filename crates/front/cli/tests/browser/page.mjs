@@ -440,9 +440,14 @@ try {
   writeFileSync(file, document_);
   await alone.goto(`file://${file}`);
   await alone.getByRole("heading", { name: "parser and lexer" }).waitFor();
-  await alone.locator("details.turn summary").first().click();
-  await alone.locator("details.turn[open] svg.treemap").first().waitFor();
-  assert.deepEqual(asks, [`file://${file}`]);
+  await alone.getByText("Choose a turn or a request").waitFor();
+  await alone.locator('a.row[href="#turn-1"]').click();
+  const chosen = alone.locator("section.view#turn-1");
+  await chosen.locator("svg.treemap").waitFor();
+  await chosen.locator(".part-rows a").first().click();
+  assert.ok(await chosen.locator("article:target").isVisible(), "a part is reached within its turn");
+  assert.equal(await alone.locator("section.view:visible").count(), 1);
+  assert.deepEqual([...new Set(asks.map((it) => it.split("#")[0]))], [`file://${file}`]);
   if (process.env.LOOK) await alone.screenshot({ path: join(process.env.LOOK, "export.png") });
 
   step("another site can neither show the page nor reach its data");
