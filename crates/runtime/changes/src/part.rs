@@ -17,7 +17,7 @@ pub struct Part {
     /// Whether a path that something else has changed since stays as it is. Otherwise it refuses the whole undo.
     pub leaves_conflicts: bool,
     /// What files become of which only some hunks are taken back.
-    pub(crate) chosen: BTreeMap<TreePath, Node>,
+    pub chosen: BTreeMap<TreePath, Node>,
 }
 
 /// What a record is a part of. The turn counts as undone only when it is undone as a whole.
