@@ -414,7 +414,7 @@ impl Place {
             }
             if change.after.is_none() && target.moved_in.contains(&change.path) {
                 let reason = "the turn moved it here from where nothing is recorded";
-                plan.left_alone.push(LeftAlone { path: change.path, reason });
+                plan.left_alone.push(LeftAlone { path: change.path, reason: reason.into() });
             } else if let Some(reason) = obstacle(&change) {
                 let is_lost = found.is_none();
                 lost_sizes.extend(change.after.as_ref().filter(|_| is_lost).map(Node::size));
@@ -463,10 +463,11 @@ impl Place {
             let reason = "the turn created and ignored it, and it is too large to be recorded";
             plan.left_alone.push(LeftAlone { path, reason: reason.into() });
         }
-        for path in target.lost_repositories {
+        let lost = target.lost_repositories.into_iter().filter(|path| part.names(path));
+        for path in lost {
             if let Ok(None) = status(&path.under(self.root())) {
                 let reason = "the turn removed or moved this repository, which is not recorded";
-                plan.not_restored.push(LeftAlone { path, reason });
+                plan.not_restored.push(LeftAlone { path, reason: reason.into() });
             }
         }
         self.leave_directories_of_others(&mut plan);
@@ -523,7 +524,8 @@ impl Place {
             goes.remove(&change.path);
             if stays.iter().any(|path| !left.contains(path) && !kept.contains(path)) {
                 let reason = "it holds something that would not be removed";
-                plan.not_restored.push(LeftAlone { path: change.path.clone(), reason });
+                let path = change.path.clone();
+                plan.not_restored.push(LeftAlone { path, reason: reason.into() });
             }
             kept.insert(change.path.clone());
         }
