@@ -225,7 +225,7 @@ fn by_hunk(changes: &Changes, plan: UndoPlan, id: &str) -> anyhow::Result<Outcom
     let (mut chosen, mut is_rest) = (Vec::new(), None);
     for file in changes.hunks(&plan)? {
         let whole = [format!("{} as a whole\n", file.path)];
-        let hunks = if file.hunks.is_empty() { &whole[..] } else { &file.hunks };
+        let hunks = if file.hunks.is_empty() { &whole[..] } else { &file.hunks[..] };
         let mut takes = Vec::with_capacity(hunks.len());
         for hunk in hunks {
             if is_rest.is_none() {
