@@ -442,10 +442,10 @@ try {
   await alone.getByRole("heading", { name: "parser and lexer" }).waitFor();
   await alone.getByText("Choose a turn or a request").waitFor();
   await alone.locator('a.row[href="#turn-1"]').click();
-  const chosen = alone.locator("section.view#turn-1");
-  await chosen.locator("svg.treemap").waitFor();
-  await chosen.locator(".part-rows a").first().click();
-  assert.ok(await chosen.locator("article:target").isVisible(), "a part is reached within its turn");
+  const view = alone.locator("section.view#turn-1");
+  await view.locator("svg.treemap").waitFor();
+  await view.locator(".part-rows a").first().click();
+  assert.ok(await view.locator("article:target").isVisible(), "a part is reached within its turn");
   assert.equal(await alone.locator("section.view:visible").count(), 1);
   assert.deepEqual([...new Set(asks.map((it) => it.split("#")[0]))], [`file://${file}`]);
   if (process.env.LOOK) await alone.screenshot({ path: join(process.env.LOOK, "export.png") });

@@ -24,7 +24,13 @@ fn ledger(context: &TestContext) -> Value {
 #[test]
 fn a_file_is_attached_with_its_source_in_the_ledger() {
     let context = project();
-    let shown = context.run(&["run", "--rehearse", "Is @src/main.rs safe, and @\"a b.txt\"?"]);
+    let shown = context.run(&[
+        "run",
+        "--rehearse",
+        "--to",
+        "max",
+        "Is @src/main.rs safe, and @\"a b.txt\"?",
+    ]);
     assert!(shown.starts_with("exit code: 0"), "{shown}");
     assert!(shown.contains("  Is src/main.rs safe, and a b.txt?\n"), "{shown}");
     assert!(shown.contains("  + src/main.rs, 32 bytes\n  + a b.txt, 7 bytes\n"), "{shown}");

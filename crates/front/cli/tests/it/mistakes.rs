@@ -72,7 +72,11 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     ("sessions import", BAD, "<FILE>"),
     ("sessions import missing", BAD, "cannot read missing"),
     ("sessions import notes.txt", BAD, "notes.txt is no exported session"),
-    ("sessions import 5f0c2a9e-0000-4000-8000-000000000001.jsonl", BAD, "convoke open"),
+    (
+        "sessions import 5f0c2a9e-0000-4000-8000-000000000001.jsonl",
+        BAD,
+        " is a session of claude; see it with ",
+    ),
     ("trust missing", BAD, "cannot read missing"),
     ("trust notes.txt", BAD, "name the directory of the team file"),
     ("explain missing", BAD, "does not exist"),
@@ -122,7 +126,7 @@ fn project() -> TestContext {
         .file("bad.toml", "x = [\n")
         .file("directory/file", "")
         .file("ok.toml", "[[member]]\nname = \"kim\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"claude\"\n")
-        .file("5f0c2a9e-0000-4000-8000-000000000001.jsonl", "{\"type\":\"user\",\"sessionId\":\"5f0c2a9e-0000-4000-8000-000000000001\",\"uuid\":\"a\",\"parentUuid\":null,\"version\":\"2.1.100\",\"cwd\":\"/x\",\"message\":{\"role\":\"user\",\"content\":\"hi\"}}\n")
+        .file("5f0c2a9e-0000-4000-8000-000000000001.jsonl", "{\"type\":\"user\",\"timestamp\":\"2026-11-17T06:34:00.213Z\",\"isSidechain\":false,\"userType\":\"external\",\"sessionId\":\"5f0c2a9e-0000-4000-8000-000000000001\",\"uuid\":\"a\",\"parentUuid\":null,\"version\":\"2.1.100\",\"cwd\":\"/x\",\"message\":{\"role\":\"user\",\"content\":\"hi\"}}\n")
         .env("PATH", "/usr/bin:/bin")
 }
 

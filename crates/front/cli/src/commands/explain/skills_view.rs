@@ -203,7 +203,8 @@ impl View<'_> {
             Some(limit) => {
                 let percent = (budget.used * 100).checked_div(limit).unwrap_or(100).min(100);
                 let unit = budget.unit.name();
-                let words = format!("list: {} of {} {unit}", number(budget.used), number(limit));
+                let what = if self.is_narrow() { "" } else { "list: " };
+                let words = format!("{what}{} of {} {unit}", number(budget.used), number(limit));
                 let bar = if is_narrow { String::new() } else { self.bar(percent, 5) + " " };
                 format!("  {bar}{}", self.paint.text(Tone::Faint, words))
             }

@@ -315,19 +315,7 @@ pub(super) async fn import(arguments: &Import, store: &AnyStore) -> anyhow::Resu
         let file = fs::File::open(&arguments.file);
         Box::new(file.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?)
     };
-    let explain = |error| {
-        let other = matches!(error, TransferError::Store(_) | TransferError::Io(_));
-        let program = if other { None } else { program_of(&arguments.file) };
-        match program {
-            Some(program) => UsageError(format!(
-                "{shown} is a session of {program}; see it with `{} open {}`",
-                program::name(),
-                shell_word(&shown.to_string())
-            ))
-            .into(),
-            None => explain_file(&arguments.file, error),
-        }
-    };
+    let explain = |error| explain_file(&arguments.file, error);
     let limits = ImportLimits {
         bytes: arguments.max_bytes.unwrap_or(ImportLimits::default().bytes),
         ..ImportLimits::default()
@@ -415,6 +403,14 @@ fn explain(error: TransferError) -> anyhow::Error {
 
 /// Converts errors in the input to usage errors that name the file.
 fn explain_file(file: &Path, error: TransferError) -> anyhow::Error {
+    let is_of_input = !matches!(error, TransferError::Store(_) | TransferError::Io(_));
+    if let Some(other) = program_of(file).filter(|_| is_of_input) {
+        let (shown, program) = (file.display(), program::name());
+        let command = shell_word(&shown.to_string());
+        let why =
+            format!("{shown} is a session of {other}; see it with `{program} open {command}`");
+        return UsageError(why).into();
+    }
     if let TransferError::Read(error) = error {
         return anyhow::anyhow!("cannot read {}: {error}", file.display());
     }

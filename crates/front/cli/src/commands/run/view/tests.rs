@@ -121,7 +121,7 @@ fn a_file_gets_no_live_line() {
         view.tick().unwrap();
         view.show(&agent(1, "max", piece("Hello"))).unwrap();
     });
-    assert!(screen.ends_with("tokens\n  Hello"), "{screen}");
+    assert!(screen.ends_with("bytes\n  Hello"), "{screen}");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_retried_request_is_reported_with_its_reason_and_wait() {
     });
     let told = "attempt 1 of 4 failed: busy ";
     let wait = "(status 503); retrying in 2 min 00 s\n  Hello";
-    assert!(screen.contains(&format!("tokens\n  Hel\n  {told}")), "{screen}");
+    assert!(screen.contains(&format!("bytes\n  Hel\n  {told}")), "{screen}");
     assert!(screen.ends_with(wait) && !screen.contains("ESC"), "{screen}");
 }
 
