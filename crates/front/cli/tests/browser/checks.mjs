@@ -8,8 +8,7 @@ const { PACKAGES, IMAGES, LOOK } = process.env;
 const axe = readFileSync(join(PACKAGES, "axe-core/axe.min.js"), "utf8");
 /** The views whose pictures are in the docs, with the names of these. */
 const pictured = new Map([
-  ...["sessions", "conversation", "turn", "diff", "events", "cache", "changes", "explain"].map((name) => [name, name]),
-  ["other-inspector", "inspector"],
+  ...["sessions", "conversation", "turn", "diff", "events", "cache", "changes", "explain", "inspector"].map((name) => [name, name]),
   ["other-usage", "usage"],
 ]);
 
