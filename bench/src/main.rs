@@ -24,6 +24,7 @@ mod instructions;
 mod markers;
 mod measure;
 mod nodes;
+mod other_sessions;
 mod page;
 mod relay;
 mod table;
@@ -32,7 +33,7 @@ mod texts;
 use std::process::ExitCode;
 
 /// A group of measurements, by name.
-const GROUPS: [(&str, fn()); 11] = [
+const GROUPS: [(&str, fn()); 12] = [
     ("history", history::run),
     ("context", context::run),
     ("budget", budget::run),
@@ -44,6 +45,7 @@ const GROUPS: [(&str, fn()); 11] = [
     ("commands", commands::run),
     ("page", page::run),
     ("nodes", nodes::run),
+    ("sessions", other_sessions::run),
 ];
 
 fn main() -> ExitCode {

@@ -18,7 +18,7 @@ use convoke_protocol::event::{Event, EventKind};
 use convoke_protocol::id::{Millis, SessionId};
 use convoke_protocol::session::NewSession;
 use convoke_session::event_queue::EventQueue;
-use convoke_session::shared::NodeOffer;
+use convoke_session::sharing::NodeOffer;
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{Coordinator, MemberAgent, NewMessage, SqliteStore, Store as _, TeamAgents};

@@ -17,9 +17,7 @@ pub type Expected<'e> = &'e dyn Fn(&Value, &str) -> Result<(), String>;
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "it holds a function")]
 pub struct Body<'b> {
-    /// The body.
     pub body: &'b str,
-    /// The ledger.
     pub ledger: &'b Value,
     /// Checks the text of each entry.
     pub expected: Expected<'b>,

@@ -191,6 +191,7 @@ const fn config(input: &'static str, make: fn(usize) -> String) -> Reader {
             codex_home: Path::new("/h/.codex"),
             home: Some(Path::new("/h")),
             cwd: Path::new("/r"),
+            profile: None,
         };
         drop(Layers::load(&tree, places, []));
     };

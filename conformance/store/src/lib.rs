@@ -7,6 +7,7 @@ mod listing;
 mod log;
 mod requests;
 mod rows;
+pub mod shown;
 mod threads;
 mod windows;
 
@@ -14,7 +15,7 @@ use convoke_core::NewMessage;
 use convoke_protocol::content::{Content, ContentHash};
 use convoke_protocol::id::{EventNumber, MessageNumber, Millis, SessionId, TurnId};
 use convoke_protocol::message::Message;
-use convoke_session::coordinator::INBOX_LIMIT;
+use convoke_session::store::INBOX_LIMIT;
 use convoke_session::store::{Holder, Store, StoreError};
 
 pub use self::requests::request;
@@ -75,7 +76,7 @@ async fn an_inbox_is_emptied_by_the_commit_of_each_message(
     }
     let full = store.say(new.id, &says("x")).await;
     assert!(matches!(full, Err(StoreError::InboxFull { .. })), "an inbox has a limit");
-    let inbox = store.inbox(new.id).await?;
+    let inbox = store.arrived(new.id).await?;
     assert_eq!(inbox[1].1, says("1 \0"), "a message is what was said, and they are in order");
     assert!(inbox.windows(2).all(|pair| pair[0].0 < pair[1].0), "numbers grow");
 
@@ -83,16 +84,16 @@ async fn an_inbox_is_emptied_by_the_commit_of_each_message(
     let mut taking = log.commit([said(message(1, None, "kailai", &["max"], "0 \0"))]);
     taking.taken = Some(inbox[0].0);
     log.store(store, taking).await?;
-    assert_eq!(store.inbox(new.id).await?, inbox[1..], "a commit takes its message");
+    assert_eq!(store.arrived(new.id).await?, inbox[1..], "a commit takes its message");
     let mut taking = log.commit([said(message(2, None, "kailai", &["max"], "0 \0"))]);
     taking.taken = Some(inbox[0].0);
     let again = store.commit(new.id, taking).await;
     assert!(matches!(again, Err(StoreError::Recorded { .. })), "a message is taken once");
     store.say(new.id, &says("last")).await?;
-    let after = store.inbox(new.id).await?;
+    let after = store.arrived(new.id).await?;
     assert!(after.last().is_some_and(|(_, last)| *last == says("last")), "there is room again");
     store.remove(new.id).await?;
-    assert!(store.inbox(new.id).await?.is_empty(), "an inbox goes with its session");
+    assert!(store.arrived(new.id).await?.is_empty(), "an inbox goes with its session");
     Ok(())
 }
 

@@ -24,7 +24,20 @@ const NO_VENDORS: [&str; 3] =
 /// Flags of CLIs outside of the vendors' crates: a folder, and the flags that its code reads or that every program has.
 const FLAGS_ELSEWHERE: [(&str, &[&str]); 2] = [
     // The user's own arguments, which `request` passes on.
-    ("crates/front/cli/src/commands/request", &["--add-dir", "--model", "--profile", "--tools"]),
+    (
+        "crates/front/cli/src/commands/request",
+        &[
+            "--add-dir",
+            "--dangerously-bypass-approvals-and-sandbox",
+            "--full-auto",
+            "--image",
+            "--model",
+            "--output-schema",
+            "--profile",
+            "--sandbox",
+            "--tools",
+        ],
+    ),
     ("crates/lab/inspect", &["--version"]),
 ];
 
@@ -54,7 +67,7 @@ const STARTERS: [(&str, &[&str]); 4] = [
 ];
 
 /// The queues without a bound on their length: the input of a program is bounded by its bytes.
-const BOUNDED_OTHERWISE: [&str; 1] = ["crates/runtime/agent/src/process/supervise.rs"];
+const BOUNDED_OTHERWISE: [&str; 1] = ["crates/runtime/agent/src/process/running.rs"];
 
 /// Returns the folders of all crates: each is in the folder of its role.
 fn crates(root: &Path) -> Vec<String> {

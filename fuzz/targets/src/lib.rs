@@ -19,6 +19,7 @@ mod mcp;
 mod redactor;
 mod rpc;
 mod scanner;
+mod session_files;
 mod snapshot;
 mod team_file;
 mod wires;
@@ -33,6 +34,10 @@ pub use self::mcp::mcp;
 pub use self::redactor::redactor;
 pub use self::rpc::rpc;
 pub use self::scanner::scanner;
+pub use self::session_files::{
+    claude_sessions, codex_sessions, copilot_sessions, gemini_sessions, kimi_sessions,
+    opencode_sessions, pi_sessions,
+};
 pub use self::snapshot::snapshot;
 pub use self::team_file::team_file;
 pub use self::wires::wires;
@@ -42,14 +47,21 @@ pub use self::wires::wires;
 pub type Target = fn(&[u8]) -> bool;
 
 /// Every target, by its name.
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 20] = [
     ("acp", acp),
     ("assemble", assemble),
+    ("claude_sessions", claude_sessions),
+    ("codex_sessions", codex_sessions),
+    ("copilot_sessions", copilot_sessions),
     ("editor", editor),
     ("event_streams", event_streams),
     ("front_matter", front_matter),
+    ("gemini_sessions", gemini_sessions),
     ("import", import),
+    ("kimi_sessions", kimi_sessions),
     ("mcp", mcp),
+    ("opencode_sessions", opencode_sessions),
+    ("pi_sessions", pi_sessions),
     ("redactor", redactor),
     ("rpc", rpc),
     ("scanner", scanner),

@@ -31,6 +31,9 @@ convoke_core::diagnostic_codes! {
     MESSAGES_PENDING = "messages.pending", Loss,
         "Messages that were accepted for a session wait to be stored, so the export or the copy does not contain them.",
         "Open the session, which stores them, then export or copy it again: the message names the command.";
+    MEMORY_LOST = "memory.lost", Loss,
+        "A member with `memory = \"session\"` starts afresh: the session of its program cannot be continued.",
+        "No action needed: it gets the whole prompt, with the last messages of the conversation. The message names the reason.";
     THREAD_FORGOTTEN = "thread.forgotten", Loss,
         "A model starts a new thread in the copy of a session, because the old thread cannot be divided at the copied message.",
         "Copy the whole session, without --after, to keep the thread.";

@@ -16,7 +16,6 @@ use crate::store::{Store, StoreError};
 #[serde(rename_all = "camelCase")]
 pub struct PromptDiff {
     pub member: MemberName,
-    /// The system texts.
     pub system: TextDiff,
     pub prompt: TextDiff,
 }
@@ -76,14 +75,7 @@ pub enum DiffError {
     NotSent(TurnId),
     /// The turns belong to two members.
     #[error("turn {earlier} is {}'s and turn {later} is {}'s; only prompts of one member can be compared", members.0, members.1)]
-    Members {
-        /// The earlier turn.
-        earlier: TurnId,
-        /// The later turn.
-        later: TurnId,
-        /// Their members.
-        members: (MemberName, MemberName),
-    },
+    Members { earlier: TurnId, later: TurnId, members: (MemberName, MemberName) },
 }
 
 /// Compares the prompts of two turns, each from the last attempt.

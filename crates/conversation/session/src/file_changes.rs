@@ -90,12 +90,14 @@ pub struct TeamWorkspaces {
 }
 
 /// A person's request to undo or redo the changes of a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoRequest {
     pub session: SessionId,
     pub action: UndoAction,
     /// The turn; `None` for the latest turn or merge that is not undone, or for the one that was undone last.
     pub turn: Option<TurnId>,
+    /// The paths that are restored, below the directory of the turn; none for all.
+    pub paths: Vec<String>,
     /// The consent of the person.
     pub consent: UndoConsent,
 }

@@ -15,6 +15,7 @@
 //!   most a second of them.
 //! - `prompt` assembles a prompt from the stored conversation; `thread` says whose a thread is, `sent_turn` is a turn with the texts of
 //!   one attempt. The stored types are those of the protocol.
+//! - `memory` decides what a turn of a member that remembers continues, and which messages are new for it.
 //! - `request` records requests to models, each as its difference to the previous one.
 //! - `file_changes` is the `ChangeRecorder` that the coordinator calls around turns that may change files; how they are recorded is
 //!   hidden from it.
@@ -30,11 +31,11 @@
 //!
 //! In a shared store a session moves between processes:
 //!
-//! - A process holds a session only while it stores a message or runs a turn (`coordinator/shared`); the others follow it
-//!   (`coordinator/following`, `follow`) and put messages into its inbox.
+//! - `participation` is how a process takes part: it holds a session only while it stores a message or runs a turn; the others
+//!   follow it (`participation/following`, `follow`) and put messages into its inbox.
 //! - If another machine runs the next turn, the holder offers the turn and releases the session, and a node claims the session with the
-//!   oldest offer (`shared`, `store/postgres/offer`).
-//! - Cancellations and answers to questions are rows for the process that runs the turn (`coordinator/signals`, `store/postgres/signal`).
+//!   oldest offer (`sharing`, a crate of its own; `store/postgres/offer`).
+//! - Cancellations and answers to questions are rows for the process that runs the turn (`participation/signals`, `store/postgres/signal`).
 //! - One connection per process listens for announcements of all sessions (`store/postgres/commits`). It carries the statements of an
 //!   idle follower too, which has no other connection.
 //! - Times are those of the database, compared with the clock of this machine when a connection is opened (`store/postgres/clock`).
@@ -61,6 +62,8 @@ pub mod file_changes;
 pub mod follow;
 mod kept_running;
 mod legacy;
+pub mod memory;
+mod participation;
 pub mod prompt;
 pub mod replay;
 pub mod request;
@@ -68,7 +71,6 @@ pub mod routing;
 pub mod rows;
 pub mod running_text;
 pub mod sent_turn;
-pub mod shared;
 pub mod store;
 pub mod team_tools;
 pub mod thread;
@@ -77,6 +79,7 @@ pub mod transfer;
 pub mod verify;
 
 pub use convoke_core::NewMessage;
+pub use convoke_sharing as sharing;
 
 pub use coordinator::{
     Controls, Coordinator, CoordinatorError, MemberAgent, SessionRequest, TeamAgents,

@@ -1,29 +1,32 @@
 //! The input of a turn's prompt, stored so that the prompt can be assembled again.
 //!
-//! Every turn gets the whole prompt and starts a new session of its agent. A resumed session would contain more
-//! than the prompt: the same messages from earlier prompts, a system text that some agents keep from their
-//! first turn, and the agent's own summaries. The model would then read something other than the assembled
-//! prompt. Each attempt still stores the handle that resumes the agent's session, so that a person can continue
-//! with the agent alone.
+//! By default every turn gets the whole prompt and starts a new session of its agent: a resumed session contains more
+//! than the prompt, such as the same messages from earlier prompts and the agent's own summaries. A member that remembers
+//! (`memory = "session"`) continues its session, and its prompt has only what is new: see [`crate::memory`].
 
 use std::borrow::Cow;
 
 use convoke_agent::adapter::escaping;
-use convoke_core::name::NameKey;
+use convoke_core::assembler::SystemPlace;
 use convoke_core::{
     AgentContext, AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, ContextOptions,
     ContextSource, Escaping, PromptContextMessage, Visibility,
 };
 use convoke_protocol::attachment::{Attachment, with_attachments};
+use convoke_protocol::content::ContentHash;
 use convoke_protocol::id::{MemberName, MessageNumber, SessionId};
+use convoke_protocol::image::Image;
 use convoke_protocol::message::Message;
 use convoke_team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
-use crate::store::{ContextReader, Store, StoreError, Window};
+use crate::memory::{PromptMemory, keys};
+use crate::store::{ContextReader, Store, StoreError};
 
-/// The version of the records that are written.
-const VERSION: u32 = 3;
+/// The newest version of records.
+const VERSION: u32 = 4;
+/// The version of the records of members that do not remember.
+const WITHOUT_MEMORY: u32 = 3;
 
 /// The speaker of the texts about changed files and workspaces.
 const SPEAKER: &str = "convoke";
@@ -68,6 +71,9 @@ pub struct PromptRecord {
     /// The text about the team's workspaces; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspaces: Option<String>,
+    /// What the member remembers; `None` if every turn of it starts afresh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<PromptMemory>,
     pub options: ContextOptions,
 }
 
@@ -87,6 +93,9 @@ pub struct PromptMessages {
     /// The context messages, newest first.
     pub earlier: Vec<Message>,
 }
+
+/// The maximum number of images of one turn: providers accept no more in one request.
+const MAX_IMAGES: usize = 20;
 
 /// A stored record of a prompt's input that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -124,7 +133,7 @@ impl PromptRecord {
     ) -> Self {
         let settings = member.agent();
         Self {
-            version: VERSION,
+            version: WITHOUT_MEMORY,
             member: member.name.clone(),
             names: member.names().map(str::to_owned).collect(),
             agent_type: settings.map_or_else(String::new, |settings| settings.agent.clone()),
@@ -139,6 +148,7 @@ impl PromptRecord {
             instruction_file,
             changes: None,
             workspaces: None,
+            memory: None,
             options: ContextOptions {
                 escaping: settings.map_or_else(Escaping::default, |it| escaping(&it.agent)),
                 ..team.context_options(member)
@@ -146,23 +156,42 @@ impl PromptRecord {
         }
     }
 
-    /// Reads the messages as of the time of the record. O(window).
+    /// Makes it the input of a member that remembers.
+    pub fn remember(&mut self, memory: PromptMemory) {
+        self.version = VERSION;
+        self.memory = Some(memory);
+    }
+
+    /// Returns the messages that the member sees.
+    pub(crate) fn reader(&self) -> ContextReader {
+        match self.options.visibility {
+            Visibility::All => ContextReader::Everything,
+            Visibility::Addressed => ContextReader::Member(keys(&self.names)),
+        }
+    }
+
+    /// Reads the messages as of the time of the record. O(window), or O(messages since the member's last turn).
     pub async fn read(
         &self,
         store: &impl Store,
         session: SessionId,
     ) -> Result<PromptMessages, StoreError> {
         let current = store.message(session, self.answers).await?;
-        let reader = match self.options.visibility {
-            Visibility::All => ContextReader::Everything,
-            Visibility::Addressed => {
-                ContextReader::Member(self.names.iter().map(|name| NameKey::new(name)).collect())
-            }
-        };
-        let window =
-            Window { answers: self.answers, as_of: self.as_of, limit: self.options.window, reader };
-        let earlier = store.window(session, window).await?;
+        let mut earlier = store.window(session, self.search()).await?;
+        earlier.retain(|message| self.is_new(message));
+        if self.since().is_none() {
+            earlier.truncate(self.options.window);
+        }
         Ok(PromptMessages { current, earlier })
+    }
+
+    /// Returns the images of the messages, oldest first, and those that are too many for one turn.
+    pub fn images(material: &PromptMessages) -> (Vec<Image>, Vec<Image>) {
+        let messages = material.earlier.iter().chain([&material.current]);
+        let mut images: Vec<Image> =
+            messages.flat_map(|message| Image::from_message(&message.message)).collect();
+        let shown = images.split_off(images.len().saturating_sub(MAX_IMAGES));
+        (shown, images)
     }
 
     /// Assembles the prompt. The same input and the same messages give the same bytes.
@@ -175,39 +204,54 @@ impl PromptRecord {
         let attached = Attachment::from_message(&material.current.message);
         let earlier_text = |message: &Message| with_attachments(clean(message), &message.message);
         let texts: Vec<String> = material.earlier.iter().map(earlier_text).collect();
+        let earlier_count = material.earlier.len();
         let earlier = material
             .earlier
             .iter()
             .zip(&texts)
             .map(|(numbered, text)| PromptContextMessage::new(&numbered.message, text));
-        let file = self.instruction_file.as_ref();
-        let agent = AgentContext {
-            role_summary: self.role_summary.as_deref(),
-            system_instruction: self.instructions.as_deref(),
-            briefing: self.briefing.as_deref(),
-            instruction_file_text: file.map(|file| &*file.text),
-            instruction_file_path: file.map(|file| &*file.path),
-            ..AgentContext::default()
-        };
+        let assemblers = Assemblers::default();
+        let since = self.since();
+        // The session of a member has its texts already. A text apart is given to every process again, and is equal.
+        let is_told =
+            since.is_some() && assemblers.system_place(&self.agent_type) == SystemPlace::Inline;
+        let agent = if is_told { AgentContext::default() } else { self.agent_context() };
+        let task = self
+            .task
+            .as_deref()
+            .filter(|task| since.is_none_or(|since| since.task != Some(ContentHash::new(task))));
+        // Everything that is new counts, whatever the window of a whole prompt is.
+        let window = since.map_or(self.options.window, |_| earlier_count);
         let current = &material.current.message;
-        let mut input = AssemblerInput::new(&agent, self.task.as_deref(), &self.options).answering(
-            current,
-            &text,
-            earlier,
-            self.options.window,
-        );
+        let mut input = AssemblerInput::new(&agent, task, &self.options)
+            .answering(current, &text, earlier, window);
         input.attachments = attached.iter().map(Attachment::file).collect();
         // The newest context message, so it is dropped last.
-        let texts =
-            [(&self.changes, CHANGES_SETTING), (&self.workspaces, WORKSPACES_SETTING)].into_iter();
-        let texts = texts.filter_map(|(text, setting)| Some((text.as_deref()?, setting)));
+        let workspaces = self.workspaces.as_deref().filter(|text| {
+            since.is_none_or(|since| since.workspaces != Some(ContentHash::new(text)))
+        });
+        let texts = [(self.changes.as_deref(), CHANGES_SETTING), (workspaces, WORKSPACES_SETTING)];
+        let texts = texts.into_iter().filter_map(|(text, setting)| Some((text?, setting)));
         input.context_messages.extend(texts.map(|(text, setting)| PromptContextMessage {
             from: Cow::Borrowed(SPEAKER),
             to: Some(Cow::Borrowed(self.member.as_str())),
             content: Cow::Borrowed(text),
             source: ContextSource::Setting(setting),
         }));
-        Ok(Assemblers::default().assemble(&self.agent_type, &input)?.into_owned())
+        Ok(assemblers.assemble(&self.agent_type, &input)?.into_owned())
+    }
+
+    /// Returns the member's own texts.
+    fn agent_context(&self) -> AgentContext<'_> {
+        let file = self.instruction_file.as_ref();
+        AgentContext {
+            role_summary: self.role_summary.as_deref(),
+            system_instruction: self.instructions.as_deref(),
+            briefing: self.briefing.as_deref(),
+            instruction_file_text: file.map(|file| &*file.text),
+            instruction_file_path: file.map(|file| &*file.path),
+            ..AgentContext::default()
+        }
     }
 }
 

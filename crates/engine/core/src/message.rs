@@ -91,7 +91,6 @@ pub struct Speaker {
     /// The member's name, as other members see it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role_name: Option<String>,
-    /// The kind of speaker.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<SpeakerType>,
     /// Unknown fields.

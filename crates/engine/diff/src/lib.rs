@@ -99,6 +99,55 @@ impl<'a> LineDiff<'a> {
         first.chain(self.after[added].iter().map(|line| (LineChange::Added, *line)))
     }
 
+    /// Returns the number of runs of changed lines.
+    pub fn hunks(&self) -> usize {
+        self.changed().count()
+    }
+
+    /// Returns each run of changed lines as a unified diff, with up to `context` lines around it.
+    pub fn hunk_texts(&self, context: usize) -> Vec<String> {
+        let hunk = |step: &DiffOp| {
+            let (old, new) = (step.old_range(), step.new_range());
+            let from = old.start.saturating_sub(context);
+            let to = (old.end + context).min(self.before.len());
+            let (above, below) = (old.start - from, to - old.end);
+            let mut text = format!(
+                "@@ -{} +{} @@\n",
+                span(from..to),
+                span(from..from + above + new.len() + below)
+            );
+            let mut push = |sign: char, lines: &[&str]| {
+                for line in lines {
+                    text.push(sign);
+                    text.push_str(line);
+                    text.push_str(if line.ends_with('\n') { "" } else { "\n" });
+                }
+            };
+            push(' ', &self.before[from..old.start]);
+            push('-', &self.before[old.clone()]);
+            push('+', &self.after[new]);
+            push(' ', &self.before[old.end..to]);
+            text
+        };
+        self.changed().map(hunk).collect()
+    }
+
+    /// Returns the first text with some of the hunks: those that are taken, in order.
+    pub fn with_hunks(&self, takes: &[bool]) -> String {
+        let mut takes = takes.iter();
+        let mut text = String::new();
+        for step in &self.steps {
+            let is_taken = step.tag() != DiffTag::Equal && *takes.next().unwrap_or(&false);
+            let lines = if is_taken {
+                &self.after[step.new_range()]
+            } else {
+                &self.before[step.old_range()]
+            };
+            text.extend(lines.iter().copied());
+        }
+        text
+    }
+
     /// Returns the changes as a unified diff without names, each with up to `context` lines around it. Equal
     /// texts give an empty diff.
     pub fn unified(&self, context: usize) -> String {
@@ -144,6 +193,17 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_mins(1);
+
+    #[test]
+    fn some_hunks_of_a_difference_are_taken() {
+        let diff = LineDiff::new("a\nb\nc\nd\ne\n", "a\nB\nc\nd\nE\nf\n", LIMIT);
+        assert_eq!(diff.hunks(), 2);
+        let texts = diff.hunk_texts(1);
+        assert_eq!(texts[0], "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n");
+        assert_eq!(diff.with_hunks(&[true, false]), "a\nB\nc\nd\ne\n");
+        assert_eq!(diff.with_hunks(&[false, true]), "a\nb\nc\nd\nE\nf\n");
+        assert_eq!(diff.with_hunks(&[true, true]), "a\nB\nc\nd\nE\nf\n");
+    }
 
     #[test]
     fn a_diff_reads_as_git_writes_it() {

@@ -18,6 +18,7 @@ use crate::agent_event::{AgentEvent, AgentEventKind, TextPart};
 use crate::changes::{ChangeCounts, ChangedBy};
 use crate::content::ContentRef;
 use crate::id::{EventNumber, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use crate::memory::{MemoryUse, Remembered};
 use crate::message::Message;
 use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use crate::question::QuestionId;
@@ -132,6 +133,20 @@ pub enum EventKind {
         diagnostics: Vec<Diagnostic>,
         /// The number of turns of one topic that ran in a row, with this one.
         in_a_row: u32,
+        /// How the attempt uses the memory of its member; `None` if the member has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        memory: Option<Box<MemoryUse>>,
+    },
+    /// What a member remembers was changed by something else than a turn that arrived: its session was lost, or a turn was
+    /// taken out of it.
+    MemoryChanged {
+        member: MemberName,
+        /// The turn that was taken out, or that found the session lost.
+        turn: TurnId,
+        /// The state that the next turn continues; `None` if it starts afresh.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Box<Remembered>>,
+        reason: String,
     },
     /// An event of the agent, without secrets.
     Agent { turn: TurnId, member: MemberName, event: AgentEvent<'static> },
@@ -249,7 +264,17 @@ impl EventKind {
             ledger,
             diagnostics,
             in_a_row,
+            memory: None,
         }
+    }
+
+    /// Adds to the start of an attempt how it uses the memory of its member.
+    #[must_use]
+    pub fn using(mut self, used: Option<Box<MemoryUse>>) -> Self {
+        if let Self::TurnStarted { memory, .. } = &mut self {
+            *memory = used;
+        }
+        self
     }
 
     /// Creates the end of a turn whose attempt began at a time.
@@ -320,6 +345,7 @@ impl EventKind {
             | Self::PermissionAsked { turn, .. }
             | Self::PermissionAnswered { turn, .. }
             | Self::FilesChanged { turn, .. }
+            | Self::MemoryChanged { turn, .. }
             | Self::TurnInterrupted { turn, .. }
             | Self::TurnEnded { turn, .. } => Some(*turn),
             Self::Diagnostic { turn, .. } => *turn,

@@ -13,8 +13,8 @@
 //!
 //! # Modules
 //!
-//! `event` and `agent_event` are the log, and `view` is its fold. `id`, `session`, `message`, `turn`, `content`, `attachment`,
-//! `verdict`, `permission`, `question`, `usage`, `thread`, `resume` and `changes` are what events speak of; `request` is a stored
+//! `event` and `agent_event` are the log, and `view` is its fold. `id`, `session`, `message`, `turn`, `content`, `attachment`, `image`,
+//! `verdict`, `permission`, `question`, `usage`, `thread`, `resume`, `memory` and `changes` are what events speak of; `request` is a stored
 //! request, `window` what a model was given in one, and `wire` names its format. `milliseconds` are durations.
 
 pub mod agent_event;
@@ -23,6 +23,8 @@ pub mod changes;
 pub mod content;
 pub mod event;
 pub mod id;
+pub mod image;
+pub mod memory;
 pub mod message;
 pub mod milliseconds;
 pub mod permission;

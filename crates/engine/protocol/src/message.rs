@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::attachment::Attachment;
 use crate::id::{MemberName, MessageNumber, TurnId};
+use crate::image::Image;
 
 /// A message of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +65,7 @@ impl Message {
         self.message.extra.get(Self::TEAM_CALL)?["tool"].as_str()
     }
 
-    /// Returns the files that the message attaches.
+    /// Returns the files that the message attaches, images included.
     pub fn attachments(&self) -> Vec<AttachedBytes> {
         AttachedBytes::from_message(&self.message)
     }
@@ -78,10 +79,13 @@ pub struct AttachedBytes {
 }
 
 impl AttachedBytes {
-    /// Returns the files that a message attaches.
+    /// Returns the files that a message attaches, images included.
     pub fn from_message<Id>(message: &ConversationMessage<Id>) -> Vec<Self> {
         let files = Attachment::from_message(message).into_iter();
-        files.map(|Attachment { path, text }| Self { path, bytes: text.len() as u64 }).collect()
+        let files = files.map(|Attachment { path, text }| Self { path, bytes: text.len() as u64 });
+        let images = Image::from_message(message).into_iter();
+        let images = images.map(|image| Self { bytes: image.bytes(), path: image.path });
+        files.chain(images).collect()
     }
 }
 

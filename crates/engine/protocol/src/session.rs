@@ -1,10 +1,13 @@
 //! Sessions and their state.
 
+use std::collections::BTreeMap;
+
 use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
 
 use crate::event::EventKind;
 use crate::id::{EventNumber, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use crate::memory::MemberMemory;
 
 /// The fields that a session is created with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,11 +82,15 @@ pub struct State {
     pub in_a_row: u32,
     /// The person to whom control returns when no turn is queued.
     pub asker: Option<MemberName>,
+    /// What members remember whose own sessions go on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub memory: BTreeMap<MemberName, MemberMemory>,
 }
 
 impl State {
     /// Adds an event.
     pub fn apply(&mut self, event: &EventKind) {
+        self.remember(event);
         match event {
             EventKind::Created { task, .. } => {
                 *self = Self { task: task.clone(), next_message_id: 1, ..Self::default() };
@@ -101,6 +108,29 @@ impl State {
             EventKind::TurnQueued { turn, .. } => self.last_turn = *turn,
             EventKind::TurnStarted { in_a_row, .. } => self.in_a_row = *in_a_row,
             _ => {}
+        }
+    }
+
+    /// Adds what an event means for the memory of its member. Members without a memory have no entry.
+    pub fn remember(&mut self, event: &EventKind) {
+        let (EventKind::TurnStarted { member, .. }
+        | EventKind::TurnEnded { member, .. }
+        | EventKind::TurnInterrupted { member, .. }
+        | EventKind::MemoryChanged { member, .. }) = event
+        else {
+            return;
+        };
+        let begins = matches!(
+            event,
+            EventKind::TurnStarted { memory: Some(_), .. } | EventKind::MemoryChanged { .. }
+        );
+        if !begins && !self.memory.contains_key(member) {
+            return;
+        }
+        let memory = self.memory.entry(member.clone()).or_default();
+        memory.apply(event);
+        if memory.is_empty() {
+            self.memory.remove(member);
         }
     }
 }

@@ -248,6 +248,7 @@ impl View {
             | EventKind::MessageWaits { .. }
             | EventKind::TurnRetried { .. }
             | EventKind::TurnOffered { .. }
+            | EventKind::MemoryChanged { .. }
             | EventKind::FilesChanged { .. } => {}
         }
         None
@@ -530,6 +531,7 @@ mod tests {
                 ledger: content,
                 diagnostics: Vec::new(),
                 in_a_row: 1,
+                memory: None,
             },
         ));
         view

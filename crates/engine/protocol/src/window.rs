@@ -19,7 +19,6 @@ pub const MAX_SHOWN_TEXT: usize = 2_000;
 /// Everything that a model was given in a request, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Window {
-    /// The system texts.
     pub system: Vec<Placed<Text>>,
     /// The names of the tools, in order.
     pub tools: Vec<String>,

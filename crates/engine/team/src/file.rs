@@ -77,6 +77,9 @@ fn read_team(mut top: Section<'_>, problems: &mut Vec<Problem>) -> (Team, Vec<Re
         members: Vec::new(),
     };
     let record = top.word("record");
+    let memory = top.word(MEMORY);
+    let memory_limit = top.tokens(MEMORY_LIMIT);
+    let idle_timeout = read_timeout(&mut top, IDLE_TIMEOUT, "idle-timeout = \"30m\"");
     let team_tools = top.boolean(TEAM_TOOLS);
     let copy = read_paths(&mut top, WORKSPACE_COPY);
     let link = read_paths(&mut top, WORKSPACE_LINK);
@@ -85,6 +88,9 @@ fn read_team(mut top: Section<'_>, problems: &mut Vec<Problem>) -> (Team, Vec<Re
     for read in &mut members {
         if let MemberKind::Agent(settings) = &mut read.member.kind {
             settings.record = settings.record.or(record);
+            settings.memory = settings.memory.or(memory);
+            settings.memory_limit = settings.memory_limit.or(memory_limit);
+            settings.idle_timeout = settings.idle_timeout.or(idle_timeout);
             settings.team_tools = settings.team_tools.or(team_tools);
             let of_team = [
                 (WORKSPACE_COPY, &mut settings.workspace_copy, &copy),
@@ -191,11 +197,8 @@ fn read_context(
 
 fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
     let mut section = top.table("limits");
-    let mut timeout = |key: &'static str, example: &'static str| {
-        let must_be = "a time with a unit, from \"1s\" to \"720h\"";
-        let form = ExpectedValue { types: &["string"], must_be, example };
-        section.read(key, &form, |value| duration(value.as_str()?).filter(|time| !time.is_zero()))
-    };
+    let mut timeout =
+        |key: &'static str, example: &'static str| read_timeout(&mut section, key, example);
     let turn_timeout = timeout("turn-timeout", "turn-timeout = \"30m\"");
     let background_timeout = timeout("background-timeout", "background-timeout = \"10m\"");
     let ask_timeout = timeout("ask-timeout", "ask-timeout = \"10m\"");
@@ -209,6 +212,16 @@ fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
     };
     section.finish(LIMITS, |key, value| elsewhere(key, value, LIMITS), problems);
     limits
+}
+
+fn read_timeout(
+    section: &mut Section<'_>,
+    key: &'static str,
+    example: &'static str,
+) -> Option<Duration> {
+    let must_be = "a time with a unit, from \"1s\" to \"720h\"";
+    let form = ExpectedValue { types: &["string"], must_be, example };
+    section.read(key, &form, |value| duration(value.as_str()?).filter(|time| !time.is_zero()))
 }
 
 /// Reads the members. Also returns whether there are any, valid or not. O(members).
@@ -335,6 +348,9 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
         context_window: section.tokens("context-window"),
         tools: section.word("tools"),
         record: section.word("record"),
+        memory: section.word(MEMORY),
+        memory_limit: section.tokens(MEMORY_LIMIT),
+        idle_timeout: read_timeout(section, IDLE_TIMEOUT, "idle-timeout = \"30m\""),
         team_tools: section.boolean(TEAM_TOOLS),
         mode: section.string("mode", "mode = \"plan\""),
         client_files: section.boolean("client-files"),
@@ -346,6 +362,9 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
     }
 }
 
+const MEMORY: &str = "memory";
+const MEMORY_LIMIT: &str = "memory-limit";
+const IDLE_TIMEOUT: &str = "idle-timeout";
 const TEAM_TOOLS: &str = "team-tools";
 const WORKSPACE_COPY: &str = "workspace-copy";
 const WORKSPACE_LINK: &str = "workspace-link";
@@ -374,6 +393,9 @@ const TOP: &[&str] = &[
     "briefing",
     "require-sandbox",
     "record",
+    MEMORY,
+    MEMORY_LIMIT,
+    IDLE_TIMEOUT,
     TEAM_TOOLS,
     "workspace",
     WORKSPACE_COPY,
@@ -402,6 +424,9 @@ const MEMBER: &[&str] = &[
     "cwd",
     "sandbox",
     "record",
+    MEMORY,
+    MEMORY_LIMIT,
+    IDLE_TIMEOUT,
     TEAM_TOOLS,
     "mode",
     "client-files",

@@ -48,8 +48,8 @@ pub use trust::{
     gate,
 };
 pub use values::{
-    ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions, Record, Word, Words,
-    WorkspaceChoice,
+    ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Memory, Permissions, Record, Word,
+    Words, WorkspaceChoice,
 };
 
 use convoke_core::ContextOptions;

@@ -1,10 +1,11 @@
 //! The members of a team.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use convoke_core::name::{MemberName, NameKey};
 
-use crate::{ApiDeveloperRole, ApiTools, ApiWire, Permissions, Record, WorkspaceChoice};
+use crate::{ApiDeveloperRole, ApiTools, ApiWire, Memory, Permissions, Record, WorkspaceChoice};
 
 /// A participant of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +69,12 @@ pub struct AgentSettings {
     pub tools: Option<ApiTools>,
     /// The recording of requests; `None` for the team's setting.
     pub record: Option<Record>,
+    /// What the agent keeps after a turn; `None` for the team's setting.
+    pub memory: Option<Memory>,
+    /// The tokens of its session's window beyond which a turn starts afresh; `None` for no limit.
+    pub memory_limit: Option<u64>,
+    /// The time after which its program ends between turns; `None` for the default.
+    pub idle_timeout: Option<Duration>,
     /// Whether the agent gets tools to reach its team; `None` for the team's setting.
     pub team_tools: Option<bool>,
     /// The session mode of an ACP agent; `None` for the user's own setting.
@@ -84,6 +91,16 @@ pub struct AgentSettings {
     pub workspace_link: Vec<String>,
     /// The name or label of the node that runs the agent's turns; `None` for any machine.
     pub node: Option<String>,
+}
+
+impl AgentSettings {
+    /// The time after which a program ends between turns by default.
+    pub const IDLE_TIMEOUT: Duration = Duration::from_mins(10);
+
+    /// Returns whether the agent's own session goes on from turn to turn.
+    pub fn remembers(&self) -> bool {
+        self.memory == Some(Memory::Session)
+    }
 }
 
 impl Member {

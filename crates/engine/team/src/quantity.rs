@@ -22,7 +22,7 @@ pub fn bytes(text: &str) -> Option<u64> {
 const MAX_DURATION: Duration = Duration::from_hours(30 * 24);
 
 /// Reads a number of seconds, minutes or hours, up to thirty days.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {
         "s" | "sec" | "secs" | "second" | "seconds" => 1,

@@ -84,7 +84,6 @@ pub struct Baseline {
     pub client_files: bool,
     /// Whether the user's own settings let the agent run commands through Convoke.
     pub client_terminal: bool,
-    /// The location of the instructions file.
     pub instructions: FileLocation,
 }
 
@@ -146,6 +145,10 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
         mode,
         client_files,
         client_terminal,
+        // What an agent keeps is its own, under the same permissions.
+        memory: _,
+        memory_limit: _,
+        idle_timeout: _,
         // Team tools give access to the team only.
         team_tools: _,
         // A workspace contains only what the agent can read anyway, and allows no further changes.

@@ -102,6 +102,7 @@ words! {
         "bypasspermissions" => "full",
         "yolo" => "full"
     ]
+    Memory { Turn = "turn", Session = "session" }
     Record { Wire = "wire" }
     WorkspaceChoice { Own = "own", Shared = "shared" } [
         "private" => "own",
@@ -158,6 +159,17 @@ pub enum Permissions {
     EditAndNetwork,
     /// Anything, without a sandbox.
     Full,
+}
+
+/// What an agent keeps after a turn: `memory` in a team file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Memory {
+    /// Nothing: every turn starts afresh with the whole prompt.
+    #[default]
+    Turn,
+    /// Its program's own session, which later turns continue with what is new.
+    Session,
 }
 
 /// The recording of an agent's requests: `record` in a team file.

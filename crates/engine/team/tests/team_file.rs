@@ -50,6 +50,9 @@ fn every_setting_is_read() {
         context-window = 8192
         tools = "read"
         record = "wire"
+        memory = "session"
+        memory-limit = 150000
+        idle-timeout = "5m"
         team-tools = true
         mode = "plan"
         client-files = true

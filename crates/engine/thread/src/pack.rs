@@ -106,7 +106,6 @@ pub struct Pack {
     pub wrappers: Wrappers,
     /// The texts around the list of skills.
     pub skills: SkillTexts,
-    /// The texts of compaction.
     pub compaction: CompactionTexts,
     /// The note on nested AGENTS.md files.
     pub child_agents: String,

@@ -7,6 +7,7 @@ use convoke_protocol::usage::Usage;
 use convoke_protocol::wire::Wire;
 use serde_json::Value;
 
+use crate::end::AnswerEnd;
 use crate::keyword::Keywords;
 use crate::sse::{Data, SseEvent, SseReader, end_of_event, end_of_last_event};
 use crate::usage;
@@ -25,6 +26,8 @@ pub struct AnswerFacts {
     pub cache_miss: Option<String>,
     /// Whether the answer is complete.
     pub is_complete: bool,
+    /// Why the model stopped; `None` if the provider did not say.
+    pub end: Option<AnswerEnd>,
     /// The error in the answer.
     pub error: Option<String>,
 }
@@ -166,6 +169,15 @@ fn read_event(wire: Wire, event: &SseEvent, facts: &mut AnswerFacts) {
 
 /// Reads one JSON value of an answer: the whole of it, or one event. Later values win.
 fn read(wire: Wire, value: &Value, facts: &mut AnswerFacts) {
+    // Code Assist wraps the answers of Gemini.
+    let wrapped = &value["response"];
+    let value = if wire == Wire::Gemini && wrapped.is_object() { wrapped } else { value };
+    if let Some(end) = AnswerEnd::read(wire, value) {
+        facts.end = Some(match facts.end.take() {
+            Some(before) => before.followed_by(end),
+            None => end,
+        });
+    }
     match wire {
         Wire::Messages => read_messages(value, facts),
         Wire::Responses => read_responses(value, facts),
@@ -175,8 +187,6 @@ fn read(wire: Wire, value: &Value, facts: &mut AnswerFacts) {
             facts.is_complete |= value["choices"][0]["finish_reason"].is_string();
         }
         Wire::Gemini => {
-            // Code Assist wraps the answer.
-            let value = if value["response"].is_object() { &value["response"] } else { value };
             note_model(&value["modelVersion"], facts);
             facts.usage = usage::of_gemini(&value["usageMetadata"]).or(facts.usage);
             facts.is_complete |= value["candidates"][0]["finishReason"].is_string();
@@ -227,6 +237,7 @@ fn note_model(model: &Value, facts: &mut AnswerFacts) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::end::EndKind;
 
     fn facts(wire: Wire, content_type: &str, answer: &str) -> AnswerFacts {
         let mut found = Vec::new();
@@ -382,6 +393,61 @@ data: {"type":"message_stop"}
         assert_eq!(shown(&facts(Wire::Gemini, "application/json", &array)), expected);
         let wrapped = format!("data: {{\"response\":{last},\"traceId\":\"t\"}}\r\n\r\n");
         assert_eq!(shown(&facts(Wire::Gemini, "text/event-stream", &wrapped)), expected);
+    }
+
+    #[test]
+    fn the_end_is_that_of_the_providers_word_and_a_refusal_stays_one() {
+        use EndKind::{Complete, ContextFull, OutputFull, Refused, Unfinished};
+        let messages = |reason: &str| {
+            format!(r#"{{"type":"message_delta","delta":{{"stop_reason":"{reason}"}}}}"#)
+        };
+        let incomplete = |reason: &str| {
+            format!(
+                r#"{{"type":"response.incomplete","response":{{"incomplete_details":{{"reason":"{reason}"}}}}}}"#
+            )
+        };
+        let chat = |reason: &str| format!(r#"{{"choices":[{{"finish_reason":"{reason}"}}]}}"#);
+        let gemini = |reason: &str| {
+            format!(
+                r#"{{"candidates":[{{"finishReason":"{reason}"}}],"usageMetadata":{{"promptTokenCount":1}}}}"#
+            )
+        };
+        let refused = r#"{"type":"response.output_item.done","item":{"type":"message","content":[{"type":"refusal","refusal":"no"}]}}"#;
+        let said_no = r#"{"choices":[{"delta":{"refusal":"no"}}]}"#;
+        let blocked = r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#;
+        let completed = r#"{"type":"response.completed","response":{"incomplete_details":null}}"#;
+        let counted = r#"{"usageMetadata":{"promptTokenCount":1}}"#;
+        for (wire, events, expected) in [
+            (Wire::Messages, vec![messages("end_turn")], Some(Complete)),
+            (Wire::Messages, vec![messages("max_tokens")], Some(OutputFull)),
+            (Wire::Messages, vec![messages("model_context_window_exceeded")], Some(ContextFull)),
+            (Wire::Messages, vec![messages("refusal")], Some(Refused)),
+            (Wire::Messages, vec![messages("pause_turn")], Some(Unfinished)),
+            (Wire::Messages, vec![r#"{"delta":{"stop_reason":null}}"#.to_owned()], None),
+            (Wire::Responses, vec![incomplete("max_output_tokens")], Some(OutputFull)),
+            (Wire::Responses, vec![incomplete("content_filter")], Some(Refused)),
+            (Wire::Responses, vec![incomplete("something_new")], Some(Unfinished)),
+            (Wire::Responses, vec![refused.to_owned(), completed.to_owned()], Some(Refused)),
+            (Wire::Responses, vec![completed.to_owned()], None),
+            (Wire::Chat, vec![chat("stop")], Some(Complete)),
+            (Wire::Chat, vec![chat("length")], Some(OutputFull)),
+            (Wire::Chat, vec![said_no.to_owned(), chat("stop")], Some(Refused)),
+            (Wire::Gemini, vec![gemini("STOP")], Some(Complete)),
+            (Wire::Gemini, vec![gemini("MAX_TOKENS"), counted.to_owned()], Some(OutputFull)),
+            (Wire::Gemini, vec![gemini("RECITATION")], Some(Refused)),
+            (Wire::Gemini, vec![blocked.to_owned()], Some(Refused)),
+            (Wire::Gemini, vec![format!(r#"{{"response":{blocked}}}"#)], Some(Refused)),
+        ] {
+            let stream: Vec<String> =
+                events.iter().map(|event| format!("data: {event}\n\n")).collect();
+            let stream = stream.concat();
+            let found = facts(wire, "text/event-stream", &stream).end;
+            assert_eq!(found.map(|end| end.kind), expected, "{stream}");
+        }
+        let whole =
+            r#"{"output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}]}"#;
+        let found = facts(Wire::Responses, "application/json", whole).end;
+        assert_eq!(found.map(|end| end.word).as_deref(), Some("refusal"));
     }
 
     #[test]

@@ -72,6 +72,8 @@ pub struct Difference {
     /// The bytes of the segment in the earlier body.
     pub before: Range<usize>,
     pub cause: Cause,
+    /// The number of messages by which the later request is shorter.
+    pub lost_messages: usize,
     /// The words in which the two texts begin to differ, the earlier one first; `None` if they are not the same text.
     pub words: Option<[String; 2]>,
 }
@@ -125,11 +127,11 @@ impl Cause {
     }
 }
 
-/// Returns a request in cache order.
-pub fn segments(wire: Wire, body: &[u8]) -> Result<Vec<Segment>, serde_json::Error> {
+/// Returns a request in cache order; some formats name the model in the path.
+pub fn segments(wire: Wire, path: &str, body: &[u8]) -> Result<Vec<Segment>, serde_json::Error> {
     let whole: Value = serde_json::from_slice(body)?;
     let parts = RequestParts::parse(wire, body)?.parts;
-    let mut segments = vec![settings(wire, &whole)];
+    let mut segments = vec![settings(wire, path, &whole)];
     if wire == Wire::Messages {
         segments.push(settings_of_messages(&whole));
     }
@@ -140,20 +142,33 @@ pub fn segments(wire: Wire, body: &[u8]) -> Result<Vec<Segment>, serde_json::Err
     Ok(segments)
 }
 
-fn settings(wire: Wire, body: &Value) -> Segment {
+fn settings(wire: Wire, path: &str, body: &Value) -> Segment {
     let fields: &[&str] = match wire {
         Wire::Messages => &["model", "output_config"],
         Wire::Responses => &["model", "reasoning"],
         Wire::Chat => &["model", "reasoning_effort"],
-        Wire::Gemini => &["model"],
+        Wire::Gemini => &[],
     };
     let mut values: BTreeMap<&str, Value> =
         fields.iter().map(|name| (*name, body[*name].clone())).collect();
+    let model = match wire {
+        Wire::Gemini => model_in(path),
+        Wire::Messages | Wire::Responses | Wire::Chat => body["model"].as_str(),
+    };
+    if wire == Wire::Gemini {
+        values.insert("model", Value::from(model));
+    }
     if wire == Wire::Messages {
         values.insert("ttl", Value::from(longest_lifetime(body)));
     }
-    let title = body["model"].as_str().unwrap_or("settings").to_owned();
+    let title = model.unwrap_or("settings").to_owned();
     setting(Group::Settings, "model", title, values)
+}
+
+/// Returns the model of a path such as `/v1beta/models/NAME:streamGenerateContent`.
+fn model_in(path: &str) -> Option<&str> {
+    let (_, rest) = path.split_once("/models/")?;
+    rest.split([':', '/', '?']).next()
 }
 
 /// The settings with which Anthropic caches the conversation; tools and system text stay cached when they change.
@@ -250,6 +265,7 @@ pub fn compare(earlier: &[Segment], later: &[Segment]) -> Comparison {
             at: after.map(|after| after.place_of(common)),
             before: before.range.clone(),
             cause,
+            lost_messages: messages(earlier).saturating_sub(messages(later)),
             words,
         }
     });
@@ -346,8 +362,24 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_model_in_the_path_is_a_setting() {
+        let body = json!({"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]});
+        let tools = json!({"tools": [{"name": "read"}], "contents": body["contents"]});
+        let of = |model: &str, body: &Value| {
+            let path = format!("/v1beta/models/{model}:streamGenerateContent?alt=sse");
+            segments(Wire::Gemini, &path, body.to_string().as_bytes()).unwrap()
+        };
+        let cause = |earlier: &[Segment], later: &[Segment]| {
+            compare(earlier, later).difference.map(|it| it.cause)
+        };
+        assert_eq!(cause(&of("pro", &body), &of("pro", &body)), None);
+        assert_eq!(cause(&of("pro", &body), &of("flash", &body)), Some(Cause::SettingsChanged));
+        assert_eq!(cause(&of("pro", &body), &of("flash", &tools)), Some(Cause::SettingsChanged));
+    }
+
     fn compared(wire: Wire, earlier: &Value, later: &Value) -> Comparison {
-        let of = |body: &Value| segments(wire, body.to_string().as_bytes()).unwrap();
+        let of = |body: &Value| segments(wire, "", body.to_string().as_bytes()).unwrap();
         compare(&of(earlier), &of(later))
     }
 

@@ -47,7 +47,6 @@ pub struct SentRequest {
 pub struct ReceivedAnswer {
     /// The HTTP status; `None` if no answer came.
     pub status: Option<u16>,
-    /// The facts of the answer.
     pub facts: AnswerFacts,
     /// The time from the request to the first byte of the answer.
     pub first_byte: Option<Duration>,

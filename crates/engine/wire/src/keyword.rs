@@ -13,11 +13,17 @@ const USAGE: &str = "\"usage";
 const MODEL: &str = "\"model";
 
 /// The words of other facts.
-const OF_MESSAGES: &[&str] = &["\"error\"", "\"message_stop\"", "\"cache_miss_reason\""];
-const OF_RESPONSES: &[&str] =
-    &["\"error\"", "\"response.completed\"", "\"response.incomplete\"", "\"response.done\""];
-const OF_CHAT: &[&str] = &["\"error\"", "\"finish", "[DONE]"];
-const OF_GEMINI: &[&str] = &["\"error\"", "\"finish"];
+const OF_MESSAGES: &[&str] =
+    &["\"error\"", "\"message_stop\"", "\"cache_miss_reason\"", "\"stop_reason\""];
+const OF_RESPONSES: &[&str] = &[
+    "\"error\"",
+    "\"response.completed\"",
+    "\"response.incomplete\"",
+    "\"response.done\"",
+    "\"refusal\"",
+];
+const OF_CHAT: &[&str] = &["\"error\"", "\"finish", "[DONE]", "\"refusal\""];
+const OF_GEMINI: &[&str] = &["\"error\"", "\"finish", "\"blockReason\""];
 
 /// The searches of one wire. The first two are for the words of tokens and of the model.
 struct Finders {
@@ -28,7 +34,7 @@ struct Finders {
 const USAGE_AT: usize = 0;
 const MODEL_AT: usize = 1;
 /// The maximum number of words of a wire.
-const MAX_KEYWORDS: usize = 6;
+const MAX_KEYWORDS: usize = 7;
 
 impl Finders {
     fn new(others: &'static [&'static str]) -> Self {

@@ -4,6 +4,7 @@
 //! - [`recognition`]: what a request asks for, from its head and body.
 //! - [`parts`]: the texts and tools of a request, each with its byte range in the body.
 //! - [`usage`]: the tokens that a provider counted, and [`answer`], which reads them from a response.
+//! - [`end`]: why the model stopped.
 //! - [`cache`]: how two requests differ, in the order in which providers cache.
 //! - [`mask`]: a request without the fields that identify an account, a machine or a session.
 //! - [`normal`]: the window of a request, in one form for every format.
@@ -25,7 +26,8 @@
 //! # Modules
 //!
 //! The wire formats of model providers, without I/O. `recognition` determines what a request asks for, `parts` locates its texts and
-//! tools in the body, `answer` and `usage` read the tokens that a provider counted (`keyword` finds the events that carry them),
+//! tools in the body, `answer` and `usage` read the tokens that a provider counted (`keyword` finds the events that carry them) and
+//! `end` why its model stopped,
 //! `cache` compares requests in the order in which a provider caches them, `sse` and `encoding` parse events and compressed bodies,
 //! `exchange` is a recorded request with its answer, and `mask` replaces the fields that identify an account. `dates` finds dates and
 //! times in texts.
@@ -51,6 +53,7 @@ pub mod answer;
 pub mod cache;
 mod dates;
 pub mod encoding;
+pub mod end;
 pub mod exchange;
 mod keyword;
 pub mod mask;
@@ -61,6 +64,7 @@ pub mod sse;
 pub mod usage;
 
 pub use answer::{AnswerFacts, AnswerReader};
+pub use end::{AnswerEnd, EndKind};
 pub use exchange::{Exchange, ReceivedAnswer, SentRequest};
 pub use parts::{Part, PartKind, RequestParts};
 pub use recognition::{Framing, ModelCall, Recognised, RequestKind};

@@ -231,7 +231,10 @@ impl<S: Store> EffectRunner<S> {
             Effect::Retry(turn) => self.request(Request::Act(SessionRequest::Retry(turn))),
             Effect::Undo(action, turn, consent) => {
                 let session = self.session;
-                Some(self.undo(UndoRequest { session, action, turn, consent }).await)
+                Some(
+                    self.undo(UndoRequest { session, action, turn, paths: Vec::new(), consent })
+                        .await,
+                )
             }
             Effect::CancelTurn => {
                 self.controls.cancel_turn();

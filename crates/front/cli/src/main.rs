@@ -15,6 +15,7 @@
 //! - `host_environment` and `machine` read what libraries are given; `program` is the name that the user called.
 //! - `findings` writes findings about files as SARIF and as annotations of a workflow.
 //! - `requests`, `threads`, `following`, `figures` and `tokens` format what several commands show.
+//! - `user_settings` reads the user's `config.toml`.
 //!
 //! # Invariants
 //!
@@ -46,6 +47,7 @@ mod requests;
 mod terminal;
 mod threads;
 mod tokens;
+mod user_settings;
 
 use conversation::store::StoreSettings;
 use outcome::{Outcome, WorkDone};

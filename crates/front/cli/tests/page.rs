@@ -34,37 +34,40 @@ fn run(command: &mut Command) {
 fn a_conversation_is_driven_in_a_browser() {
     let Some(packages) = packages() else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    let images = root().join("docs/images");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let answers = ["One.", "Two."].map(Answer::say);
     let model = runtime.block_on(start(Script::new(answers))).expect("a model");
-    let mut node = Command::new("node");
-    node.arg(root().join("crates/front/cli/tests/browser/page.mjs"))
-        .env("CONVOKE", env!("CARGO_BIN_EXE_convoke"))
-        .env("PACKAGES", packages)
-        .env("MODEL", model.base_url())
-        .env("DIRECTORY", directory.path())
-        .env("CONVOKE_DATA_DIR", directory.path().join("data"))
-        .env("CONVOKE_CONFIG_DIR", directory.path().join("config"))
-        .env_remove("IMAGES");
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        node.env("IMAGES", images);
-    }
-    run(&mut node);
+    run(script("page.mjs", &packages, directory.path()).env("MODEL", model.base_url()));
 }
 
 #[test]
 fn a_session_of_another_program_is_opened_in_a_browser() {
     let Some(packages) = packages() else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    run(Command::new("node")
-        .arg(root().join("crates/front/cli/tests/browser/open.mjs"))
+    run(&mut script("open.mjs", &packages, directory.path()));
+}
+
+#[test]
+fn the_chat_is_drawn_as_a_picture() {
+    let Some(packages) = packages() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    run(&mut script("chat.mjs", &packages, directory.path()));
+}
+
+/// Returns a script that works in a directory. With `UPDATE_DOCS`, it writes the pictures of the docs.
+fn script(name: &str, packages: &Path, directory: &Path) -> Command {
+    let mut node = Command::new("node");
+    node.arg(root().join("crates/front/cli/tests/browser").join(name))
         .env("CONVOKE", env!("CARGO_BIN_EXE_convoke"))
         .env("PACKAGES", packages)
-        .env("DIRECTORY", directory.path())
-        .env("CONVOKE_DATA_DIR", directory.path().join("data"))
-        .env("CONVOKE_CONFIG_DIR", directory.path().join("config"))
-        .env_remove("IMAGES"));
+        .env("DIRECTORY", directory)
+        .env("CONVOKE_DATA_DIR", directory.join("data"))
+        .env("CONVOKE_CONFIG_DIR", directory.join("config"))
+        .env_remove("IMAGES");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        node.env("IMAGES", root().join("docs/images"));
+    }
+    node
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn a_newcomer_sees_what_the_readme_and_the_tutorial_show() {
         page.ids.clear();
         page.check(&text);
     }
-    assert!(page.samples > 10, "{} samples", page.samples);
+    assert!(page.samples > 2, "{} samples", page.samples);
     assert!(page.stale.is_empty(), "{}", page.stale.join("\n"));
 }
 

@@ -118,6 +118,16 @@ async function compare(address) {
   document.dispatchEvent(new CustomEvent("go", { detail: `/compare?${query}` }));
 }
 
+/**
+ * Copies a command, and says so on its button.
+ * @param {HTMLButtonElement} button
+ */
+async function copyText(button) {
+  await navigator.clipboard.writeText(/** @type {string} */ (button.dataset.copyText));
+  button.textContent = "Copied";
+  setTimeout(() => (button.textContent = "Copy"), 2000);
+}
+
 /** @param {HTMLButtonElement} button */
 async function more(button) {
   button.disabled = true;
@@ -132,6 +142,7 @@ document.addEventListener("click", (event) => {
   if (button?.dataset.post) post(button).catch(fail);
   else if (button?.dataset.download) save(button.dataset.download, button.dataset.name ?? "convoke").catch(fail);
   else if (button?.dataset.more) more(button).catch(fail);
+  else if (button?.dataset.copyText) copyText(button).catch(fail);
   else if (button?.dataset.compare) compare(button.dataset.compare).catch(fail);
 });
 

@@ -1,13 +1,16 @@
 //! The shell of the page and its files, embedded. They hold no data, so they need no token.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use axum::extract::Path;
+use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
+use convoke_session::AnyStore;
 use maud::{DOCTYPE, Markup, html};
 use sha2::{Digest as _, Sha256};
+
+use crate::App;
 
 /// The files: name, type, content.
 const FILES: [(&str, &str, &str); 11] = [
@@ -44,7 +47,8 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Returns the shell: a page that loads its view with the token.
-pub(crate) async fn shell() -> Page {
+pub(crate) async fn shell(State(app): State<Arc<App>>) -> Page {
+    let is_shared = matches!(app.store, AnyStore::Postgres(_));
     let asset = |name: &str| format!("/assets/{}/{name}", *VERSION);
     Page(html! {
         (DOCTYPE)
@@ -62,7 +66,7 @@ pub(crate) async fn shell() -> Page {
                 a.skip href="#view" { "Skip to the content" }
                 header.site {
                     a.home href="/" { "Convoke" }
-                    nav aria-label="Page" { a href="/" { "Sessions" } a href="/usage" { "Usage" } a href="/explain" { "Explain" } }
+                    nav aria-label="Page" { a href="/" { "Sessions" } a href="/usage" { "Usage" } a href="/explain" { "Explain" } @if is_shared { a href="/nodes" { "Nodes" } } }
                     span #connection role="status" {}
                     button.quiet #copy-link type="button" title="Copy the address of this view" { "Copy link" }
                     button.quiet #json type="button" title="Save the data of this view" { "JSON" }

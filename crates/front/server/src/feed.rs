@@ -16,7 +16,7 @@ use convoke_protocol::id::{EventNumber, MessageNumber, SessionId, TurnId};
 use convoke_protocol::view::{ToolCall, View};
 use convoke_session::event_queue::Observer;
 use convoke_session::follow::Follower;
-use convoke_session::store::postgres::PostgresStore;
+use convoke_session::store::SharedStore;
 use convoke_session::{AnyStore, Store as _, StoreError};
 use tokio::sync::watch;
 
@@ -42,8 +42,8 @@ impl Feeds {
     }
 
     /// Returns the store if machines share it.
-    pub fn shared(&self) -> Option<&PostgresStore> {
-        self.store.shared()
+    pub fn sharing(&self) -> Option<&SharedStore> {
+        self.store.sharing()
     }
 
     /// Returns whether an agent asks a person in a session that this process watches or holds.
@@ -382,7 +382,7 @@ async fn follow(store: AnyStore, feed: Weak<Feed>) {
         if !feed.is_viewed() {
             attendance = None;
         } else if attendance.is_none()
-            && let Some(shared) = store.shared()
+            && let Some(shared) = store.sharing()
         {
             attendance = shared.attend(feed.session).await.ok();
         }
@@ -418,4 +418,48 @@ impl Drop for FeedObserver {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // No holder of the lock panics.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use convoke_conformance_store::shown;
+
+    use super::*;
+    use crate::views::conversation;
+
+    #[tokio::test]
+    async fn the_facts_of_recorded_logs_are_on_the_page() {
+        let directory = tempfile::tempdir().unwrap();
+        let recorded = shown::recorded_store(directory.path()).await.unwrap();
+        let store = AnyStore::from(recorded.clone());
+        let feeds = Feeds::new(store.clone());
+        for (session, events) in shown::logs(&recorded).await.unwrap() {
+            let feed = feeds.get(session);
+            let read = store.session(session).await.unwrap();
+            let stored = SessionStatus::read(&store, read, false).await.unwrap();
+            let mut seen = HashMap::new();
+            let mut page = String::new();
+            for event in &events {
+                feed.observe(event);
+                for part in feed.unseen(&mut seen) {
+                    page.push_str(&part.text);
+                    let steps = part.steps.unwrap_or_default();
+                    page.push_str(&conversation::steps(&steps).into_string());
+                }
+                let status = feed.with_events(stored.clone());
+                page.push_str(&conversation::status(session, &status).into_string());
+                if let EventKind::Message(message) = &event.kind {
+                    page.push_str(&conversation::message(session, message).into_string());
+                }
+            }
+            shown::check("page", session, &events, &text_of(&page));
+        }
+    }
+
+    /// Returns the text of a page, without its elements.
+    fn text_of(page: &str) -> String {
+        let texts = page.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text));
+        let text: String = texts.collect();
+        text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
+    }
 }

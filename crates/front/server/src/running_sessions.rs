@@ -163,7 +163,7 @@ impl RunningSessions {
 
     /// Cancels the running turn, wherever it runs.
     pub async fn cancel(&self, session: SessionId) -> Result<ActionResult, ActionError> {
-        match self.feeds.shared() {
+        match self.feeds.sharing() {
             // The process that runs the turn is notified, even if it is this one.
             Some(shared) => {
                 let running = shared.cancel_turns(session).await;
@@ -187,7 +187,7 @@ impl RunningSessions {
         let status = self.feeds.get(session).status();
         let is_open =
             |status: SessionStatus| status.questions.iter().any(|it| it.question.id == question);
-        if let Some(shared) = self.feeds.shared() {
+        if let Some(shared) = self.feeds.sharing() {
             if status.is_some_and(|status| !is_open(status)) {
                 return Err(closed());
             }

@@ -164,7 +164,7 @@ pub struct PendingMessage {
 impl PendingMessage {
     /// Reads the inbox of a session, in order.
     pub async fn read(store: &AnyStore, session: SessionId) -> Result<Vec<Self>, StoreError> {
-        let pending = store.inbox(session).await?.into_iter().map(|(_, message)| Self {
+        let pending = store.arrived(session).await?.into_iter().map(|(_, message)| Self {
             from: message.speaker.name().to_owned(),
             to: message.addressees().to_vec(),
             files: AttachedBytes::from_message(&message),
@@ -235,7 +235,7 @@ impl SessionStatus {
             last_message: session.state.last_message,
             is_held,
             is_held_here: false,
-            is_shared: store.shared().is_some(),
+            is_shared: store.sharing().is_some(),
             open,
             pending: PendingMessage::read(store, id).await?,
             unanswered,

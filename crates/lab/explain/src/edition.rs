@@ -26,6 +26,8 @@ pub struct LoadingRules {
     pub editions: &'static [EditionFacts],
     /// The file that a project would add for this agent.
     pub main_file: &'static str,
+    /// The directory of a project's skills that it searches in every edition.
+    pub skills_directory: &'static str,
     /// The texts that end the wrapper which the agent puts around a file.
     pub wrapper_ends: &'static [&'static str],
     /// Whether it also loads files above the root of the repository.

@@ -13,7 +13,8 @@
 //! versions on which they were measured. What rules share: `whole` loads files whole, `glob` has their patterns, `skills` what the lists of skills have in
 //! common, `front_matter` the fields before a text, `config` reads settings files. `session` is the input besides files,
 //! `place` the directories around the working directory. `survey` finds the files of all agents, `traps` what no single
-//! agent's rules show, `text` the facts about one file; `report` is the result. It runs no program.
+//! agent's rules show, `text` the facts about one file; `report` is the result, `matrix` its files as a table, `fix` the changes
+//! of files that remove problems of it. It runs no program.
 //!
 //! # Invariants
 //!
@@ -23,8 +24,10 @@
 pub mod config;
 pub mod diagnostics;
 mod edition;
+pub mod fix;
 pub mod front_matter;
 pub mod glob;
+pub mod matrix;
 pub mod place;
 mod report;
 mod session;
@@ -35,6 +38,7 @@ mod traps;
 pub mod whole;
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use convoke_files::Files;
@@ -42,7 +46,7 @@ use convoke_files::limit::TooManyEntries;
 
 pub use edition::{Edition, EditionFacts, LoadingRules, UnknownEdition};
 pub use report::{AgentReport, DirectoryReport, Ignored, Limit, LoadReason, Loaded, Rule, Search};
-pub use session::Session;
+pub use session::{Session, switches_on};
 pub use skills::{BudgetUnit, OmittedSkill, Skill, SkillRule, SkillSource, SkillsBudget};
 
 use place::Listed;
@@ -61,6 +65,54 @@ pub fn explain(
     session: &Session,
     editions: &[Edition],
 ) -> DirectoryReport {
+    let session = physical(files, session);
+    let chain = place::chain(&session.cwd);
+    let directories = chain.iter().chain([&session.home]);
+    let listed = Listed::new(files, directories.map(PathBuf::as_path));
+    explain_listed(&listed, session, &chain, editions)
+}
+
+/// Finds what each edition loads in several directories of one tree, and returns what `take` makes of each report, in their
+/// order. Every directory is listed and every file is read once for all of them.
+pub fn explain_each<T: Send>(
+    files: &(dyn Files + Sync),
+    sessions: &[Session],
+    editions: &[Edition],
+    take: &(dyn Fn(DirectoryReport) -> T + Sync),
+) -> Vec<T> {
+    let sessions: Vec<Session> = sessions.iter().map(|it| physical(files, it)).collect();
+    let chains: Vec<Vec<PathBuf>> = sessions.iter().map(|it| place::chain(&it.cwd)).collect();
+    let homes = sessions.iter().map(|session| &session.home);
+    let directories = chains.iter().flatten().chain(homes).map(PathBuf::as_path);
+    let listed = Listed::new(files, directories);
+    let all: Vec<(Session, Vec<PathBuf>)> = sessions.into_iter().zip(chains).collect();
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let part = all.len().div_ceil(threads).max(1);
+    let explain_part = |part: &[(Session, Vec<PathBuf>)], listed: &Listed<'_>| -> Vec<T> {
+        let one = |(session, chain): &(Session, Vec<PathBuf>)| {
+            take(explain_listed(listed, session.clone(), chain, editions))
+        };
+        part.iter().map(one).collect()
+    };
+    let explain_part = &explain_part;
+    std::thread::scope(|scope| {
+        let parts = all.chunks(part).map(|part| {
+            let own = listed.for_agent();
+            let explain = move || explain_part(part, &own);
+            (part, std::thread::Builder::new().spawn_scoped(scope, explain))
+        });
+        let parts: Vec<_> = parts.collect();
+        let explained = parts.into_iter().flat_map(|(part, thread)| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // The system has no thread to spare.
+            Err(_) => explain_part(part, &listed),
+        });
+        explained.collect()
+    })
+}
+
+/// Returns a session whose directories are free of links.
+fn physical(files: &dyn Files, session: &Session) -> Session {
     let mut session = session.clone();
     if let Ok(physical) = files.canonicalize(&session.cwd) {
         session.cwd = physical;
@@ -68,27 +120,32 @@ pub fn explain(
     if let Ok(physical) = files.canonicalize(&session.home) {
         session.home = physical;
     }
-    let chain = place::chain(&session.cwd);
-    let directories = chain.iter().chain([&session.home]);
-    let listed = Listed::new(files, directories.map(PathBuf::as_path));
+    session
+}
 
-    let survey = Survey::new(&listed, &session, &chain);
-    let has_many_skills = skills::look_ahead(&listed, &chain, &session.home);
+fn explain_listed(
+    listed: &Listed<'_>,
+    session: Session,
+    chain: &[PathBuf],
+    editions: &[Edition],
+) -> DirectoryReport {
+    let survey = Survey::new(listed, &session, chain);
+    let has_many_skills = skills::look_ahead(listed, chain, &session.home);
     let (mut agents, unlisted): (Vec<AgentReport>, Vec<_>) = if has_many_skills {
-        explain_at_once(&listed, &session, editions).into_iter().unzip()
+        explain_at_once(listed, &session, editions).into_iter().unzip()
     } else {
         let one = |edition: &Edition| explain_one(listed.for_agent(), &session, *edition);
         editions.iter().map(one).unzip()
     };
-    let unsearched = Unsearched::new(&listed, &chain, &session.home);
+    let unsearched = Unsearched::new(listed, chain, &session.home);
     for (report, unlisted) in agents.iter_mut().zip(&unlisted) {
         survey.account(&session, report);
         let places = unsearched.account(report);
         skills::report(report, &places);
         report_unlisted(report, unlisted);
     }
-    traps::report(&listed, &session, &survey, &mut agents);
-    let repository = place::git_root(&listed, &session.cwd);
+    traps::report(listed, &session, &survey, &mut agents);
+    let repository = place::git_root(listed, &session.cwd);
     DirectoryReport { version: FORMAT, cwd: session.cwd, repository, agents }
 }
 

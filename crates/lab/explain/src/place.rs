@@ -11,6 +11,8 @@ pub use convoke_files::git::{GitKind, git_kind};
 use convoke_files::limit::TooManyEntries;
 use convoke_files::{EntryKind, Files, Head};
 
+use crate::survey;
+
 /// The largest file whose text is kept for the next agent that asks for it.
 const MAX_KEPT: u64 = 256 * 1024;
 
@@ -43,8 +45,8 @@ struct Cache<'a> {
     kinds: Shared<ByPath<EntryKind>>,
     /// Directories that are free of links, other than the watched ones.
     real: Shared<HashSet<OsString, foldhash::fast::RandomState>>,
-    /// The watched directories, few enough to be compared with: of a chain no two are equally long.
-    listings: Vec<Listing>,
+    /// The watched directories.
+    listings: ByPath<Listing>,
 }
 
 /// A value that the threads of an explanation share.
@@ -62,8 +64,9 @@ impl<T> Shared<T> {
 }
 
 struct Listing {
-    directory: PathBuf,
     entries: Vec<(OsString, EntryKind)>,
+    /// The entries that may be instruction files, or directories of them.
+    notable: Vec<OsString>,
 }
 
 impl<'a> Listed<'a> {
@@ -73,11 +76,15 @@ impl<'a> Listed<'a> {
         files: &'a (dyn Files + Sync),
         directories: impl IntoIterator<Item = &'d Path>,
     ) -> Self {
-        let mut listings = Vec::new();
+        let mut listings = ByPath::default();
         for directory in directories {
+            if listings.contains_key(directory.as_os_str()) {
+                continue;
+            }
             if let Ok(entries) = files.entries(directory) {
-                let listing = Listing { directory: directory.to_owned(), entries };
-                listings.push(listing);
+                let notable = entries.iter().map(|(name, _)| name);
+                let notable = notable.filter(|name| survey::is_notable(name)).cloned().collect();
+                listings.insert(directory.into(), Listing { entries, notable });
             }
         }
         let cache = Cache {
@@ -99,6 +106,8 @@ impl<'a> Listed<'a> {
 
     /// Lists directories, and reads the file of one name in each, before an agent needs them.
     pub(crate) fn look_into(&self, directories: Vec<PathBuf>, name: &str, limit: u64) {
+        let is_new = |it: &PathBuf| !self.cache.entries.borrow().contains_key(it.as_os_str());
+        let directories: Vec<PathBuf> = directories.into_iter().filter(is_new).collect();
         let found = self.cache.files.look_into(&directories, name, limit);
         for (directory, found) in directories.into_iter().zip(found) {
             let Some(found) = found else { continue };
@@ -126,8 +135,13 @@ impl<'a> Listed<'a> {
 
     /// Returns the entries of a directory, sorted by name, if it was listed.
     pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, EntryKind)]> {
-        let same = |listing: &&Listing| listing.directory.as_os_str() == directory.as_os_str();
-        self.cache.listings.iter().find(same).map(|listing| listing.entries.as_slice())
+        self.cache.listings.get(directory.as_os_str()).map(|listing| listing.entries.as_slice())
+    }
+
+    /// Returns the names of a listed directory that may be instruction files, or directories of them.
+    pub(crate) fn notable(&self, directory: &Path) -> &[OsString] {
+        let listing = self.cache.listings.get(directory.as_os_str());
+        listing.map_or(&[], |listing| listing.notable.as_slice())
     }
 
     /// Looks a path up in the listings: an error if it does not exist, its kind if it does, and `None` if the system
@@ -225,6 +239,10 @@ impl Files for Listed<'_> {
     fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         self.known(directory)?;
         self.noted(directory, self.cache.files.listing(directory))
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<OsString> {
+        self.cache.files.identity(path)
     }
 
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {

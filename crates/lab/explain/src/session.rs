@@ -49,8 +49,7 @@ impl Session {
 
     /// Returns whether a variable switches something on.
     pub fn is_on(&self, name: &str) -> bool {
-        let value = self.variable(name).map(str::to_ascii_lowercase);
-        value.is_some_and(|value| matches!(value.as_str(), "1" | "true" | "yes" | "on"))
+        self.variable(name).is_some_and(switches_on)
     }
 
     /// Returns the directory that a variable names, or the given one below the home directory.
@@ -105,6 +104,11 @@ impl Session {
         }
         values
     }
+}
+
+/// Returns whether the value of a variable switches something on.
+pub fn switches_on(value: &str) -> bool {
+    matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
 }
 
 #[cfg(test)]

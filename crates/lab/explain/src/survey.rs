@@ -1,7 +1,7 @@
 //! All instruction files around a working directory, of any agent.
 
 use std::collections::{HashSet, VecDeque};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use convoke_files::{EntryKind, Files};
@@ -81,8 +81,7 @@ impl Survey {
             directories.push(&session.home);
         }
         for directory in directories {
-            let entries = files.listed(directory).unwrap_or_default();
-            for found in entries.iter().filter_map(|(name, _)| name.to_str()) {
+            for found in files.notable(directory).iter().filter_map(|name| name.to_str()) {
                 let path = || directory.join(found);
                 if let Some((name, whose, is_exact)) = known(found) {
                     let name = if is_exact {
@@ -195,6 +194,12 @@ fn nested(files: &Listed<'_>, cwd: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Returns whether a name may be that of an instruction file, or of a directory with some.
+pub(crate) fn is_notable(name: &OsStr) -> bool {
+    let is_place = |name| PLACES.iter().any(|(place, ..)| *place == name);
+    name.to_str().is_some_and(|name| is_place(name) || known(name).is_some())
 }
 
 /// The known name that a name is, at least but for its case.

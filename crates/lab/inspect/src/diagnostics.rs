@@ -38,7 +38,7 @@ convoke_core::diagnostic_codes! {
         "A part of the user's configuration was not copied into the private home, so the request lacks what it adds.",
         "No action needed unless the request must be complete; then record a real run.";
     CAPTURE_COMMANDS_WITHHELD = "capture.commands-withheld", Loss,
-        "Commands that the project's own settings name (hooks, MCP servers) were not run, because the project is not trusted.",
+        "Commands that the project's own settings name (hooks, MCP servers), or the user's own that go with them, were not run, because the project is not trusted.",
         "Review them, then trust the directory: `convoke trust`.";
     DOCTOR_NO_AGENT = "doctor.no-agent", Error,
         "No agent on this machine can run a turn.",

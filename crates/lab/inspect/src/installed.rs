@@ -15,11 +15,9 @@ use convoke_agent::process::guardian::Guardian;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Installed<A = &'static dyn Cli> {
-    /// The agent.
     pub agent: A,
     /// The path where it was found.
     pub path: PathBuf,
-    /// The real path.
     pub real_path: PathBuf,
     /// The version, if known.
     pub version: Option<String>,

@@ -10,7 +10,7 @@
 
 mod clean;
 mod earlier;
-mod edits;
+pub(crate) mod edits;
 mod history;
 mod item;
 mod left_out;
@@ -28,10 +28,11 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use self::clean::{QUOTED_LINE, cleaned, one_line, quoted};
+use self::edits::Edit;
 pub use self::edits::FileToday;
 use self::edits::{diff, states};
 pub use self::history::History;
-use self::item::{Body, Count, Edit, Item, Kind};
+use self::item::{Body, Count, Item, Kind};
 use self::left_out::{KindCounts, LeftOut, counted};
 pub use self::own::OwnLog;
 use self::plan::{KindSizes, Size, plan};

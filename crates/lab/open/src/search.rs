@@ -1,17 +1,23 @@
 //! Searches what was said and done in sessions, by reading them.
 
+use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use convoke_protocol::id::Millis;
 use convoke_protocol::window::Place;
-use convoke_source::{Entry, EntryKind, FoundSession, Kept, SessionSource, SourceError};
+use convoke_source::{Entry, EntryKind, FoundSession, Kept, SourceError};
 use serde::Serialize;
 
+use crate::catalog::Readers;
+use crate::index::{Index, IndexError};
 use crate::parallel;
+use crate::words::said;
 
 /// The maximum number of hits in one session.
 const MAX_HITS: usize = 50;
+/// The number of sessions that are read before it is known whether enough was found.
+const BATCH: usize = 16;
 /// The characters of an excerpt on each side of the first word.
 const AROUND: usize = 60;
 
@@ -24,7 +30,10 @@ pub struct Query {
     pub is_deep: bool,
     /// Only sessions in which a file was changed whose path contains this.
     pub file: Option<String>,
+    /// The first moment whose texts are searched.
     pub since: Option<Millis>,
+    /// The first moment whose texts are not searched any more.
+    pub until: Option<Millis>,
 }
 
 /// A text that was found.
@@ -41,33 +50,41 @@ pub struct Hit {
     pub excerpt: String,
 }
 
-/// Searches sessions. Those of one session are together and in its order.
+/// Searches sessions, in their order, until this many texts are found. Those of one session are together.
+///
+/// With an index, only those sessions are read that contain the words.
 pub fn search(
-    sources: &[&'static dyn SessionSource],
-    sessions: &[FoundSession],
+    readers: &Readers,
+    sessions: Vec<FoundSession>,
+    index: Option<&mut Index>,
     query: &Query,
-) -> (Vec<Vec<Hit>>, Vec<SourceError>) {
-    let results = parallel::map(sessions, |session| search_one(sources, session, query));
+    limit: usize,
+) -> Result<(Vec<Hit>, Vec<SourceError>), IndexError> {
+    let (sessions, mut problems) = match index {
+        // What tools returned is not in the index.
+        Some(index) if !query.is_deep => index.with_words(readers, sessions, &query.words)?,
+        _ => (sessions, Vec::new()),
+    };
     let mut found = Vec::new();
-    let mut problems = Vec::new();
-    for result in results {
-        match result {
-            Ok(hits) if hits.is_empty() => {}
-            Ok(hits) => found.push(hits),
-            Err(problem) => problems.push(problem),
+    for batch in sessions.chunks(BATCH) {
+        for result in parallel::map(batch, |session| search_one(readers, session, query)) {
+            match result {
+                Ok(hits) => found.extend(hits),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if found.len() >= limit {
+            break;
         }
     }
-    (found, problems)
+    Ok((found, problems))
 }
 
 fn search_one(
-    sources: &[&'static dyn SessionSource],
+    readers: &Readers,
     session: &FoundSession,
     query: &Query,
 ) -> Result<Vec<Hit>, SourceError> {
-    let Some(source) = sources.iter().find(|source| source.program() == session.program) else {
-        return Ok(Vec::new());
-    };
     let mut hits: Vec<Hit> = Vec::new();
     let mut has_file = query.file.is_none();
     let mut sink = |entry: Entry<'_>| {
@@ -75,19 +92,16 @@ fn search_one(
             has_file |= changes.iter().any(|change| change.path.contains(file.as_str()));
         }
         let is_early = query.since.is_some_and(|since| entry.at.is_some_and(|at| at < since));
-        if is_early || hits.len() >= MAX_HITS {
+        let is_late = query.until.is_some_and(|until| entry.at.is_some_and(|at| at >= until));
+        if is_early || is_late || hits.len() >= MAX_HITS {
             return ControlFlow::Continue(());
         }
         let (kind, text) = match &entry.kind {
-            EntryKind::Person { text } => ("message", (*text).to_owned()),
-            EntryKind::Text { text } => ("reply", (*text).to_owned()),
-            EntryKind::Call { name, input, .. } => ("command", format!("{name} {input}")),
-            EntryKind::Changed(changes) => {
-                let paths = changes.iter().map(|change| &*change.path);
-                ("file", paths.collect::<Vec<_>>().join(" "))
-            }
-            EntryKind::Result { output, .. } if query.is_deep => ("output", (*output).to_owned()),
-            _ => return ControlFlow::Continue(()),
+            EntryKind::Result { output, .. } if query.is_deep => ("output", Cow::Borrowed(*output)),
+            kind => match said(kind) {
+                Some(said) => said,
+                None => return ControlFlow::Continue(()),
+            },
         };
         if let Some(at) = find(&text, &query.words) {
             hits.push(Hit {
@@ -102,7 +116,7 @@ fn search_one(
         }
         ControlFlow::Continue(())
     };
-    source.open(session, Kept::Said)?.advance(&mut sink)?;
+    readers.open(session, Kept::Said)?.advance(&mut sink)?;
     Ok(if has_file { hits } else { Vec::new() })
 }
 

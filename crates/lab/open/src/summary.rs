@@ -45,12 +45,8 @@ pub struct Summarizer<'p> {
 }
 
 /// Reads the summary of a session.
-pub fn read(
-    catalog: &Catalog<'_>,
-    session: &FoundSession,
-    prices: &OwnPrices,
-) -> Result<Summary, SourceError> {
-    let provider = catalog.provider(session);
+pub fn read(catalog: &Catalog<'_>, session: &FoundSession) -> Result<Summary, SourceError> {
+    let (provider, prices) = (catalog.provider(session), &catalog.prices);
     let mut summarizer = Summarizer { summary: Summary::default(), provider, prices };
     catalog.open(session, Kept::Said)?.advance(&mut summarizer)?;
     Ok(summarizer.summary)

@@ -5,18 +5,20 @@
 //! which it was made.
 
 use std::collections::{BTreeMap, HashSet};
+use std::hash::BuildHasher as _;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use convoke_protocol::id::Millis;
 use convoke_protocol::usage::Usage;
-use convoke_source::{
-    Entry, EntryKind, FoundSession, Kept, SessionSource, Sink, SourceError, requests,
-};
+use convoke_source::{Entry, EntryKind, FoundSession, Kept, Sink, SourceError, requests};
+use foldhash::fast::FixedState;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Readers};
+use crate::index::{Index, IndexError};
 use crate::parallel;
 use crate::prices::{Charged, Cost, OwnPrices, TABLE, cost};
 
@@ -63,9 +65,9 @@ pub struct Query {
 #[derive(Debug, Clone)]
 pub struct Counted {
     pub agent: &'static str,
-    pub session: String,
-    pub project: Option<String>,
-    pub model: Option<String>,
+    pub session: Arc<str>,
+    pub project: Option<Arc<str>>,
+    pub model: Option<Arc<str>>,
     /// The hash of the response's id.
     pub answer: Option<u64>,
     pub at: Option<Millis>,
@@ -93,52 +95,90 @@ pub struct Table {
     pub problems: Vec<SourceError>,
 }
 
-/// Counts the tokens of sessions.
+/// Counts the tokens of sessions. With an index, only those are read that have changed.
 pub fn count(
     catalog: &Catalog<'_>,
     sessions: &[FoundSession],
-    own: &OwnPrices,
+    index: Option<&mut Index>,
     query: &Query,
-) -> Table {
-    let (mut counted, problems) = read(&catalog.sources, sessions, own);
-    counted
-        .sort_by_key(|session: &Vec<Counted>| session.first().and_then(|it| it.at.map(|at| at.0)));
-    let mut table = fold(counted.into_iter().flatten(), query);
+) -> Result<Table, IndexError> {
+    let (counted, problems) = responses(catalog, sessions, index)?;
+    let mut table = table(counted, query);
     table.problems = problems;
     table.sessions = sessions.len();
-    table
+    Ok(table)
 }
 
-/// Reads the responses of sessions.
-fn read(
-    sources: &[&'static dyn SessionSource],
+/// Returns the responses of sessions.
+pub fn responses(
+    catalog: &Catalog<'_>,
     sessions: &[FoundSession],
-    own: &OwnPrices,
-) -> (Vec<Vec<Counted>>, Vec<SourceError>) {
-    let results = parallel::map(sessions, |session| {
-        let source = sources.iter().find(|source| source.program() == session.program);
-        let provider = source.and_then(|source| source.provider());
-        let mut counter = Counter { session, provider, own, counted: Vec::new(), cwd: None };
-        let read = source.map(|source| source.open(session, Kept::Figures)?.advance(&mut counter));
-        (counter.counted, read.and_then(Result::err))
+    index: Option<&mut Index>,
+) -> Result<(Vec<Vec<Counted>>, Vec<SourceError>), IndexError> {
+    let Catalog { readers, prices, .. } = catalog;
+    if let Some(index) = index {
+        return index.responses(readers, sessions, prices);
+    }
+    let mut problems = Vec::new();
+    let read = parallel::map(sessions, |session| read(readers, session, prices));
+    let counted = read.into_iter().map(|result| {
+        result.unwrap_or_else(|(counted, problem)| {
+            problems.push(problem);
+            counted
+        })
     });
-    let (counted, problems): (Vec<_>, Vec<_>) = results.into_iter().unzip();
-    (counted, problems.into_iter().flatten().collect())
+    Ok((counted.collect(), problems))
+}
+
+/// Adds up the responses of sessions.
+pub fn table(mut counted: Vec<Vec<Counted>>, query: &Query) -> Table {
+    counted
+        .sort_by_key(|session: &Vec<Counted>| session.first().and_then(|it| it.at.map(|at| at.0)));
+    fold(counted.into_iter().flatten(), query)
+}
+
+/// Reads the responses of a session. If it cannot be read to its end, those before that are returned too.
+pub(crate) fn read(
+    readers: &Readers,
+    session: &FoundSession,
+    own: &OwnPrices,
+) -> Result<Vec<Counted>, (Vec<Counted>, SourceError)> {
+    let mut counter = Counter {
+        session,
+        name: session.id.as_str().into(),
+        provider: readers.provider(session),
+        own,
+        counted: Vec::new(),
+        cwd: session.cwd.as_deref().map(Arc::from),
+        model: None,
+        has_own_cwd: false,
+    };
+    let read = readers.open(session, Kept::Figures).and_then(|mut it| it.advance(&mut counter));
+    match read {
+        Ok(()) => Ok(counter.counted),
+        Err(problem) => Err((counter.counted, problem)),
+    }
 }
 
 struct Counter<'c> {
     session: &'c FoundSession,
+    name: Arc<str>,
     provider: Option<&'static str>,
     own: &'c OwnPrices,
     counted: Vec<Counted>,
-    cwd: Option<String>,
+    cwd: Option<Arc<str>>,
+    /// Whether the session itself has told its directory.
+    has_own_cwd: bool,
+    /// The model of the last request.
+    model: Option<Arc<str>>,
 }
 
 impl Sink for Counter<'_> {
     fn take(&mut self, entry: Entry<'_>) -> ControlFlow<()> {
         match entry.kind {
-            EntryKind::Facts(facts) if self.cwd.is_none() => {
-                self.cwd = facts.cwd.map(str::to_owned);
+            EntryKind::Facts(facts) if !self.has_own_cwd && facts.cwd.is_some() => {
+                self.cwd = facts.cwd.map(Arc::from);
+                self.has_own_cwd = true;
             }
             EntryKind::Request(request) => {
                 let Some(usage) = request.usage else { return ControlFlow::Continue(()) };
@@ -150,11 +190,14 @@ impl Sink for Counter<'_> {
                     tier: request.tier,
                     at: entry.at,
                 };
+                if self.model.as_deref() != request.model {
+                    self.model = request.model.map(Arc::from);
+                }
                 self.counted.push(Counted {
                     agent: self.session.program,
-                    session: self.session.id.clone(),
-                    project: self.cwd.clone().or_else(|| self.session.cwd.clone()),
-                    model: request.model.map(str::to_owned),
+                    session: self.name.clone(),
+                    project: self.cwd.clone(),
+                    model: self.model.clone(),
                     answer: request.answer_id.map(hash),
                     at: entry.at,
                     usage,
@@ -168,10 +211,7 @@ impl Sink for Counter<'_> {
 }
 
 fn hash(text: &str) -> u64 {
-    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
+    FixedState::with_seed(0).hash_one(text)
 }
 
 /// Adds up responses.
@@ -209,8 +249,8 @@ fn value(by: By, response: &Counted, query: &Query) -> String {
         By::Week => formatted("%G-W%V"),
         By::Month => formatted("%Y-%m"),
         By::Agent => response.agent.to_owned(),
-        By::Model => response.model.clone().unwrap_or_else(unknown),
-        By::Project => response.project.clone().unwrap_or_else(unknown),
+        By::Model => response.model.as_deref().map_or_else(unknown, str::to_owned),
+        By::Project => response.project.as_deref().map_or_else(unknown, str::to_owned),
         By::Session => format!("{}:{}", response.agent, response.session),
     }
 }

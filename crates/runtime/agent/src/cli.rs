@@ -20,6 +20,7 @@ use crate::endpoint::Endpoint;
 use crate::launch::{Project, UntrustedFile, WithheldVariables};
 use crate::loading::LoadingArguments;
 use crate::relayed::Relayable;
+use crate::turn::Continuity;
 use crate::turn_input::Trust;
 
 /// An agent CLI that Convoke knows.
@@ -45,6 +46,16 @@ pub trait TurnProgram {
     /// Returns whether the program can ask before it acts.
     fn can_ask(&self, _definition: &Definition) -> bool {
         true
+    }
+
+    /// Returns how a later turn can continue the program's session.
+    fn continuity(&self, _definition: &Definition) -> Continuity {
+        Continuity::None
+    }
+
+    /// Returns how a later turn can continue a session of its ACP adapter.
+    fn adapter_continuity(&self) -> Continuity {
+        Continuity::Resumed
     }
 
     /// Returns the arguments and variables that determine which files of a directory with this trust it loads.

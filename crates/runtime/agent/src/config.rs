@@ -54,7 +54,6 @@ impl AgentKind {
 /// An agent as it is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
-    /// The kind of agent.
     pub kind: AgentKind,
     /// The built-in ACP agent; `None` for every other agent.
     pub preset: Option<&'static Preset>,

@@ -25,6 +25,9 @@ convoke_core::diagnostic_codes! {
     AGENT_REPLY_EMPTY = "agent.reply-empty", Note,
         "The agent ended its turn without a reply.",
         "Ask again; the events of the turn show what it did.";
+    AGENT_IMAGE_UNSEEN = "agent.image-unseen", Loss,
+        "An image of a message was not passed to an agent: its program takes none, or there were too many.",
+        "Address the message to a member that can see, or describe the image in words.";
     AGENT_REDACTION_FAILED = "agent.redaction-failed", Loss,
         "Secrets could not be removed from a reply or an event, which was therefore not stored.",
         "Report the error; `convoke run --retry` or `/retry` runs the turn again.";
@@ -40,6 +43,9 @@ convoke_core::diagnostic_codes! {
     AGENT_TEXT_ESCAPED = "agent.text-escaped", Note,
         "Text that the agent's program would interpret as a command was escaped.",
         "Nothing was run or read; the model sees the escape character too.";
+    AGENT_COMMAND_IS_TEXT = "agent.command-is-text", Note,
+        "A message begins like a command of the agent's program; it was sent as text.",
+        "Run the command in the program itself, or say in words what the agent should do.";
     AGENT_SYSTEM_REPLACED = "agent.system-replaced", Note,
         "The system text replaces the agent's own system text instead of extending it.",
         "Put the text into the prompt, or accept that the agent runs without its own system text.";

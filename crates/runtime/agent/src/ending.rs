@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
+use convoke_wire::{AnswerEnd, EndKind};
 
 /// The exit status of an agent's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum Exit {
     Signal(i32),
     /// The process did not exit after its turn, or after closing its output, and Convoke terminated it.
     Dismissed,
+    /// The program has not ended: it waits for the next turn.
+    Resting,
     /// The exit status is unknown.
     Unknown,
 }
@@ -28,6 +31,7 @@ impl fmt::Display for Exit {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
             Self::Dismissed => f.write_str("no exit until it was terminated"),
+            Self::Resting => f.write_str("no exit, because it waits for another turn"),
             Self::Unknown => f.write_str("unknown exit status"),
         }
     }
@@ -101,6 +105,41 @@ pub fn decide(
     }
 }
 
+/// Corrects a verdict by why the model stopped its last answer, which not every program reports. A failure for another
+/// reason that is known stays.
+pub fn correct_by_answer(verdict: &mut Verdict, end: &AnswerEnd) {
+    let (reason, what) = match end.kind {
+        EndKind::Complete => return,
+        EndKind::OutputFull => (FailureReason::OutputFull, "stopped at its output limit"),
+        EndKind::ContextFull => (FailureReason::ContextFull, "filled its context window"),
+        EndKind::Refused => (FailureReason::Refused, "refused, or a filter stopped it"),
+        EndKind::Unfinished => (FailureReason::Incomplete, "stopped before it was done"),
+    };
+    let told = format!("the model {what} (`{}`)", end.word);
+    match verdict {
+        Verdict::Done => *verdict = Verdict::Failed(Failure::new(reason, told)),
+        Verdict::Failed(failure) if is_vague(failure.reason) => {
+            failure.reason = reason;
+            // A reader may know the end already.
+            if !failure.message.contains(&told) {
+                failure.message = format!("{}: {told}", failure.message.trim_end_matches('.'));
+            }
+        }
+        Verdict::Failed(_) | Verdict::Cancelled | Verdict::Withdrawn | Verdict::TimedOut => {}
+    }
+}
+
+/// Returns whether a program reports a failure in this way when it does not know why its model stopped.
+fn is_vague(reason: FailureReason) -> bool {
+    matches!(
+        reason,
+        FailureReason::Network
+            | FailureReason::Server
+            | FailureReason::Incomplete
+            | FailureReason::Other
+    )
+}
+
 /// Returns the last lines of an error output, at most 400 bytes.
 pub fn stderr_tail(lines: &[&str]) -> String {
     const LIMIT: usize = 400;
@@ -148,6 +187,32 @@ mod tests {
         let end = ending(Some(TerminationCause::Cancelled), Exit::Signal(9));
         assert_eq!(decide(Some(Verdict::Done), &end, unexplained), Verdict::Done);
         assert_eq!(decide(None, &end, unexplained), Verdict::Cancelled);
+    }
+
+    #[test]
+    fn the_end_of_the_last_answer_corrects_what_a_program_does_not_know() {
+        use FailureReason::{Auth, Incomplete, Network, OutputFull, Refused};
+        let failed = |reason| Verdict::Failed(Failure::new(reason, "no luck"));
+        for (verdict, word, expected) in [
+            (Verdict::Done, "end_turn", None),
+            (Verdict::Done, "MAX_TOKENS", Some(OutputFull)),
+            (Verdict::Done, "SAFETY", Some(Refused)),
+            (Verdict::Done, "pause_turn", Some(Incomplete)),
+            (failed(Network), "content_filter", Some(Refused)),
+            (failed(Network), "STOP", Some(Network)),
+            (failed(Auth), "content_filter", Some(Auth)),
+        ] {
+            let mut corrected = verdict.clone();
+            correct_by_answer(&mut corrected, &AnswerEnd::from_word(word));
+            let reason = match &corrected {
+                Verdict::Failed(failure) => Some(failure.reason),
+                _ => None,
+            };
+            assert_eq!(reason, expected, "{verdict} {word}");
+        }
+        let mut cancelled = Verdict::Cancelled;
+        correct_by_answer(&mut cancelled, &AnswerEnd::from_word("SAFETY"));
+        assert_eq!(cancelled, Verdict::Cancelled);
     }
 
     #[test]

@@ -39,7 +39,6 @@ pub struct ModelServer<'a> {
 /// machine say, and that sees its user's own directory once although its home is private.
 #[derive(Debug, Clone, Copy)]
 pub struct OfflinePlace<'a> {
-    /// The model server.
     pub server: ModelServer<'a>,
     /// The private home.
     pub home: &'a Path,

@@ -108,7 +108,6 @@ pub enum UntrustedFile {
     /// The program would apply it, and no option turns that off.
     #[error("{program} would apply `{}`; review it, then trust the directory with `convoke trust`", path.display())]
     Applied {
-        /// The program.
         program: String,
         /// The file.
         path: PathBuf,
@@ -116,7 +115,6 @@ pub enum UntrustedFile {
     /// The program may find commands in it that Convoke does not find.
     #[error("{program} may run commands of `{}`, and Convoke cannot read it as {program} does: {reason}; correct or remove it, or review it and trust the directory with `convoke trust`", path.display())]
     Unclear {
-        /// The program.
         program: &'static str,
         /// The file.
         path: PathBuf,
@@ -128,11 +126,9 @@ pub enum UntrustedFile {
 /// A program to start.
 #[derive(Debug)]
 pub struct Program {
-    /// Its path.
     pub path: PathBuf,
     /// The arguments. They never contain text of a conversation.
     pub args: Vec<OsString>,
-    /// The environment.
     pub environment: ConfinedEnvironment,
 }
 

@@ -45,7 +45,7 @@
 //!   `Programs` are those that the caller knows. No code here asks which CLI it has.
 //! - `stream`: parses an agent's output line by line, without I/O or copying: what the readers of all formats share, and `acp`.
 //! - `process`: starts and supervises programs. `supervise` feeds input, drains output, enforces limits and timeouts, and
-//!   cancels: ask, interrupt, kill. `guardian` is a second process of the same binary, between Convoke and the agent. It
+//!   cancels: ask, interrupt, kill. `running` is the program itself, which may rest between two turns. `guardian` is a second process of the same binary, between Convoke and the agent. It
 //!   adopts the processes that the agent leaves behind, including tool shells in their own sessions, and kills them when the
 //!   turn is over or Convoke is gone. A keeper between guardian and agent does the same if the guardian is killed.
 //!   `private_dir` holds the files of a turn; directories left by a killed process are removed later. `start_order` is the first
@@ -65,7 +65,7 @@
 //! - `approvals`: questions that an agent asks before it acts. A dialogue reports a question as an event; `supervise` answers it by
 //!   rules and earlier answers (`Approvals`), by an `Answerer` that only the caller of a turn has, or with a no after its time limit.
 //! - `adapter`: for each kind of agent, a function from a `TurnInput` to arguments, environment and dialogue. The stand-in needs
-//!   no program. `adapter::acp` is one dialogue for every agent that speaks the Agent Client Protocol
+//!   no program. `adapter::live` keeps the programs of members that remember, under the terms that they were started with. `adapter::acp` is one dialogue for every agent that speaks the Agent Client Protocol
 //!   (Gemini CLI too, where it asks); `preset` is one that a vendor names. `adapter::acp::client` reads files
 //!   and runs commands (`process::terminal`) for an agent whose settings ask for it.
 //!   ACP and MCP are parsed and written as JSON values, here and in `pipe::mcp`. The types of the official crates would accept less:
@@ -78,6 +78,7 @@
 //!   everything that both sides must parse (`crates/vendors/suite/tests/acp_types.rs: every_update_is_read`,
 //!   `crates/front/cli/tests/it/acp_editors.rs: everything_that_the_official_types_write_is_read`). The official clients drive both servers
 //!   (`crates/front/cli/tests/clients`).
+//! - `arguments`: the arguments of an agent's configuration, which an adapter passes on, refuses or says in its own way.
 //! - `config`: the built-in agents, the user's file, and which settings each kind of agent uses.
 //! - `relayed`: the endpoint that a CLI would use, by its way of signing in, and its redirection to a relay.
 //! - `endpoint`: makes a CLI use a given model server in a private home.
@@ -107,6 +108,7 @@
 
 pub mod adapter;
 pub mod approvals;
+pub mod arguments;
 pub mod cli;
 pub mod clock;
 pub mod command_files;

@@ -5,6 +5,5 @@
 pub struct LoadingArguments {
     /// The arguments.
     pub args: Vec<&'static str>,
-    /// The variables.
     pub variables: Vec<(&'static str, &'static str)>,
 }

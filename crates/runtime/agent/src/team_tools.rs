@@ -39,7 +39,6 @@ pub struct TeamCall {
     pub caller: AttemptRef,
     /// The name of the tool.
     pub tool: String,
-    /// The arguments.
     pub arguments: Map<String, Value>,
     /// The sender for the answer.
     pub reply: oneshot::Sender<TeamAnswer>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use convoke_core::Diagnostic;
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::id::ThreadId;
 use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::resume::ResumeHandle;
 use convoke_protocol::thread::ThreadAppend;
@@ -26,9 +27,34 @@ const ANSWER_QUEUE: usize = 256;
 
 /// An agent: takes one turn at a time.
 pub trait Agent: Send + Sync {
+    /// Returns how a later turn can continue the agent's own session.
+    fn continuity(&self) -> Continuity {
+        Continuity::None
+    }
+
+    /// Returns whether the program of a member rests in a state of its session.
+    fn holds(&self, _thread: &ThreadId, _handle: &ResumeHandle) -> bool {
+        false
+    }
+
     /// Starts a turn. Must be called on a tokio runtime. Never fails: a turn that cannot start ends
     /// immediately, with the reason in its result.
     fn start(&self, turn_input: TurnInput) -> AgentTurn;
+}
+
+/// How a later turn can continue an agent's own session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Continuity {
+    /// Not at all: every turn is a session of its own.
+    None,
+    /// While its program runs: a later process would not find the session as it was.
+    Alive,
+    /// As it is now, also in a later process.
+    Resumed,
+    /// As it was after any turn.
+    Rewound,
+    /// Convoke keeps the session itself, as it was after the last turn that arrived.
+    Own,
 }
 
 /// A running turn. Dropping it cancels it.
@@ -43,7 +69,6 @@ pub struct AgentTurn {
 /// The result of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnResult {
-    /// The verdict.
     pub verdict: Verdict,
     /// The agent's reply; the partial reply if the turn did not complete.
     pub reply: String,

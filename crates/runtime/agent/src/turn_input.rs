@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use convoke_core::ledger::Ledger;
 use convoke_protocol::id::{AttemptRef, ThreadId};
+use convoke_protocol::image::Image;
+use convoke_protocol::memory::Branch;
 use convoke_protocol::resume::ResumeHandle;
 pub use convoke_team::{Permissions, Trust};
 use tokio::sync::watch;
@@ -20,8 +22,9 @@ use crate::team_tools::TeamTools;
 pub struct TurnInput {
     /// The system text, if the agent accepts one.
     pub system: Option<String>,
-    /// The prompt.
     pub prompt: String,
+    /// The images that the messages of the prompt show, oldest first.
+    pub images: Vec<Image>,
     /// The ledger of the prompt and system text, if they were assembled. A model member copies its entries into
     /// the ledger of each request.
     pub ledger: Option<Ledger<'static>>,
@@ -38,6 +41,8 @@ pub struct TurnInput {
     pub model: Option<String>,
     /// The agent's session to resume.
     pub resume: Option<ResumeHandle>,
+    /// How the session goes on; `None` if it ends with the turn.
+    pub memory: Option<SessionMemory>,
     /// Whether the user trusts the files in the directory.
     pub trust: Trust,
     /// The limits of the turn.
@@ -52,21 +57,21 @@ pub struct TurnInput {
     pub thread: Option<ThreadId>,
     /// The tools to reach the team; `None` if the agent has none.
     pub team_tools: Option<TeamTools>,
-    /// The lease of the turn; `None` if the turn needs none.
-    pub lease: Option<Lease>,
+    /// The time until which the turn may run; `None` if it is not limited by whoever holds its session.
+    pub held_until: Option<HeldUntil>,
 }
 
 /// A deadline that the caller keeps extending. When it expires, the guardian terminates the agent, even if this process
 /// is stopped.
 #[derive(Debug, Clone)]
-pub struct Lease {
+pub struct HeldUntil {
     until: watch::Receiver<Instant>,
     /// Whether the guardian has terminated the agent, possibly because the last extension did not reach it.
     has_ended: Arc<AtomicBool>,
 }
 
-impl Lease {
-    /// Creates a lease that ends at the last time received.
+impl HeldUntil {
+    /// Creates a deadline that ends at the last time received.
     pub fn new(until: watch::Receiver<Instant>) -> Self {
         Self { until, has_ended: Arc::default() }
     }
@@ -76,7 +81,7 @@ impl Lease {
         self.until.borrow_and_update().saturating_duration_since(Instant::now())
     }
 
-    /// Returns whether the lease has expired, here or for the guardian.
+    /// Returns whether the deadline has passed, here or for the guardian.
     pub fn is_over(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed) || *self.until.borrow() <= Instant::now()
     }
@@ -86,20 +91,20 @@ impl Lease {
         self.has_ended.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the lease is extended, and returns the remaining time; `None` if no extension can follow.
+    /// Waits until the deadline is extended, and returns the remaining time; `None` if no extension can follow.
     pub async fn extended(&mut self) -> Option<Duration> {
         self.until.changed().await.ok()?;
         Some(self.left())
     }
 }
 
-impl PartialEq for Lease {
+impl PartialEq for HeldUntil {
     fn eq(&self, other: &Self) -> bool {
         self.until.same_channel(&other.until)
     }
 }
 
-impl Eq for Lease {}
+impl Eq for HeldUntil {}
 
 impl TurnInput {
     /// Creates an input with the most restrictive permissions and the default limits.
@@ -107,6 +112,7 @@ impl TurnInput {
         Self {
             system: None,
             prompt: prompt.into(),
+            images: Vec::new(),
             ledger: None,
             cwd: cwd.into(),
             workspace: None,
@@ -114,16 +120,26 @@ impl TurnInput {
             permissions: Permissions::ReadOnly,
             model: None,
             resume: None,
+            memory: None,
             trust: Trust::Untrusted,
             limits: Limits::default(),
             attempt: None,
             thread: None,
             team_tools: None,
-            lease: None,
+            held_until: None,
             approvals: Approvals::default(),
             thread_writer: ThreadWriter::Agent,
         }
     }
+}
+
+/// A session that goes on after the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionMemory {
+    /// Where the session to resume goes on.
+    pub branch: Branch,
+    /// The time for which the program is kept for the next turn.
+    pub idle: Duration,
 }
 
 /// The writer of a turn's thread lines, for agents whose thread Convoke stores.

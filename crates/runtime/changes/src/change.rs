@@ -313,7 +313,7 @@ pub(crate) fn changes(before: &Manifest, after: &Manifest) -> Vec<Change> {
 }
 
 /// Joins the changes of consecutive records into one: from the first state to the last.
-pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a [Change]>) -> Vec<Change> {
+pub fn joined<'a>(records: impl IntoIterator<Item = &'a [Change]>) -> Vec<Change> {
     let mut all: BTreeMap<&TreePath, Change> = BTreeMap::new();
     for change in records.into_iter().flatten() {
         all.entry(&change.path)

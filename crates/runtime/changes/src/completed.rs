@@ -12,6 +12,7 @@ use convoke_files::{Disk, Files as _};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ChangesError;
+use crate::part::PartOf;
 use crate::record::{
     Direction, Record, RecordId, SessionRecords, direction, private_directory, write_whole,
 };
@@ -33,6 +34,8 @@ pub struct Completed {
 struct Notice {
     at: i64,
     undoes: Option<RecordId>,
+    #[serde(default)]
+    part_of: Option<PartOf>,
     left_alone: Vec<TreePath>,
 }
 
@@ -55,7 +58,8 @@ impl SessionRecords {
         let directory = self.notices();
         private_directory(&directory)?;
         let path = directory.join(format!("{}.json", record.at));
-        let notice = Notice { at: record.at, undoes: record.undoes, left_alone };
+        let Record { at, undoes, part_of, .. } = *record;
+        let notice = Notice { at, undoes, part_of, left_alone };
         let text =
             serde_json::to_vec(&notice).map_err(|error| ChangesError::damaged(&path, error))?;
         write_whole(&path, &text, &self.failpoint)
@@ -77,9 +81,10 @@ impl SessionRecords {
         for path in paths {
             let text = Disk.read(&path, FileKind::Record).map_err(ChangesError::io(&path))?;
             let notice = serde_json::from_slice::<Notice>(&text).ok();
-            completed.extend(notice.and_then(|Notice { at, undoes, left_alone }| {
-                let mut found = records.iter().filter(|it| (it.at, it.undoes) == (at, undoes));
-                let record = found.next()?.clone();
+            completed.extend(notice.and_then(|notice| {
+                let Notice { at, undoes, part_of, left_alone } = notice;
+                let is_it = |it: &&Record| (it.at, it.undoes, it.part_of) == (at, undoes, part_of);
+                let record = records.iter().find(is_it)?.clone();
                 let direction = direction(&records, &record);
                 Some(Completed { record, direction, left_alone })
             }));

@@ -99,6 +99,9 @@ pub enum ChangesError {
     /// A path of the settings of workspaces leads out of the project.
     #[error("`{path}` is not a path below the project's directory")]
     BadPath { path: String },
+    /// The lines of a path cannot be attributed.
+    #[error("the lines of {path} cannot be shown: {why}")]
+    Unblamable { path: TreePath, why: &'static str },
     /// A file of the store is damaged.
     #[error("{} is damaged: {message}", path.display())]
     Damaged {

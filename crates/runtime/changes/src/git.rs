@@ -1,8 +1,8 @@
 //! The `git` program, started so that it records raw bytes and runs nothing else.
 //!
 //! The environment is empty but for `PATH` and the locale: no variable of the caller, no configuration of
-//! the user or the system, no hook and no file system monitor reaches it. The repository is always our
-//! own; `git` reads the working tree of the user and never the user's repository.
+//! the user or the system, no hook and no file system monitor reaches it. The repository is our own; `git` reads the working tree
+//! of the user. The user's repository is read in `users_repository` alone.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -68,7 +68,7 @@ pub(crate) struct Git {
 
 /// Where the program is found.
 #[derive(Debug, Clone)]
-struct Program {
+pub(crate) struct Program {
     /// The absolute path; empty if there is none.
     file: PathBuf,
     /// The search path of the program itself.
@@ -128,7 +128,7 @@ impl Deadline {
 impl Program {
     /// Finds the program. Relative entries of the search path do not count, nor do those in a directory that agents write
     /// to: an agent could plant a program there, which would run outside of its sandbox.
-    fn find(search_path: &OsStr, of_agents: &[PathBuf]) -> Self {
+    pub(crate) fn find(search_path: &OsStr, of_agents: &[PathBuf]) -> Self {
         let real = |path: &Path| Disk.canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let own: Vec<PathBuf> = of_agents.iter().flat_map(|it| [real(it), it.clone()]).collect();
         let is_of_agents = |path: &Path| {
@@ -141,6 +141,15 @@ impl Program {
         let mut files = entries.iter().map(|entry| entry.join("git"));
         let file = files.find(|file| file.is_file() && !is_of_agents(file)).unwrap_or_default();
         Self { file, path: std::env::join_paths(entries).unwrap_or_default() }
+    }
+
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Returns the search path of the program itself.
+    pub(crate) fn path(&self) -> &OsStr {
+        &self.path
     }
 }
 

@@ -156,7 +156,8 @@ impl Journal {
 
     /// Returns whether the record was stored before the process was killed.
     fn is_stored(&self, place: &Place) -> Result<bool, ChangesError> {
-        let name = |record: &Record| (record.at, record.undoes, record.applied.clone());
+        let name =
+            |record: &Record| (record.at, record.undoes, record.part_of, record.applied.clone());
         let records = place.changes.session(&self.record.turn.session).load()?;
         let own = name(&self.record);
         Ok(records.iter().any(|other| other.by == self.record.by && name(other) == own))

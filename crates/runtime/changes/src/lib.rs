@@ -34,11 +34,13 @@
 //!
 //! Changes and undo:
 //!
-//! - `change` is the difference of one path, `diff` its text, `tree_path` a path as bytes, `entry` an entry that is reached without
+//! - `change` is the difference of one path, `diff` its text, `blame` the turn of each line of a file, `tree_path` a path as bytes, `entry` an entry that is reached without
 //!   following links, `held` a recorded directory that is held open and opened through no link.
 //! - `undone` knows which turns and merges are undone, and which one an undo or a redo takes next; `undo` plans it; `journal` makes
-//!   many changes look like one, also after a crash; `progress` reports how far one is.
+//!   many changes look like one, also after a crash; `progress` reports how far one is. `part` limits an undo to some paths (`hunks`: to some lines), or to
+//!   what nothing else has changed since.
 //! - `concurrent` decides what turns that ran at the same time leave for each other's undo.
+//! - `users_repository` reads commits of the user's repository, and what differs from them.
 //! - `completed` lists undos and merges that were interrupted and completed later; `error` has the errors of the crate.
 //! - `workspace` gives a member a copy of a directory: `checkout` creates it, `commit` follows its turns, `merge` and `apply` merge it
 //!   back, `leftover` removes what crashes left of it.
@@ -69,6 +71,7 @@
 //!   an_undo_of_what_may_be_the_work_of_another_turn_is_refused`).
 
 mod attributes;
+mod blame;
 mod change;
 mod closed;
 mod completed;
@@ -82,6 +85,7 @@ mod entry;
 mod error;
 mod git;
 mod held;
+mod hunks;
 mod ignore_rules;
 mod interruption;
 mod journal;
@@ -89,6 +93,7 @@ mod limits;
 mod manifest;
 mod moved_in;
 mod object;
+mod part;
 mod pattern_file;
 mod progress;
 mod prune;
@@ -103,15 +108,19 @@ mod turn;
 mod unchanged;
 mod undo;
 mod undone;
+mod users_repository;
 mod workspace;
 
-pub use change::{Change, Content, FileMode, Node, Oid, Status, listed_count, shown};
+pub use blame::{BlamedLine, Origin};
+pub use change::{Change, Content, FileMode, Node, Oid, Status, joined, listed_count, shown};
 pub use completed::Completed;
 pub use convoke_files::failpoint::Failpoint;
 pub use diff::{FileDiff, LineCounts};
 pub use error::ChangesError;
 pub use git::{Host, git_command};
+pub use hunks::FileHunks;
 pub use limits::Limits;
+pub use part::{Part, PartOf};
 pub use progress::Progress;
 pub use record::{Applied, Author, Direction, Record, RecordId, TurnKey, direction};
 pub use repository::{RepositoryChange, RepositoryState};
@@ -120,6 +129,8 @@ pub use tree_path::TreePath;
 pub use turn::{Begun, RunningTurn, Uncopied};
 pub use undo::{Conflict, LeftAlone, SharedTurn, UndoPlan};
 pub use undone::{Step, steps, without_changes};
+pub use users_repository::{Changed, Commit, How, UsersRepository};
 pub use workspace::{
-    ApplyPlan, Leftover, MergeConflict, Workspace, WorkspaceSettings, WorkspaceTree,
+    ApplyPlan, ConflictChoice, Leftover, MergeConflict, Resolution, Workspace, WorkspaceSettings,
+    WorkspaceTree,
 };

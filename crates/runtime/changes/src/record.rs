@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, Content, Node, shown};
 use crate::error::ChangesError;
+use crate::part::PartOf;
 use crate::repository::RepositoryChange;
 use crate::tree_path::TreePath;
 use crate::turn::milliseconds;
@@ -63,6 +64,9 @@ pub struct Record {
     pub changes: Vec<Change>,
     /// The record that this one took back.
     pub undoes: Option<RecordId>,
+    /// The record of which this one took a part back, or made it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<PartOf>,
     /// Whether the turn was interrupted by a crash, so that later changes may be included.
     pub interrupted: bool,
     /// The paths of an interrupted turn that may have changed after its end: a person may have changed them.
@@ -136,6 +140,7 @@ impl Record {
             began: 0,
             changes,
             undoes: None,
+            part_of: None,
             interrupted: false,
             uncertain: Vec::new(),
             unverified: Vec::new(),

@@ -1,5 +1,6 @@
 //! Undo: which changes taking a record back would make, and whether it may.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io;
@@ -14,6 +15,7 @@ use crate::error::ChangesError;
 use crate::git::Deadline;
 use crate::journal::{Journal, unwritable_directories};
 use crate::manifest::{Access, FileKind, MODE_BITS, Manifest, Stamp};
+use crate::part::{Part, PartOf};
 use crate::record::{Applied, Author, Direction, Record, RecordId, TurnKey, direction};
 use crate::repository::{RepositoryChange, git_in};
 use crate::scan::{file_kind, is_gone};
@@ -53,6 +55,10 @@ pub struct UndoPlan {
     /// Turns that were not recorded, so that this takes nothing of them back, with the reason: later ones, or other
     /// attempts at the turn.
     pub not_recorded: Vec<(TurnKey, String)>,
+    /// The part of the turn that is taken back, or made again.
+    pub part: Part,
+    /// Whether the changes of a turn that is not undone are made again, after some of them were taken back.
+    is_again: bool,
     undoes: RecordId,
 }
 
@@ -90,18 +96,27 @@ pub struct Conflict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftAlone {
     pub path: TreePath,
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
 }
 
 impl Changes {
     /// Returns what an undo would do: of a turn, or of the latest turn or merge of a session that is not undone. Each undo
     /// goes further back.
     pub fn plan_undo(&self, session: &str, turn: Option<u64>) -> Result<UndoPlan, ChangesError> {
-        let selection = turn.map_or(Selection::Latest, Selection::Turn);
+        self.plan_undo_of(session, turn, &Part::default())
+    }
+
+    /// Returns what an undo of a part would do: of a turn, or of the latest one that is not undone and changed the paths.
+    pub fn plan_undo_of(
+        &self,
+        session: &str,
+        turn: Option<u64>,
+        part: &Part,
+    ) -> Result<UndoPlan, ChangesError> {
         let records = self.records(session)?;
-        let step = selection.to_undo(&records).map_err(ChangesError::NothingToUndo)?;
+        let step = selection(turn, part).to_undo(&records).map_err(ChangesError::NothingToUndo)?;
         let after = step.made.id;
-        let mut plan = self.plan_for(session, &records, step)?;
+        let mut plan = self.plan_for(session, &records, step, Wanted::back(part))?;
         plan.not_recorded = records
             .iter()
             .filter(|record| turn.map_or(record.id > after, |turn| record.turn.turn == turn))
@@ -113,10 +128,21 @@ impl Changes {
     /// Returns what a redo would do: of an undone turn, or of the turn or merge that was undone last, unless another one
     /// changed files of the directory since.
     pub fn plan_redo(&self, session: &str, turn: Option<u64>) -> Result<UndoPlan, ChangesError> {
-        let selection = turn.map_or(Selection::Latest, Selection::Turn);
+        self.plan_redo_of(session, turn, &Part::default())
+    }
+
+    /// Returns what a redo of a part would do: of a turn, or of the latest one whose changes of the paths were taken back.
+    pub fn plan_redo_of(
+        &self,
+        session: &str,
+        turn: Option<u64>,
+        part: &Part,
+    ) -> Result<UndoPlan, ChangesError> {
         let records = self.records(session)?;
-        let step = selection.to_redo(&records).map_err(ChangesError::NothingToUndo)?;
-        self.plan_for(session, &records, step)
+        let step = selection(turn, part).to_redo(&records).map_err(ChangesError::NothingToUndo)?;
+        // Of a turn that is not undone, only a part was taken back.
+        let is_again = !step.is_undone;
+        self.plan_for(session, &records, step, Wanted { part, is_again })
     }
 
     /// Returns what an undo of the latest merge of a member's workspace that is not undone would do, whatever happened
@@ -128,7 +154,8 @@ impl Changes {
     ) -> Result<UndoPlan, ChangesError> {
         let records = self.records(session)?;
         let step = Selection::MergeOf(member).to_undo(&records);
-        self.plan_for(session, &records, step.map_err(ChangesError::NothingToUndo)?)
+        let step = step.map_err(ChangesError::NothingToUndo)?;
+        self.plan_for(session, &records, step, Wanted::back(&Part::default()))
     }
 
     /// Returns what a redo of the merge of a member's workspace that was undone last would do.
@@ -139,7 +166,8 @@ impl Changes {
     ) -> Result<UndoPlan, ChangesError> {
         let records = self.records(session)?;
         let step = Selection::MergeOf(member).to_redo(&records);
-        self.plan_for(session, &records, step.map_err(ChangesError::NothingToUndo)?)
+        let step = step.map_err(ChangesError::NothingToUndo)?;
+        self.plan_for(session, &records, step, Wanted::back(&Part::default()))
     }
 
     fn plan_for(
@@ -147,6 +175,7 @@ impl Changes {
         session: &str,
         records: &[Record],
         step: Step<'_>,
+        wanted: Wanted<'_>,
     ) -> Result<UndoPlan, ChangesError> {
         let target = Target::by_id(records, step.last.id)?;
         let workspace = self.workspace_path(&target.directory);
@@ -174,7 +203,7 @@ impl Changes {
         let place = self.place(&target.directory)?;
         let _lock = place.lock()?;
         let is_busy = place.is_busy()?;
-        Ok(UndoPlan { is_busy, ..place.plan(records, target)? })
+        Ok(UndoPlan { is_busy, ..place.plan(records, target, wanted)? })
     }
 
     /// Carries an undo or a redo out as planned, completely or not at all, and stores it as a record of its own.
@@ -204,19 +233,45 @@ impl Changes {
             return Err(ChangesError::Conflicts { paths });
         }
         let target = Target::by_id(&records, plan.undoes)?;
-        let fresh = place.plan(&records, target)?;
+        let wanted = Wanted { part: &plan.part, is_again: plan.is_again };
+        let fresh = place.plan(&records, target, wanted)?;
         if !fresh.conflicts.is_empty() || fresh.changes != plan.changes {
             let paths = fresh.conflicts.into_iter().map(|conflict| conflict.path).collect();
             return Err(ChangesError::Conflicts { paths });
         }
+        let is_part = plan.part.is_of_paths();
         let record = Record {
             id: self.session(session).next()?,
-            undoes: Some(plan.undoes),
+            undoes: Some(plan.undoes).filter(|_| !is_part),
+            part_of: is_part.then_some(PartOf { record: plan.undoes, is_redo: plan.is_redo }),
             shared_with: plan.shared_with.iter().map(|shared| shared.turn.clone()).collect(),
             applied: plan.applied.clone(),
             ..Record::new(plan.turn.clone(), Author::Person, place.directory.clone(), fresh.changes)
         };
         Journal::write(&place, record)?.run(&place)
+    }
+}
+
+/// Returns what to undo or redo.
+fn selection(turn: Option<u64>, part: &Part) -> Selection<'_> {
+    match turn {
+        _ if part.is_of_paths() => Selection::Part { turn, part },
+        Some(turn) => Selection::Turn(turn),
+        None => Selection::Latest,
+    }
+}
+
+/// The changes that are wanted of a record.
+#[derive(Clone, Copy)]
+struct Wanted<'p> {
+    part: &'p Part,
+    /// Whether they are made again as they were, instead of being taken back.
+    is_again: bool,
+}
+
+impl<'p> Wanted<'p> {
+    const fn back(part: &'p Part) -> Self {
+        Self { part, is_again: false }
     }
 }
 
@@ -313,10 +368,15 @@ fn attempts<'a>(records: &'a [Record], last: &'a Record) -> Vec<&'a Record> {
 
 impl Place {
     /// Compares the changes to undo with the current state.
-    fn plan(&self, records: &[Record], target: Target) -> Result<UndoPlan, ChangesError> {
+    fn plan(
+        &self,
+        records: &[Record],
+        target: Target,
+        Wanted { part, is_again }: Wanted<'_>,
+    ) -> Result<UndoPlan, ChangesError> {
         let mut plan = UndoPlan {
             turn: target.turn,
-            is_redo: target.direction == Direction::Undo,
+            is_redo: is_again || target.direction == Direction::Undo,
             is_busy: false,
             repository: target.repository,
             applied: target.applied,
@@ -330,12 +390,19 @@ impl Place {
             unverified: Vec::new(),
             takes_shared: false,
             not_recorded: Vec::new(),
+            part: part.clone(),
+            is_again,
             undoes: target.id,
         };
         let others = target.shared_with.into_iter();
         let others: Vec<ConcurrentTurn> =
             others.map(|turn| ConcurrentTurn::load(&self.changes, turn)).collect();
-        let wanted: Vec<Change> = target.changes.iter().map(Change::reversed).collect();
+        let wanted = if is_again {
+            target.changes
+        } else {
+            target.changes.iter().map(Change::reversed).collect()
+        };
+        let wanted = part.select(wanted);
         let collisions = self.collisions(&wanted);
         let paths = wanted.iter().map(|change| &change.path);
         let now = nodes(self, paths, Deadline::of_command())?;
@@ -347,11 +414,11 @@ impl Place {
             }
             if change.after.is_none() && target.moved_in.contains(&change.path) {
                 let reason = "the turn moved it here from where nothing is recorded";
-                plan.left_alone.push(LeftAlone { path: change.path, reason });
+                plan.left_alone.push(LeftAlone { path: change.path, reason: reason.into() });
             } else if let Some(reason) = obstacle(&change) {
                 let is_lost = found.is_none();
                 lost_sizes.extend(change.after.as_ref().filter(|_| is_lost).map(Node::size));
-                plan.left_alone.push(LeftAlone { path: change.path, reason });
+                plan.left_alone.push(LeftAlone { path: change.path, reason: reason.into() });
             } else if matches(found.as_ref(), change.before.as_ref()) {
                 plan.changes.push(change);
             } else {
@@ -388,17 +455,19 @@ impl Place {
                 plan.changes.into_iter().partition(is_copy);
             plan.changes = others;
             let copies = copies.into_iter().map(|change| change.path);
-            plan.left_alone.extend(copies.map(|path| LeftAlone { path, reason }));
+            plan.left_alone.extend(copies.map(|path| LeftAlone { path, reason: reason.into() }));
         }
         leave_what_is_in_the_way(&mut plan);
-        for path in target.hidden.into_iter().filter(|path| path.under(self.root()).exists()) {
+        let hidden = target.hidden.into_iter().filter(|path| part.names(path));
+        for path in hidden.filter(|path| path.under(self.root()).exists()) {
             let reason = "the turn created and ignored it, and it is too large to be recorded";
-            plan.left_alone.push(LeftAlone { path, reason });
+            plan.left_alone.push(LeftAlone { path, reason: reason.into() });
         }
-        for path in target.lost_repositories {
+        let lost = target.lost_repositories.into_iter().filter(|path| part.names(path));
+        for path in lost {
             if let Ok(None) = status(&path.under(self.root())) {
                 let reason = "the turn removed or moved this repository, which is not recorded";
-                plan.not_restored.push(LeftAlone { path, reason });
+                plan.not_restored.push(LeftAlone { path, reason: reason.into() });
             }
         }
         self.leave_directories_of_others(&mut plan);
@@ -410,6 +479,8 @@ impl Place {
         plan.conflicts.sort_by(|one, other| one.path.cmp(&other.path));
         // The first reason says most.
         plan.conflicts.dedup_by(|later, first| later.path == first.path);
+        part.leave(&mut plan);
+        part.choose(&mut plan);
         let among = |paths: &BTreeSet<TreePath>| {
             let changed = shown(&plan.changes).map(|change| &change.path);
             changed.filter(|path| paths.contains(path)).cloned().collect()
@@ -453,7 +524,8 @@ impl Place {
             goes.remove(&change.path);
             if stays.iter().any(|path| !left.contains(path) && !kept.contains(path)) {
                 let reason = "it holds something that would not be removed";
-                plan.not_restored.push(LeftAlone { path: change.path.clone(), reason });
+                let path = change.path.clone();
+                plan.not_restored.push(LeftAlone { path, reason: reason.into() });
             }
             kept.insert(change.path.clone());
         }
@@ -548,7 +620,8 @@ fn leave_what_is_in_the_way(plan: &mut UndoPlan) {
         .partition(|change| becomes_file(change) && holds(change));
     plan.changes = others;
     let reason = "a file that the turn created in its place stays";
-    plan.left_alone.extend(kept.into_iter().map(|it| LeftAlone { path: it.path, reason }));
+    let kept = kept.into_iter();
+    plan.left_alone.extend(kept.map(|it| LeftAlone { path: it.path, reason: reason.into() }));
 }
 
 /// Returns the reason why a change cannot be made, now or later in reverse.
@@ -583,6 +656,10 @@ fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> Option<St
     Some(match &record.applied {
         Some(applied) if record.undoes.is_none() => {
             format!("changed by applying the workspace of {}", applied.member)
+        }
+        _ if let Some(part) = record.part_of => {
+            let what = if part.is_redo { "redo" } else { "undo" };
+            format!("changed by the {what} of a part of turn {}", record.turn.turn)
         }
         _ if direction(records, record) == Direction::Undo => {
             format!("changed by the undo of turn {}", record.turn.turn)

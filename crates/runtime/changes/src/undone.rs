@@ -1,5 +1,6 @@
 //! Which turns and merges of a session are undone.
 
+use crate::part::Part;
 use crate::record::{Record, RecordId};
 
 /// A turn with its attempts, or a merge, that changed files.
@@ -57,6 +58,8 @@ pub(crate) enum Selection<'a> {
     Turn(u64),
     /// The latest merge of a member's workspace.
     MergeOf(&'a str),
+    /// The latest turn that changed some paths, or a part of one turn.
+    Part { turn: Option<u64>, part: &'a Part },
 }
 
 impl Selection<'_> {
@@ -66,6 +69,10 @@ impl Selection<'_> {
             Self::Latest => true,
             Self::Turn(number) => applied.is_none() && turn.turn == number,
             Self::MergeOf(member) => applied.as_ref().is_some_and(|it| it.member == member),
+            Self::Part { turn: number, part } => {
+                let is_meant = number.is_none_or(|it| applied.is_none() && turn.turn == it);
+                is_meant && part.touches(step.made)
+            }
         }
     }
 
@@ -90,6 +97,9 @@ impl Selection<'_> {
             Self::MergeOf(member) if !steps.is_empty() => {
                 format!("the merge of the workspace of {member} is undone already; `redo` redoes it")
             }
+            Self::Part { .. } if !steps.is_empty() => {
+                "every turn that changed this is undone; `redo` makes its changes again".to_owned()
+            }
             _ => self.nothing(records),
         })
     }
@@ -100,6 +110,17 @@ impl Selection<'_> {
     /// undos: what it worked with is the state without them.
     pub(crate) fn to_redo(self, records: &[Record]) -> Result<Step<'_>, String> {
         let steps = self.steps(records);
+        if let Self::Part { part, .. } = self {
+            let is_undone = |step: &&Step<'_>| step.is_undone || has_part(records, step, part);
+            let found = steps.iter().rev().find(is_undone).copied();
+            return found.ok_or_else(|| {
+                if steps.is_empty() {
+                    self.nothing(records)
+                } else {
+                    "nothing of this is undone".to_owned()
+                }
+            });
+        }
         let undone = steps.iter().filter(|step| step.is_undone);
         let found = undone.max_by_key(|step| step.last.id).copied();
         let found = found.ok_or_else(|| match self {
@@ -130,7 +151,7 @@ impl Selection<'_> {
             let is_meant = match self {
                 Self::Latest => true,
                 Self::Turn(turn) => record.turn.turn == turn,
-                Self::MergeOf(_) => false,
+                Self::MergeOf(_) | Self::Part { .. } => false,
             };
             let why = record.not_recorded.as_ref().filter(|_| is_meant)?;
             Some(format!("{} was not recorded and cannot be undone: {why}", name(record)))
@@ -148,8 +169,23 @@ impl Selection<'_> {
             Self::MergeOf(member) => {
                 format!("no workspace of {member} was merged in this session")
             }
+            Self::Part { turn, part } => {
+                let paths: Vec<String> = part.paths.iter().map(ToString::to_string).collect();
+                match turn {
+                    Some(turn) => format!("turn {turn} changed nothing at {}", paths.join(", ")),
+                    None => {
+                        format!("no turn of this session changed anything at {}", paths.join(", "))
+                    }
+                }
+            }
         })
     }
+}
+
+/// Returns whether a part of a step was taken back at some of the paths.
+fn has_part(records: &[Record], step: &Step<'_>, part: &Part) -> bool {
+    let is_of_step = |record: &Record| record.part_of.is_some_and(|it| it.record == step.last.id);
+    records.iter().any(|record| is_of_step(record) && part.touches(record))
 }
 
 /// Returns whether a merge or the last attempt at a turn is undone.

@@ -64,6 +64,13 @@ impl Files for Disk {
         fs::canonicalize(path)
     }
 
+    #[cfg(unix)]
+    fn identity(&self, path: &Path) -> io::Result<OsString> {
+        use std::os::unix::fs::MetadataExt as _;
+        let found = fs::metadata(path)?;
+        Ok(format!("{}:{}", found.dev(), found.ino()).into())
+    }
+
     fn look_into(
         &self,
         directories: &[PathBuf],

@@ -3,6 +3,7 @@
 //! The content is written beside the file and gets its name when it is complete. A failure, for example a full disk,
 //! leaves no part of it, and a reader finds the old content or the new.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -61,6 +62,12 @@ impl Draft {
     pub fn replace(self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.beside, &self.path)
+    }
+
+    /// Gives the file another name than it was meant to have, in the same directory, in place of a file of that name.
+    pub fn replace_as(mut self, name: &OsStr) -> io::Result<()> {
+        self.path.set_file_name(name);
+        self.replace()
     }
 }
 

@@ -91,6 +91,12 @@ pub trait Files {
     /// Returns the path without links, `.` and `..`.
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf>;
 
+    /// Returns what all paths of one file have in common, links followed: where there are hard links, not the path without
+    /// links.
+    fn identity(&self, path: &Path) -> io::Result<OsString> {
+        self.canonicalize(path).map(PathBuf::into_os_string)
+    }
+
     /// Returns the entries of a directory with their kinds, sorted by name; links are not followed.
     fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
         let names = self.names(directory)?.into_iter();

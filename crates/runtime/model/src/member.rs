@@ -14,7 +14,7 @@ use convoke_agent::Programs;
 use convoke_agent::config::{ApiDeveloperRole, ApiTools, ApiWire};
 use convoke_agent::sandbox::Secrets;
 use convoke_agent::thread::ThreadStore;
-use convoke_agent::turn::TurnSide;
+use convoke_agent::turn::{Continuity, TurnSide};
 use convoke_agent::turn_input::{ThreadWriter, TurnInput};
 use convoke_agent::{Agent, AgentTurn, TurnResult};
 use convoke_core::Diagnostic;
@@ -243,6 +243,10 @@ impl ModelAgent {
 }
 
 impl Agent for ModelAgent {
+    fn continuity(&self) -> Continuity {
+        Continuity::Own
+    }
+
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
         self.begin(turn_input, Task::Answer)
     }
@@ -324,10 +328,8 @@ impl Prepared<'_> {
             cost_usd: None,
             model: progress.model.take(),
             resume: is_stored.then(|| ResumeHandle {
-                session: found.id.as_str().to_owned(),
-                cwd: self.turn_input.cwd.clone(),
                 model: Some(self.config.model.clone()),
-                used: None,
+                ..ResumeHandle::new(found.id.as_str(), &self.turn_input.cwd)
             }),
             reply: match task {
                 Task::Answer => progress.reply,
@@ -383,20 +385,7 @@ impl Prepared<'_> {
         side: &TurnSide,
     ) -> Result<(Verdict, Progress), Failure> {
         let Attempt { task, found, compaction, deadline } = attempt;
-        let usage = |error: String| Failure::new(FailureReason::Usage, error);
-        let setup = Setup {
-            files: &self.files,
-            pack: &self.host.pack,
-            machine: &self.machine,
-            listed_models: &[],
-        };
-        let config = self.config.clone();
-        let log = found.log.as_ref();
-        let mut thread = reading(|| match log {
-            Some(log) => Thread::continued(setup, config, &log.record, &log.last_situation),
-            None => Thread::start(setup, config, found.id.as_str()),
-        })
-        .map_err(|error| usage(error.to_string()))?;
+        let mut thread = self.open_thread(found)?;
         let toolbox = self.toolbox.as_ref().map(|toolbox| toolbox.within(thread.output_bytes()));
         let team_tools = self.turn_input.team_tools.as_ref();
         let mut specs = if toolbox.is_some() { Toolbox::specs() } else { Vec::new() };
@@ -404,7 +393,7 @@ impl Prepared<'_> {
         if !specs.is_empty() {
             thread.set_tools(specs);
         }
-        let mut progress = Progress::new(&thread, log);
+        let mut progress = Progress::new(&thread, found.log.as_ref());
         report(self.files.take_refused(), &mut progress, side).await;
         // Whether the turn itself has started, after a compaction.
         let has_begun = AtomicBool::new(false);
@@ -453,13 +442,9 @@ impl Prepared<'_> {
             ended => ended,
         };
         report(self.files.take_refused(), &mut progress, side).await;
-        let recorded = match &ended {
-            Verdict::Cancelled | Verdict::Withdrawn | Verdict::TimedOut if is_unsent => {
-                recorder.ended(RequestEnd::Unsent).await
-            }
-            Verdict::Cancelled | Verdict::Withdrawn => recorder.ended(RequestEnd::Cancelled).await,
-            Verdict::TimedOut => recorder.ended(RequestEnd::TimedOut).await,
-            Verdict::Done | Verdict::Failed(_) => Ok(()),
+        let recorded = match request_end(&ended, is_unsent) {
+            Some(end) => recorder.ended(end).await,
+            None => Ok(()),
         };
         if let Err(error) = recorded {
             return Ok((Verdict::Failed(log_failure(&error.into())), progress));
@@ -490,6 +475,22 @@ impl Prepared<'_> {
         }
     }
 
+    /// Returns the thread as it was stored, or a new one.
+    fn open_thread(&self, found: &LoadedThread) -> Result<Thread<'_>, Failure> {
+        let setup = Setup {
+            files: &self.files,
+            pack: &self.host.pack,
+            machine: &self.machine,
+            listed_models: &[],
+        };
+        let config = self.config.clone();
+        let opened = reading(|| match &found.log {
+            Some(log) => Thread::continued(setup, config, &log.record, &log.last_situation),
+            None => Thread::start(setup, config, found.id.as_str()),
+        });
+        opened.map_err(|error| Failure::new(FailureReason::Usage, error.to_string()))
+    }
+
     /// Returns whether this turn would fill the thread, and a compaction could help.
     fn would_fill(&self, thread: &Thread<'_>) -> bool {
         let Some(limit) = thread.compaction_limit() else { return false };
@@ -506,8 +507,10 @@ impl Prepared<'_> {
                 let prompt = &self.turn_input.prompt;
                 let typed = Source::Message { id: None, index: None };
                 let prompt = redacted::sourced(&self.redactor, prompt, entries, "user", typed);
-                let input = UserInput::Assembled(prompt);
-                thread.begin_turn(vec![input], &TurnOverrides::default())
+                let images = self.turn_input.images.iter();
+                let images = images.map(|image| UserInput::Image(image.data_url()));
+                let inputs = images.chain([UserInput::Assembled(prompt)]).collect();
+                thread.begin_turn(inputs, &TurnOverrides::default())
             }
         });
         step.map_err(|error| Failure::new(FailureReason::Usage, error.to_string()))
@@ -538,6 +541,16 @@ async fn report(diagnostics: Vec<Diagnostic>, progress: &mut Progress, side: &Tu
 
 fn is_full(ended: &Verdict) -> bool {
     matches!(ended, Verdict::Failed(failure) if failure.reason == FailureReason::ContextFull)
+}
+
+/// Returns how the open request of a turn ended; `None` if it has ended by itself.
+fn request_end(ended: &Verdict, is_unsent: bool) -> Option<RequestEnd> {
+    match ended {
+        Verdict::Done | Verdict::Failed(_) => None,
+        _ if is_unsent => Some(RequestEnd::Unsent),
+        Verdict::Cancelled | Verdict::Withdrawn => Some(RequestEnd::Cancelled),
+        Verdict::TimedOut => Some(RequestEnd::TimedOut),
+    }
 }
 
 pub(crate) fn log_failure(error: &LogError) -> Failure {

@@ -99,7 +99,7 @@ impl Progress {
                 "the model reached its limit of output tokens",
             ),
             FinishReason::Refused => {
-                Failure::new(FailureReason::Refused, "the response was stopped by a filter")
+                Failure::new(FailureReason::Refused, "the model refused, or a filter stopped it")
             }
         })
     }

@@ -146,8 +146,11 @@ fn broken(before: &RequestRecord, meta: &RequestMeta, request: &Request) -> Opti
     if before.meta.purpose != meta.purpose || before.meta.wire != meta.wire {
         return None;
     }
-    let segments = |body: &str| cache::segments(meta.wire?, body.as_bytes()).ok();
-    let comparison = cache::compare(&segments(&before.texts.body)?, &segments(&request.body)?);
+    let segments = |meta: &RequestMeta, body: &str| {
+        cache::segments(meta.wire?, &meta.path, body.as_bytes()).ok()
+    };
+    let earlier = segments(&before.meta, &before.texts.body)?;
+    let comparison = cache::compare(&earlier, &segments(meta, &request.body)?);
     let is_ours = |source: &Source<'_>| {
         !matches!(source, Source::Model { .. } | Source::History { .. } | Source::Message { .. })
     };

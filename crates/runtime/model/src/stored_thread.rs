@@ -47,7 +47,6 @@ pub struct Compaction {
     pub line: usize,
     /// The summary that the model wrote.
     pub summary: String,
-    /// The replaced items.
     pub replaced: Vec<ResponseItem>,
 }
 

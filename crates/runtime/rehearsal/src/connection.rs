@@ -10,7 +10,7 @@ use bytes::Bytes;
 use convoke_core::ledger::estimate_tokens;
 use convoke_protocol::wire::Wire;
 use convoke_wire::encoding::{self, EncodingError};
-use convoke_wire::{Framing, Recognised, RequestKind};
+use convoke_wire::{AnswerEnd, AnswerFacts, AnswerReader, Framing, Recognised, RequestKind};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, PROXY_AUTHENTICATE};
@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 use crate::access::{Access, Refused};
 use crate::auxiliary;
-use crate::body::PacedBody;
+use crate::body::{PacedBody, SendStep};
 use crate::playback::Playback;
 use crate::record::{self, Answered, Recorded};
 use crate::script::{Answer, Content, End, HttpError, Reply, ReplyStep, Script, Usage};
@@ -193,19 +193,32 @@ enum Decision {
 }
 
 impl Decision {
-    /// Returns the status of the answer and the tokens that it reports.
-    fn report(&self) -> (u16, Option<convoke_protocol::usage::Usage>) {
+    /// Returns the status of the answer, the tokens that it reports, and why its model stopped.
+    fn report(&self) -> (u16, Option<convoke_protocol::usage::Usage>, Option<AnswerEnd>) {
         let scripted = match self {
-            Self::Fixed(status, _) => return (*status, None),
-            Self::Tunnel => return (200, None),
+            Self::Fixed(status, _) => return (*status, None, None),
+            Self::Tunnel => return (200, None, None),
             Self::Scripted(scripted) => scripted,
         };
         match &scripted.answer.content {
-            Content::Error(error) => (error.status, None),
+            Content::Error(error) => (error.status, None, None),
+            Content::Raw(raw) => {
+                let facts = scripted.facts(raw.content_type, [&raw.body]);
+                (200, facts.usage, facts.end)
+            }
             Content::Reply(reply) => match reply.end {
-                End::Failed if scripted.recognised.framing == Framing::Whole => (500, None),
-                End::Failed | End::Cut | End::Hang => (200, None),
-                End::Done | End::MaxTokens | End::Refused => (200, Some(scripted.counted(reply))),
+                End::Failed if scripted.recognised.framing == Framing::Whole => (500, None, None),
+                End::Failed | End::Cut | End::Hang => (200, None, None),
+                End::Done => (200, Some(scripted.counted(reply)), None),
+                End::MaxTokens | End::Refused => {
+                    let played = scripted.played(reply);
+                    let sent = played.iter().filter_map(|step| match step {
+                        SendStep::Send(bytes) => Some(bytes),
+                        SendStep::Wait(_) | SendStep::Cut | SendStep::Hang => None,
+                    });
+                    let end = scripted.facts(scripted.content_type(), sent).end;
+                    (200, Some(scripted.counted(reply)), end)
+                }
             },
         }
     }
@@ -227,7 +240,7 @@ impl ServerState {
         }
         let number = state.requests.len() + 1;
         let (kind, answered, decision) = self.choose(&mut state.playback, parts, &body, number);
-        let (status, usage) = decision.report();
+        let (status, usage, end) = decision.report();
         state.recorded_bytes += body.len();
         state.requests.push(Recorded {
             number,
@@ -241,6 +254,7 @@ impl ServerState {
             answered,
             status,
             usage,
+            end,
         });
         drop(state);
         self.arrivals.send_replace(number);
@@ -305,7 +319,24 @@ impl Scripted {
                 self.error(&HttpError::new(500, wire::FAILURE))
             }
             Content::Reply(reply) => self.reply(reply),
+            Content::Raw(raw) => {
+                let mut response = Response::new(PacedBody::whole(raw.body.clone()));
+                let kind = HeaderValue::from_static(raw.content_type);
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+                response
+            }
         }
+    }
+
+    /// Reads the facts of an answer as a client would.
+    fn facts<'b>(
+        &self,
+        content_type: &str,
+        pieces: impl IntoIterator<Item = &'b Bytes>,
+    ) -> AnswerFacts {
+        let mut reader = AnswerReader::new(self.recognised.call.wire, content_type);
+        pieces.into_iter().for_each(|piece| reader.push(piece));
+        reader.finish()
     }
 
     fn error(&self, error: &HttpError) -> Response<PacedBody> {
@@ -321,6 +352,13 @@ impl Scripted {
     }
 
     fn reply(&self, reply: &Reply) -> Response<PacedBody> {
+        let mut response = Response::new(PacedBody::new(self.played(reply)));
+        let kind = HeaderValue::from_static(self.content_type());
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        response
+    }
+
+    fn played(&self, reply: &Reply) -> Vec<SendStep> {
         let Recognised { call, framing, stream_usage, .. } = &self.recognised;
         let facts = Facts {
             model: &call.model,
@@ -328,15 +366,14 @@ impl Scripted {
             usage: self.usage(reply),
             stream_usage: *stream_usage,
         };
-        let body = PacedBody::new(wire::play(call.wire, *framing, reply, &facts));
-        let kind = match framing {
+        wire::play(call.wire, *framing, reply, &facts)
+    }
+
+    fn content_type(&self) -> &'static str {
+        match self.recognised.framing {
             Framing::Events => "text/event-stream",
             Framing::Whole | Framing::Array => "application/json",
-        };
-        let mut response = Response::new(body);
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-        response
+        }
     }
 
     fn usage(&self, reply: &Reply) -> Usage {

@@ -52,6 +52,6 @@ mod wire;
 pub use convoke_protocol::wire::Wire;
 pub use convoke_wire::{ModelCall, RequestKind};
 pub use record::{Answered, Recorded, Sent};
-pub use script::{Answer, End, Reply, ReplyStep, Script, ScriptError, Usage};
+pub use script::{Answer, End, RawAnswer, Reply, ReplyStep, Script, ScriptError, Usage};
 pub use server::{Limits, Rehearsal, RequestFeed, StartError, start, start_with};
 pub use vendor_hosts::CertificateError;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use convoke_protocol::usage::Usage;
-use convoke_wire::{CREDENTIAL_HEADERS, ModelCall, RequestKind};
+use convoke_wire::{AnswerEnd, CREDENTIAL_HEADERS, ModelCall, RequestKind};
 use hyper::http::request::Parts;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,6 @@ pub struct Recorded {
     pub body: Bytes,
     /// The bytes that were sent, where the body is a copy without the fields that identify an account.
     pub sent: Option<Sent>,
-    /// The kind of request.
     pub kind: RequestKind,
     /// The response.
     pub answered: Answered,
@@ -32,6 +31,8 @@ pub struct Recorded {
     pub status: u16,
     /// The tokens that the answer reports; `None` if it reports none.
     pub usage: Option<Usage>,
+    /// Why the model stopped; `None` if the answer does not say.
+    pub end: Option<AnswerEnd>,
 }
 
 /// The bytes of a request on its way to a model's own endpoint.

@@ -16,6 +16,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bytes::Bytes;
 use convoke_files::FileKind;
 use convoke_files::limit::read_named_text;
 use convoke_protocol::wire::Wire;
@@ -29,7 +30,6 @@ mod file;
 pub struct Script {
     /// The answers, in order.
     pub answers: Vec<Answer>,
-    /// The default answer.
     pub default: Answer,
 }
 
@@ -99,6 +99,17 @@ pub enum Content {
     Reply(Reply),
     /// The server refuses.
     Error(HttpError),
+    /// The server sends these bytes, whatever it was asked for.
+    Raw(RawAnswer),
+}
+
+/// An answer in the bytes of its wire format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawAnswer {
+    /// Its content type.
+    pub content_type: &'static str,
+    /// Its body.
+    pub body: Bytes,
 }
 
 impl From<Content> for Answer {
@@ -127,6 +138,17 @@ impl Answer {
     /// An HTTP error.
     pub fn error(status: u16) -> Self {
         Content::Error(HttpError::new(status, format!("rehearsed error {status}"))).into()
+    }
+
+    /// An event stream in the bytes of its wire format.
+    pub fn events(body: impl Into<Bytes>) -> Self {
+        let content_type = "text/event-stream";
+        Content::Raw(RawAnswer { content_type, body: body.into() }).into()
+    }
+
+    /// A whole answer in the bytes of its wire format.
+    pub fn json(body: impl Into<Bytes>) -> Self {
+        Content::Raw(RawAnswer { content_type: "application/json", body: body.into() }).into()
     }
 
     /// Adds a header, where the answer is an error.

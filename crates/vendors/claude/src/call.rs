@@ -10,11 +10,13 @@ use std::path::{Path, PathBuf};
 use convoke_core::Diagnostic;
 use convoke_files::limit::read_named_text;
 use convoke_files::{Disk, FileKind, Files as _};
-use convoke_protocol::verdict::Failure;
+use convoke_protocol::image::Image;
+use convoke_protocol::verdict::{Failure, Verdict};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::arguments::GivenArguments;
 use super::question::{self, LineRole, Questions};
 use super::sign_in::{self, SignInLink};
 use super::stream::Claude;
@@ -22,7 +24,7 @@ use super::{ClaudeCode, settings as given_settings};
 use convoke_agent::adapter::{Context, ProgramCall, start_failure};
 use convoke_agent::cli::TurnProgram as _;
 use convoke_agent::diagnostics;
-use convoke_agent::process::{Decision, Dialogue, Input};
+use convoke_agent::process::{Decision, Dialogue, Input, NextTurn};
 use convoke_agent::stream::{EventReader, Sink};
 use convoke_agent::team_tools::SERVER;
 use convoke_agent::turn_input::{Permissions, Trust};
@@ -34,7 +36,8 @@ pub const TAIL: &str = "Reply to the message above.";
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
     let (users_args, given_settings) = given_settings::split(&context.definition.args);
-    let mut args: Vec<OsString> = users_args.into_iter().map(OsString::from).collect();
+    let given = GivenArguments::read(context, &users_args)?;
+    let mut args: Vec<OsString> = given.rest.into_iter().map(OsString::from).collect();
     args.extend(
         [
             "-p",
@@ -47,18 +50,19 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         ]
         .map(OsString::from),
     );
-    args.extend(permissions(context).iter().map(OsString::from));
+    args.extend(permissions(context, given.mode).into_iter().map(OsString::from));
     args.extend(team_tools(context)?);
     args.extend([given_settings::FLAG.into(), settings(context, given_settings)?]);
     args.extend(ClaudeCode.loading(turn_input.trust).args.into_iter().map(OsString::from));
-    if let Some(model) = context.model() {
+    if let Some(sources) = &given.sources {
+        // The last one counts.
+        args.extend(["--setting-sources", sources].map(OsString::from));
+    }
+    if let Some(model) = context.model().or(given.model.as_deref()) {
         args.extend(["--model", model].map(OsString::from));
     }
     let session = match context.resume() {
-        Some(session) => {
-            args.extend(["--resume", session].map(OsString::from));
-            Some(session.to_owned())
-        }
+        Some(session) => Some(resume(context, session, &mut args)),
         // The sandbox gives access to the directories of this session only.
         None if !names_session(&context.definition.args) => {
             let session = Uuid::new_v4().to_string();
@@ -77,6 +81,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         Conversation {
             reader: Claude::new(turn_input.limits.reply_bytes),
             prompt: turn_input.prompt.clone(),
+            images: turn_input.images.clone(),
+            stays: turn_input.memory.is_some() && turn_input.team_tools.is_none(),
             stopping: false,
             questions: (context.permissions() == Permissions::Ask).then(Questions::default),
         },
@@ -104,8 +110,22 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     Ok(call)
 }
 
+/// Adds the arguments that resume a session, as it was at its mark if it has one. Returns the session that is written.
+fn resume(context: &Context<'_>, session: &str, args: &mut Vec<OsString>) -> String {
+    args.extend(["--resume", session].map(OsString::from));
+    if let Some(mark) = context.mark() {
+        args.extend(["--resume-session-at", mark].map(OsString::from));
+    }
+    if !context.is_branch() {
+        return session.to_owned();
+    }
+    let branch = Uuid::new_v4().to_string();
+    args.extend(["--fork-session", "--session-id", &branch].map(OsString::from));
+    branch
+}
+
 /// Returns whether the user's arguments choose a session.
-fn names_session(args: &[String]) -> bool {
+pub(super) fn names_session(args: &[String]) -> bool {
     const OPTIONS: &[&str] =
         &["--session-id", "--resume", "-r", "--continue", "-c", "--no-session-persistence"];
     let is_option = |argument: &String| {
@@ -124,7 +144,7 @@ fn team_tools(context: &Context<'_>) -> Result<Vec<OsString>, Failure> {
     // Otherwise, the program may list tools only when the model searches for them.
     settings["alwaysLoad"] = true.into();
     let servers = json!({ "mcpServers": { SERVER: settings } });
-    let path = context.write_private("mcp.json", &servers.to_string())?;
+    let path = context.write_private("mcp.json", servers.to_string())?;
     let allowed = format!("mcp__{SERVER}");
     Ok(vec!["--mcp-config".into(), path.into(), "--allowedTools".into(), allowed.into()])
 }
@@ -154,7 +174,17 @@ const ASKING: &[&str] = &[
     "AskUserQuestion,EnterPlanMode,ExitPlanMode,WebFetch,WebSearch",
 ];
 
-fn permissions(context: &Context<'_>) -> Vec<&'static str> {
+/// Returns the arguments for the permissions, with the mode that the agent's configuration gives.
+fn permissions(context: &Context<'_>, mode: Option<String>) -> Vec<String> {
+    let own = own_permissions(context).into_iter().map(str::to_owned);
+    match mode {
+        None => own.collect(),
+        Some(mode) => own.skip(2).chain(["--permission-mode".to_owned(), mode]).collect(),
+    }
+}
+
+/// Returns Convoke's arguments for the permissions, beginning with the mode.
+fn own_permissions(context: &Context<'_>) -> Vec<&'static str> {
     let asked = context.permissions();
     if asked == Permissions::Ask {
         return ASKING.to_vec();
@@ -206,7 +236,7 @@ fn settings(context: &Context<'_>, given: Option<String>) -> Result<OsString, Fa
     let given = settings["permissions"]["ask"].as_array().cloned().unwrap_or_default();
     let asked = given.into_iter().chain(asked.into_iter().map(Value::from));
     settings["permissions"]["ask"] = asked.collect();
-    Ok(context.write_private("settings.json", &settings.to_string())?.into())
+    Ok(context.write_private("settings.json", settings.to_string())?.into())
 }
 
 /// Returns whether a sub-agent has its own permission mode, in which it would act without asking.
@@ -239,6 +269,9 @@ fn rule_files(context: &Context<'_>) -> Vec<String> {
 struct Conversation {
     reader: Claude,
     prompt: String,
+    images: Vec<Image>,
+    /// Whether the program stays for another turn.
+    stays: bool,
     /// Whether the turn is being stopped.
     stopping: bool,
     /// The permission questions; `None` if the agent does not ask.
@@ -248,10 +281,13 @@ struct Conversation {
 impl Dialogue for Conversation {
     fn open(&mut self) -> Input {
         let text = |text: &str| json!({ "type": "text", "text": text });
-        let message = json!({
-            "type": "user",
-            "message": { "role": "user", "content": [text(&self.prompt), text(TAIL)] },
+        let images = std::mem::take(&mut self.images);
+        let images = images.iter().map(|Image { media_type, data, .. }| {
+            let source = json!({ "type": "base64", "media_type": media_type, "data": data });
+            json!({ "type": "image", "source": source })
         });
+        let content: Value = images.chain([text(&self.prompt), text(TAIL)]).collect();
+        let message = json!({ "type": "user", "message": { "role": "user", "content": content } });
         self.prompt = String::new();
         Input::more(format!("{message}\n").into_bytes())
     }
@@ -270,7 +306,22 @@ impl Dialogue for Conversation {
             let denied = Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message);
             self.reader.progress_mut().warn(denied, sink);
         }
-        Input { bytes: refusal.unwrap_or_default(), last: self.reader.needs_no_input() }
+        Input {
+            bytes: refusal.unwrap_or_default(),
+            last: self.reader.needs_no_input() && !self.is_at_rest(),
+        }
+    }
+
+    fn next_turn(&mut self, turn: NextTurn<'_>, _sink: &mut Sink<'_>) -> Input {
+        self.reader = self.reader.for_next_turn(turn.reply_bytes);
+        turn.prompt.clone_into(&mut self.prompt);
+        turn.images.clone_into(&mut self.images);
+        self.open()
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let is_done = self.reader.progress().closing == Some(Verdict::Done);
+        self.stays && !self.stopping && is_done && self.reader.needs_no_input()
     }
 
     fn interrupt(&mut self) -> Option<Input> {

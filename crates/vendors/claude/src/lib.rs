@@ -2,11 +2,12 @@
 //!
 //! # Modules
 //!
-//! Claude Code: its facts (`lib`), how a turn is called (`call`) and asks (`question`), its output (`stream`), settings in its arguments
+//! Claude Code: its facts (`lib`), how a turn is called (`call`, with the arguments of its agent: `arguments`) and asks (`question`), its output (`stream`), settings in its arguments
 //! (`settings`), its sign-in, which it renews (`sign_in`), another model server (`endpoint`), a relay (`relay`), the rules by which it
 //! loads files (`loading`), and its measurement (`measured`).
 //! `sessions` reads the sessions that it has stored.
 
+mod arguments;
 mod call;
 mod endpoint;
 mod loading;
@@ -27,7 +28,9 @@ use serde_json::{Map, Value, json};
 pub use self::call::TAIL;
 use convoke_agent::adapter::{Context, Preset, ProgramCall};
 use convoke_agent::cli::{Cli, Facts, RenewedSignIn, SettingVariables, SignIn, State, TurnProgram};
+use convoke_agent::config::Definition;
 use convoke_agent::loading::LoadingArguments;
+use convoke_agent::turn::Continuity;
 use convoke_agent::turn_input::{Permissions, Trust};
 use convoke_source::SessionSource;
 use convoke_vendor::{MeasuredCli, Vendor};
@@ -186,6 +189,15 @@ impl TurnProgram for ClaudeCode {
             env.push(("IS_SANDBOX".into(), "1".into()));
         }
         env
+    }
+
+    fn continuity(&self, definition: &Definition) -> Continuity {
+        if call::names_session(&definition.args) {
+            // It may be a session of somebody else.
+            Continuity::None
+        } else {
+            Continuity::Rewound
+        }
     }
 
     fn session_directories(

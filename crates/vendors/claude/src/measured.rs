@@ -81,12 +81,29 @@ impl MeasuredCli for ClaudeCode {
         Ok(servers.next().or(with_hooks))
     }
 
+    /// One switch turns off all hooks, and one all MCP servers.
+    fn withheld_commands_of_user(&self, user: &UserHome) -> Option<PathBuf> {
+        let names = |path: &Path, key: &str| {
+            let text = Disk.read(path, FileKind::Configuration).ok()?;
+            let value = serde_json::from_slice::<Value>(&text).ok()?;
+            value.get(key)?.as_object().map(|it| !it.is_empty())
+        };
+        let settings = (user.directory.join("settings.json"), "hooks");
+        let states = [&user.directory, &user.home].map(|it| (it.join(STATE_FILE), "mcpServers"));
+        let mut files = std::iter::once(settings).chain(states);
+        files.find(|(path, key)| names(path, key) == Some(true)).map(|(path, _)| path)
+    }
+
     fn unwithheld_commands(
         &self,
         project: UntrustedProject<'_>,
     ) -> Result<Option<PathBuf>, UntrustedFile> {
         let settings = ProjectSettings::read(project.cwd, Some(project.home))?;
         Ok(settings.file_with(&HELPERS).map(Path::to_owned))
+    }
+
+    fn asks_for_compaction(&self, text: &str) -> bool {
+        text.contains("Your task is to create a detailed summary of")
     }
 
     fn listed_skills<'t>(&self, texts: &[&'t str]) -> Vec<ListedSkill<'t>> {

@@ -56,8 +56,15 @@ pub(super) fn read(given: &str, cwd: &Path) -> Result<Value, SettingsError> {
 }
 
 /// The variables of a project's settings that run nothing and change no program that is run.
-const HARMLESS: [&str; 5] =
-    ["ANTHROPIC_", "CLAUDE_CODE_DISABLE_", "CLAUDE_CODE_MAX_", "DISABLE_", "MAX_"];
+const HARMLESS: [&str; 7] = [
+    "ANTHROPIC_",
+    "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_",
+    "CLAUDE_CODE_DISABLE_",
+    "CLAUDE_CODE_MAX_",
+    "DISABLE_",
+    "MAX_",
+    "SLASH_COMMAND_TOOL_",
+];
 
 /// The settings whose values are commands that are run without a question and cannot be turned off.
 pub(super) const HELPERS: [&str; 5] = [

@@ -21,12 +21,13 @@ use serde_json::value::RawValue;
 use self::process_phase::ProcessPhase;
 use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use convoke_agent::diagnostics;
-use convoke_agent::ending::Ending;
+use convoke_agent::ending::{Ending, correct_by_answer};
 use convoke_agent::stream::lenient::{Object, Text};
 use convoke_agent::stream::{
     EventReader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words,
 };
 use convoke_agent::turn::TurnResult;
+use convoke_wire::AnswerEnd;
 
 /// Subtypes of `system` that are ignored.
 const QUIET_SYSTEM: &[&str] = &[
@@ -137,6 +138,9 @@ pub struct Claude {
     edits: HashMap<String, (String, &'static str)>,
     /// The last error that the program wrote instead of a reply: label and text.
     error: Option<(String, String)>,
+    /// The cost of the process so far, and before this turn.
+    total_usd: f64,
+    charged_usd: f64,
     synthetic: bool,
     phase: ProcessPhase,
     /// The last result that was counted.
@@ -149,6 +153,15 @@ impl Claude {
     /// Creates a reader with a limit on the reply, in bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self { progress: TurnProgress::new(reply_limit), ..Self::default() }
+    }
+
+    /// Creates a reader for the next turn of the same process.
+    #[must_use]
+    pub fn for_next_turn(&self, reply_limit: usize) -> Self {
+        let mut next = Self { charged_usd: self.total_usd, ..Self::new(reply_limit) };
+        next.total_usd = self.total_usd;
+        next.progress.session.clone_from(&self.progress.session);
+        next
     }
 
     /// Returns whether the input can be closed.
@@ -212,6 +225,7 @@ impl Claude {
         self.phase.turn_started();
         self.progress.session = event.session_id.0.as_deref().map(str::to_owned);
         self.progress.model = event.model.0.as_deref().map(str::to_owned);
+        self.progress.version = event.claude_code_version.0.as_deref().map(str::to_owned);
         sink(AgentEvent::own(AgentEventKind::Started {
             session: event.session_id.0,
             model: event.model.0,
@@ -234,6 +248,9 @@ impl Claude {
             self.phase.turn_started();
             self.synthetic = synthetic;
             self.error = None;
+            self.progress.mark = event.uuid.0.as_deref().map(str::to_owned);
+            let counted = message.usage.0.as_ref().map(|counts| counts.usage().input);
+            self.progress.window = counted.or(self.progress.window);
         }
         for block in message.content.objects() {
             self.block(block, parent.as_ref(), line, sink);
@@ -408,7 +425,8 @@ impl Claude {
             // A result without its own count, among others that have one.
             return;
         } else {
-            self.progress.cost_usd = event.total_cost_usd.0;
+            self.total_usd = event.total_cost_usd.0.unwrap_or(self.total_usd);
+            self.progress.cost_usd = event.total_cost_usd.0.map(|total| total - self.charged_usd);
             let usage = event.usage.0.as_ref().map(Counts::usage);
             self.progress.usage = usage.or(self.progress.usage);
         }
@@ -428,7 +446,10 @@ impl Claude {
 
     fn closing(&self, event: &Line<'_>) -> Verdict {
         if event.subtype.as_str() == "success" && !event.is_error.0 {
-            return Verdict::Done;
+            let mut verdict = Verdict::Done;
+            // The program ends its turn as completed whatever its model stopped for.
+            correct_by_answer(&mut verdict, &AnswerEnd::from_word(event.stop_reason.as_str()));
+            return verdict;
         }
         if event.terminal_reason.as_str().starts_with("aborted") {
             return Verdict::Cancelled;

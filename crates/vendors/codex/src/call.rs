@@ -9,19 +9,24 @@ use std::io;
 use std::path::PathBuf;
 use std::task::{self, Poll};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::image::Image;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde_json::{Value, json};
 
+use super::arguments::GivenArguments;
 use super::question::{Questions, refusal};
 use super::stream::app::{CodexApp, Message};
 use super::stream::exec::CodexExec;
+use super::thread::{ContinuedThread, Mark, ThreadState, mark};
 use super::{SQLITE_DIRECTORY, provider};
 use convoke_agent::adapter::{Context, OneShot, ProgramCall, start_failure};
 use convoke_agent::config::Protocol;
 use convoke_agent::diagnostics;
-use convoke_agent::process::{Decision, Dialogue, Input};
+use convoke_agent::process::{Decision, Dialogue, Input, NextTurn};
 use convoke_agent::stream::{EventReader, Sink, TurnPhase, reason_in_words};
 use convoke_agent::team_tools::SERVER;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
@@ -40,7 +45,8 @@ const QUIET: &[&str] = &[
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
-    let mut args = context.users_args();
+    let given = GivenArguments::read(context)?;
+    let mut args: Vec<OsString> = given.rest.iter().map(OsString::from).collect();
     let retries = provider::retry_limit(context, &args);
     let mut set = |setting: &str| args.extend(["-c", setting].map(OsString::from));
     for setting in QUIET {
@@ -56,8 +62,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         set(&setting);
     }
     match context.definition.protocol {
-        Protocol::AppServer => Ok(app_server(context, args, retries.requests)),
-        Protocol::Exec => exec(context, args, retries.requests),
+        Protocol::AppServer => Ok(app_server(context, given, args, retries.requests)),
+        Protocol::Exec => exec(context, &given, args, retries.requests),
     }
 }
 
@@ -79,10 +85,13 @@ fn team_tools(context: &Context<'_>) -> Vec<String> {
     .into()
 }
 
-/// Makes Codex log the delay before a retry, which no event reports, and keep its databases in a separate
-/// directory, because it may not create files beside its configuration.
+/// What Codex logs.
+const LOG: &str = "error,codex_core::responses_retry=warn,codex_api::sse=debug";
+
+/// Makes Codex log what no event reports, the delay before a retry and items that it passes over, and keep its databases in a
+/// separate directory, because it may not create files beside its configuration.
 pub(super) fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
-    let mut env = vec![("RUST_LOG", "error,codex_core::responses_retry=warn".into())];
+    let mut env = vec![("RUST_LOG", LOG.into())];
     let confined = context.enforcer.is_kernel() && context.permissions() < Permissions::Full;
     if let Some(home) = provider::home(context).filter(|_| confined) {
         env.push(("CODEX_SQLITE_HOME", home.join(SQLITE_DIRECTORY).into_os_string()));
@@ -105,6 +114,7 @@ fn sandbox(context: &Context<'_>) -> &'static str {
 
 fn exec(
     context: &Context<'_>,
+    given: &GivenArguments,
     settings: Vec<OsString>,
     requests: u64,
 ) -> Result<ProgramCall, Failure> {
@@ -132,14 +142,31 @@ fn exec(
         diagnostics.extend((turn_input.trust == Trust::Untrusted).then(unread_instructions));
     }
     args.extend(["--json", "--skip-git-repo-check"].map(OsString::from));
-    if let Some(model) = context.model() {
+    if let Some(model) = context.model().or(given.model.as_deref()) {
         args.extend(["-m", model].map(OsString::from));
     }
+    args.extend(images(context)?);
     args.extend(context.resume().map(OsString::from));
     args.push("-".into());
     let reader = CodexExec::new(turn_input.limits.reply_bytes).counting(requests);
     let dialogue = OneShot::new(reader, turn_input.prompt.as_str());
     Ok(ProgramCall { diagnostics, ..program_call(context, args, dialogue) })
+}
+
+/// Returns the arguments that name the images, which are written into the turn's private directory.
+fn images(context: &Context<'_>) -> Result<Vec<OsString>, Failure> {
+    let images = context.turn_input.images.iter().zip(1..);
+    let options = images.map(|(image, number)| {
+        let extension = image.media_type.rsplit('/').next().unwrap_or_default();
+        let bytes = STANDARD.decode(&image.data).map_err(|error| {
+            start_failure(format!("the image `{}` cannot be read: {error}", image.path))
+        })?;
+        let path = context.write_private(&format!("image-{number}.{extension}"), bytes)?;
+        let mut option = OsString::from("--image=");
+        option.push(path);
+        Ok(option)
+    });
+    options.collect()
 }
 
 fn program_call(
@@ -222,7 +249,12 @@ const KEY: &str = "CODEX_API_KEY";
 /// Keeps credentials in memory, so that the user's own are neither read nor written.
 const KEY_IN_MEMORY: &str = "cli_auth_credentials_store=\"ephemeral\"";
 
-fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> ProgramCall {
+fn app_server(
+    context: &Context<'_>,
+    given: GivenArguments,
+    mut args: Vec<OsString>,
+    requests: u64,
+) -> ProgramCall {
     let turn_input = context.turn_input;
     let key = context.variable(KEY).and_then(OsStr::to_str).filter(|key| !key.is_empty());
     if key.is_some() {
@@ -250,15 +282,21 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> 
         "approvalPolicy": if asks { "untrusted" } else { "never" },
         "sandbox": sandbox(context),
         "developerInstructions": turn_input.system,
-        "model": context.model(),
+        "model": context.model().or(given.model.as_deref()),
     });
     let used = turn_input.resume.as_ref().and_then(|handle| handle.used).unwrap_or_default();
     let dialogue = Conversation {
         reader: CodexApp::new(turn_input.limits.reply_bytes).after(used).counting(requests),
         prompt: turn_input.prompt.clone(),
+        images: turn_input.images.clone(),
         key: key.map(str::to_owned),
+        schema: given.schema,
         thread,
-        resume: context.resume().map(str::to_owned),
+        continued: context.resume().map(|session| ContinuedThread::new(context, session)),
+        model: None,
+        requests,
+        stays: turn_input.memory.is_some() && turn_input.team_tools.is_none(),
+        turns: 0,
         names: None,
         questions: asks.then(Questions::default),
     };
@@ -271,14 +309,35 @@ const THREAD: u64 = 2;
 const TURN: u64 = 3;
 const INTERRUPT: u64 = 4;
 const SIGN_IN: u64 = 5;
+const ROLL_BACK: u64 = 6;
+
+/// The fields of a response.
+struct Answered {
+    thread: Option<String>,
+    model: Option<String>,
+    turn: Option<String>,
+    turns: Vec<String>,
+}
 
 struct Conversation {
     reader: CodexApp,
     prompt: String,
+    images: Vec<Image>,
     /// The key to sign in with; `None` for the user's own sign-in.
     key: Option<String>,
+    /// The schema of the reply.
+    schema: Option<Value>,
     thread: Value,
-    resume: Option<String>,
+    /// The thread to continue; `None` starts one.
+    continued: Option<ContinuedThread>,
+    /// The model of the thread.
+    model: Option<String>,
+    /// The number of requests per reported failure.
+    requests: u64,
+    /// Whether the program stays for another turn.
+    stays: bool,
+    /// The number of earlier turns of the thread.
+    turns: usize,
     /// The thread and the turn, once they have started.
     names: Option<(String, Option<String>)>,
     /// The permission questions; `None` if the agent does not ask.
@@ -286,20 +345,14 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn answered(
-        &mut self,
-        line: &[u8],
-        id: u64,
-        thread: Option<String>,
-        model: Option<String>,
-        turn: Option<String>,
-        sink: &mut Sink<'_>,
-    ) -> Input {
+    fn answered(&mut self, line: &[u8], id: u64, answer: Answered, sink: &mut Sink<'_>) -> Input {
+        let Answered { thread, model, turn, turns } = answer;
         match id {
             INITIALIZE => {
                 if let Some(questions) = &mut self.questions {
                     questions.greet(line);
                 }
+                self.reader.progress_mut().version = version(line);
                 let initialized = message(&json!({ "method": "initialized" }));
                 let next = match self.key.take() {
                     Some(key) => {
@@ -315,14 +368,15 @@ impl Conversation {
                 let Some(thread) = thread else {
                     return self.give_up(FailureReason::Other, "codex did not start a thread");
                 };
-                self.reader.thread_is(&thread, model, sink);
-                let prompt = std::mem::take(&mut self.prompt);
-                let input = json!([{ "type": "text", "text": prompt }]);
-                let params = json!({ "threadId": thread, "input": input });
-                self.names = Some((thread, None));
-                Input::more(request(TURN, "turn/start", &params))
+                self.model = model;
+                self.on_thread(thread, &turns, sink)
+            }
+            ROLL_BACK => {
+                let Some((thread, _)) = self.names.take() else { return Input::nothing() };
+                self.start_turn(thread, sink)
             }
             TURN => {
+                self.reader.progress_mut().mark = turn.as_deref().map(|id| mark(id, self.turns));
                 if let Some((_, name)) = &mut self.names {
                     *name = turn;
                 }
@@ -333,14 +387,62 @@ impl Conversation {
     }
 
     fn begin_thread(&mut self) -> Vec<u8> {
-        let mut params = self.thread.take();
-        match &self.resume {
-            Some(session) => {
-                params["threadId"] = json!(session);
-                request(THREAD, "thread/resume", &params)
+        let mut params = self.thread.clone();
+        let Some(continued) = &self.continued else {
+            return request(THREAD, "thread/start", &params);
+        };
+        params["threadId"] = json!(continued.session);
+        match &continued.state {
+            ThreadState::Branched(mark) => {
+                if let Mark::Turn(turn) = mark {
+                    params["lastTurnId"] = json!(turn);
+                }
+                request(THREAD, "thread/fork", &params)
             }
-            None => request(THREAD, "thread/start", &params),
+            ThreadState::Any | ThreadState::At(_) => request(THREAD, "thread/resume", &params),
         }
+    }
+
+    /// Starts the turn, once the thread is as it was after the turn that it continues.
+    fn on_thread(&mut self, thread: String, turns: &[String], sink: &mut Sink<'_>) -> Input {
+        let state = self.continued.as_ref().map(|it| &it.state);
+        let surplus = match state {
+            None | Some(ThreadState::Any) => Some(0),
+            Some(ThreadState::At(mark) | ThreadState::Branched(mark)) => mark.surplus(turns),
+        };
+        let Some(surplus) = surplus else {
+            let message = "the thread is not as it was: its last turn is missing";
+            return self.give_up(FailureReason::Session, message);
+        };
+        self.turns = turns.len() - surplus;
+        if surplus == 0 {
+            return self.start_turn(thread, sink);
+        }
+        if let Some(ThreadState::At(mark @ Mark::Turn(_))) = state {
+            // A version whose turns have ids does not roll back.
+            let state = ThreadState::Branched(mark.clone());
+            self.continued = Some(ContinuedThread { session: thread, state });
+            return Input::more(self.begin_thread());
+        }
+        let params = json!({ "threadId": thread, "numTurns": surplus });
+        self.names = Some((thread, None));
+        Input::more(request(ROLL_BACK, "thread/rollback", &params))
+    }
+
+    fn start_turn(&mut self, thread: String, sink: &mut Sink<'_>) -> Input {
+        self.reader.thread_is(&thread, self.model.clone(), sink);
+        let prompt = std::mem::take(&mut self.prompt);
+        let images = std::mem::take(&mut self.images);
+        let images = images.iter();
+        let images = images.map(|it| json!({ "type": "image", "url": it.data_url() }));
+        let text = json!({ "type": "text", "text": prompt });
+        let input: Value = images.chain([text]).collect();
+        let mut params = json!({ "threadId": thread, "input": input });
+        if let Some(schema) = self.schema.clone() {
+            params["outputSchema"] = schema;
+        }
+        self.names = Some((thread, None));
+        Input::more(request(TURN, "turn/start", &params))
     }
 
     fn give_up(&mut self, reason: FailureReason, message: &str) -> Input {
@@ -362,8 +464,8 @@ impl Dialogue for Conversation {
             questions.notice(line, sink);
         }
         let reply = match self.reader.message(line, sink) {
-            Message::Answer { id, thread, model, turn } => {
-                self.answered(line, id, thread, model, turn, sink)
+            Message::Answer { id, thread, model, turn, turns } => {
+                self.answered(line, id, Answered { thread, model, turn, turns }, sink)
             }
             Message::Refusal { id: INTERRUPT, .. } | Message::Nothing => Input::nothing(),
             Message::Refusal { id: SIGN_IN, message } => {
@@ -383,10 +485,28 @@ impl Dialogue for Conversation {
                 if is_asked { Input::nothing() } else { Input::more(refusal(&id, &method)) }
             }
         };
-        if self.reader.phase() == TurnPhase::Over {
+        if self.reader.phase() == TurnPhase::Over && !self.is_at_rest() {
             return Input::last(Vec::new());
         }
         reply
+    }
+
+    fn next_turn(&mut self, turn: NextTurn<'_>, sink: &mut Sink<'_>) -> Input {
+        let Some((thread, _)) = self.names.take() else {
+            return self.give_up(FailureReason::Session, "codex has no thread to continue");
+        };
+        let version = self.reader.progress().version.clone();
+        let reader = CodexApp::new(turn.reply_bytes).after(turn.used.unwrap_or_default());
+        self.reader = reader.counting(self.requests);
+        self.reader.progress_mut().version = version;
+        turn.prompt.clone_into(&mut self.prompt);
+        turn.images.clone_into(&mut self.images);
+        self.turns += 1;
+        self.start_turn(thread, sink)
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.stays && self.reader.progress().closing == Some(Verdict::Done)
     }
 
     fn answer(&mut self, question: &str, answer: Decision, _sink: &mut Sink<'_>) -> Input {
@@ -420,6 +540,14 @@ impl Dialogue for Conversation {
     fn reader_mut(&mut self) -> &mut dyn EventReader {
         &mut self.reader
     }
+}
+
+/// Returns the version in the name of a server, `convoke/0.98.0 (…)`.
+fn version(line: &[u8]) -> Option<String> {
+    let line: Value = serde_json::from_slice(line).ok()?;
+    let name = line["result"]["userAgent"].as_str()?;
+    let (_, version) = name.split_once('/')?;
+    version.split_whitespace().next().map(str::to_owned)
 }
 
 fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {

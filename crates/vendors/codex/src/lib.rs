@@ -2,10 +2,11 @@
 //!
 //! # Modules
 //!
-//! Codex, with the same modules: `call`, `question` (`single` for versions that keep one question), `stream`, `provider`, `endpoint`,
-//! `relay`, `residency` (whether its account is bound to a region), `loading` and `measured`.
+//! Codex, with the same modules: `call`, `arguments`, `question` (`single` for versions that keep one question), `stream`, `provider`, `endpoint`,
+//! `relay`, `residency` (whether its account is bound to a region), `thread` (the state of a thread that a turn continues), `loading` and `measured`.
 //! `sessions` reads the sessions that it has stored.
 
+mod arguments;
 mod call;
 mod endpoint;
 mod loading;
@@ -17,6 +18,7 @@ mod residency;
 mod sessions;
 mod single;
 pub mod stream;
+mod thread;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -28,6 +30,7 @@ use convoke_protocol::verdict::Failure;
 use convoke_agent::adapter::{Context, Preset, PresetEndpoint, ProgramCall};
 use convoke_agent::cli::{Cli, Facts, SettingVariables, SignIn, State, TurnProgram};
 use convoke_agent::config::{Definition, Protocol};
+use convoke_agent::turn::Continuity;
 use convoke_agent::turn_input::Permissions;
 use convoke_source::SessionSource;
 use convoke_vendor::{MeasuredCli, Vendor};
@@ -171,6 +174,14 @@ impl TurnProgram for Codex {
 
     fn can_ask(&self, definition: &Definition) -> bool {
         definition.protocol == Protocol::AppServer
+    }
+
+    fn continuity(&self, definition: &Definition) -> Continuity {
+        match definition.protocol {
+            Protocol::AppServer => Continuity::Rewound,
+            // One version starts another thread in silence if it does not find this one.
+            Protocol::Exec => Continuity::None,
+        }
     }
 
     fn adapter_environment(&self, context: &Context<'_>) -> Vec<(OsString, OsString)> {

@@ -80,7 +80,7 @@ fn read_config(context: &Context<'_>) -> io::Result<String> {
 }
 
 /// Returns the user's configuration; an invalid one counts as empty.
-fn config(context: &Context<'_>) -> Table {
+pub(super) fn config(context: &Context<'_>) -> Table {
     toml::from_str(&config_text(context)).unwrap_or_default()
 }
 

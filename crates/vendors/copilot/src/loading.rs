@@ -20,6 +20,7 @@ pub(super) static RULES: LoadingRules = LoadingRules {
     is_optional: true,
     editions: &[EditionFacts { version: "1.0.102", since: [0, 0, 0] }],
     main_file: "AGENTS.md",
+    skills_directory: ".agents/skills",
     wrapper_ends: &["</custom_instruction>"],
     loads_above_root: false,
     variables: &[],

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use convoke_core::Diagnostic;
 use convoke_protocol::verdict::Failure;
 
+use super::arguments::GivenArguments;
 use super::stream::Gemini;
 use super::{GeminiCli, home, inert, output, untrusted};
 use convoke_agent::adapter::acp::{self, SessionSettings};
@@ -24,15 +25,20 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         let checked = untrusted::check_settings(&turn_input.cwd);
         checked.map_err(|file| convoke_agent::adapter::untrusted(&file))?;
     }
-    let mut args = context.users_args();
-    // The program asks before it acts only over ACP.
-    let speaks_acp =
-        context.definition.preset.is_some() || context.permissions() == Permissions::Ask;
+    // The program asks before it acts, and takes images and more than one turn, only over ACP.
+    let speaks_acp = context.definition.preset.is_some()
+        || context.permissions() == Permissions::Ask
+        || !turn_input.images.is_empty()
+        || turn_input.memory.is_some();
+    let given = GivenArguments::read(context, speaks_acp)?;
+    let model = context.model().or(given.model.as_deref());
+    let mut args: Vec<OsString> = given.rest.iter().map(OsString::from).collect();
     let protocol = if speaks_acp { &["--acp"][..] } else { &["-o", "stream-json"] };
     args.extend(protocol.iter().map(OsString::from));
     let approval = if speaks_acp { "default" } else { approval(context) };
+    let approval = given.mode.as_deref().unwrap_or(approval);
     args.extend(["--approval-mode", approval].map(OsString::from));
-    if let Some(model) = context.model() {
+    if let Some(model) = model {
         args.extend(["-m", model].map(OsString::from));
     }
     if let Some(session) = context.resume().filter(|_| !speaks_acp) {
@@ -45,7 +51,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         ("GEMINI_CLI_NO_RELAUNCH".into(), "1".into()),
         ("GEMINI_TELEMETRY_ENABLED".into(), "false".into()),
         ("GEMINI_CLI_HOME".into(), home.path().into()),
-        output::written_whole(context)?,
+        output::written_whole(context, speaks_acp)?,
     ];
     let start = GeminiCli.loading(turn_input.trust).variables.into_iter();
     env.extend(start.map(|(name, value)| (name.into(), value.into())));
@@ -66,7 +72,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let directory = Some(home.path().join(".gemini"));
     let call = if speaks_acp {
         let settings = SessionSettings {
-            started_model: context.model().map(str::to_owned),
+            started_model: model.map(str::to_owned),
             title_is_command: true,
             // MCP servers configured in the private home need no permission.
             servers: Vec::new(),

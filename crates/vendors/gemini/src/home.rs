@@ -105,7 +105,7 @@ pub(super) fn settings_above_projects(
     if context.permissions() == Permissions::Ask {
         ask_for_every_tool(&mut settings);
     }
-    let ours = context.write_private("settings.json", &settings.to_string())?;
+    let ours = context.write_private("settings.json", settings.to_string())?;
     // Without this variable, the program looks for the defaults beside the settings.
     let defaults = variable(SYSTEM_DEFAULTS)
         .unwrap_or_else(|| machines.with_file_name("system-defaults.json"));

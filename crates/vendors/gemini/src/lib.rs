@@ -2,10 +2,11 @@
 //!
 //! # Modules
 //!
-//! Gemini CLI: `call`, `home` (its private home), `inert` (prompts that it does not act on), `output` (written whole), `untrusted`
+//! Gemini CLI: `call`, `arguments` (of its configuration), `home` (its private home), `inert` (prompts that it does not act on), `output` (written whole), `untrusted`
 //! (projects), `stream`, `endpoint`, `relay`, `loading` and `measured`.
 //! `sessions` reads the sessions that it has stored.
 
+mod arguments;
 mod call;
 mod endpoint;
 mod home;
@@ -27,8 +28,10 @@ use convoke_protocol::verdict::Failure;
 
 use convoke_agent::adapter::{Context, Preset, ProgramCall};
 use convoke_agent::cli::{Cli, Facts, SettingVariables, SignIn, State, TurnProgram};
+use convoke_agent::config::Definition;
 use convoke_agent::launch::{Project, UntrustedFile, WithheldVariables};
 use convoke_agent::loading::LoadingArguments;
+use convoke_agent::turn::Continuity;
 use convoke_agent::turn_input::Trust;
 use convoke_source::SessionSource;
 use convoke_vendor::{MeasuredCli, Vendor};
@@ -138,6 +141,15 @@ impl TurnProgram for GeminiCli {
 
     fn loading(&self, _trust: Trust) -> LoadingArguments {
         LoadingArguments { args: Vec::new(), variables: vec![(TRUST_VARIABLE, "true")] }
+    }
+
+    fn adapter_continuity(&self) -> Continuity {
+        // A session that is loaded repeats the results of its tools, and may be empty.
+        Continuity::Alive
+    }
+
+    fn continuity(&self, _definition: &Definition) -> Continuity {
+        self.adapter_continuity()
     }
 
     fn acp_call(&self, context: &Context<'_>) -> Option<Result<ProgramCall, Failure>> {

@@ -14,14 +14,17 @@ use convoke_protocol::agent_event::{
 use convoke_protocol::usage::Usage;
 use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use convoke_agent::diagnostics;
-use convoke_agent::ending::{Ending, Exit};
+use convoke_agent::ending::{Ending, Exit, correct_by_answer};
 use convoke_agent::stream::lenient::{Flag, List, Number, Object, Text};
 use convoke_agent::stream::words::{plain_words, status_in_words};
 use convoke_agent::stream::{EventReader, Sink, TurnProgress, explain_ending, reason_in_words};
 use convoke_agent::turn::TurnResult;
+use convoke_wire::usage::of_gemini;
+use convoke_wire::{AnswerEnd, EndKind};
 
 /// Parses the events of one turn.
 #[derive(Debug, Default)]
@@ -32,6 +35,12 @@ pub struct Gemini {
     text_limit: usize,
     edits: HashMap<String, (String, &'static str)>,
     last_error: Option<String>,
+    /// Why the model stopped its last answer.
+    last_end: Option<AnswerEnd>,
+    /// Whether the last answer broke off.
+    is_broken: bool,
+    /// The tokens of all answers of the model.
+    answered: Option<Usage>,
     /// The object of the `json` format, which spans several lines.
     document: Option<Vec<u8>>,
 }
@@ -69,6 +78,8 @@ impl Gemini {
                 self.last_error = Some(message.clone());
                 self.progress.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, message), sink);
             }
+            "request" => self.request(),
+            "answer" => self.answer(&event),
             "result" => {
                 self.end_text(sink);
                 self.result(event, sink);
@@ -141,6 +152,42 @@ impl Gemini {
             None => error.message.into_text(),
         };
         sink(AgentEvent::own(AgentEventKind::ToolFinished { id, ok, output }));
+    }
+
+    /// Discards the text of an answer that the program asks for again.
+    fn request(&mut self) {
+        let end = self.last_end.take();
+        let is_stopped = end.is_some_and(|end| end.kind != EndKind::Complete);
+        if std::mem::take(&mut self.is_broken) || is_stopped {
+            self.text.clear();
+            self.progress.pause();
+        }
+    }
+
+    /// Reads how an answer of the model ended, which the program itself does not report.
+    fn answer(&mut self, event: &Line<'_>) {
+        let end = event.reason.0.as_deref().map(|word| {
+            let end = AnswerEnd::from_word(word);
+            if event.blocked.0 { AnswerEnd { kind: EndKind::Refused, ..end } } else { end }
+        });
+        self.is_broken = end.is_none();
+        self.last_end = end;
+        let counts = event.usage.and_then(|usage| serde_json::from_str(usage.get()).ok());
+        if let Some(usage) = counts.and_then(|counts: Value| of_gemini(&counts)) {
+            self.answered = Some(self.answered.unwrap_or_default().and(usage));
+        }
+    }
+
+    /// Corrects the verdict and the tokens by the answers of the model.
+    fn correct(&mut self) {
+        if let (Some(verdict), Some(end)) = (&mut self.progress.closing, &self.last_end) {
+            correct_by_answer(verdict, end);
+        }
+        let total = |usage: Usage| usage.input.saturating_add(usage.output);
+        // The program counts its side requests too, but no answer that it gave up.
+        let told = self.progress.usage.map_or(0, total);
+        self.progress.usage =
+            self.answered.filter(|usage| total(*usage) > told).or(self.progress.usage);
     }
 
     fn result(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
@@ -238,14 +285,25 @@ impl EventReader for Gemini {
                 Some(explain(ending).reason).filter(|&reason| reason != FailureReason::Incomplete);
             failure.reason = known.unwrap_or(FailureReason::Other);
         }
+        self.correct();
+        if self.progress.closing == Some(Verdict::Done) {
+            self.progress.reply_nothing_new();
+        }
         self.progress.close(ending, explain, sink)
     }
 }
 
+/// The program's words for answers without text, some of which mention the context window.
+const OWN_WORDS: &[(&str, FailureReason)] = &[
+    ("no final response text", FailureReason::Other),
+    ("exceeded the token limit", FailureReason::OutputFull),
+    ("blocked", FailureReason::Refused),
+];
+
 fn failure(message: String) -> Failure {
-    let reason = reason_in_words(&message).unwrap_or_else(|| {
-        if message.contains("blocked") { FailureReason::Refused } else { FailureReason::Other }
-    });
+    let own = OWN_WORDS.iter().find(|(words, _)| message.contains(words));
+    let reason = own.map(|(_, reason)| *reason).or_else(|| reason_in_words(&message));
+    let reason = reason.unwrap_or(FailureReason::Other);
     let message = match plain_words(message) {
         empty if empty.trim().is_empty() => "gemini gave no reason".to_owned(),
         words => words,
@@ -328,6 +386,9 @@ struct Line<'a> {
     error: Object<Problem<'a>>,
     message: Text<'a>,
     stats: Object<Stats>,
+    reason: Text<'a>,
+    blocked: Flag,
+    usage: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
@@ -434,6 +495,90 @@ struct ModelTokens {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(lines: &[&str]) -> TurnResult {
+        let mut reader = Gemini::new(1000);
+        for line in lines {
+            reader.line(line.as_bytes(), &mut |_| {});
+        }
+        let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
+        reader.finish(&ending, &mut |_| {})
+    }
+
+    fn reason(result: &TurnResult) -> Option<FailureReason> {
+        match &result.verdict {
+            Verdict::Failed(failure) => Some(failure.reason),
+            _ => None,
+        }
+    }
+
+    const TEXT: &str = r#"{"type":"message","role":"assistant","content":"half of","delta":true}"#;
+    const DONE: &str = r#"{"type":"result","status":"success","stats":{"total_tokens":34,"input_tokens":30,"output_tokens":4}}"#;
+
+    #[test]
+    fn the_end_of_the_last_answer_decides_whether_the_turn_is_done() {
+        let answer = |end: &str| format!(r#"{{"type":"answer",{end},"usage":null}}"#);
+        for (end, expected) in [
+            (r#""reason":"STOP""#, None),
+            (r#""reason":"MAX_TOKENS""#, Some(FailureReason::OutputFull)),
+            (r#""reason":"SAFETY""#, Some(FailureReason::Refused)),
+            (r#""reason":"RECITATION""#, Some(FailureReason::Refused)),
+            (r#""reason":null"#, None),
+        ] {
+            let turn = read(&[TEXT, &answer(end), DONE]);
+            assert_eq!((reason(&turn), &*turn.reply), (expected, "half of"), "{end}");
+        }
+        let unfinished = r#"{"type":"error","severity":"error","message":"Model stream ended without a finish reason."}"#;
+        let failed = r#"{"type":"result","status":"error"}"#;
+        assert_eq!(reason(&read(&[unfinished, failed])), Some(FailureReason::Network));
+        let blocked = answer(r#""reason":"OTHER","blocked":true"#);
+        let turn = read(&[&blocked, unfinished, failed]);
+        assert_eq!(reason(&turn), Some(FailureReason::Refused), "{turn:?}");
+    }
+
+    #[test]
+    fn the_text_of_an_answer_that_is_asked_for_again_is_no_part_of_the_reply() {
+        let (request, broken) = (r#"{"type":"request"}"#, r#"{"type":"answer","reason":null}"#);
+        let whole = r#"{"type":"answer","reason":"STOP"}"#;
+        let turn = read(&[request, TEXT, broken, request, TEXT, whole, DONE]);
+        assert_eq!((&turn.verdict, &*turn.reply), (&Verdict::Done, "half of"));
+        let turn = read(&[request, TEXT, whole, request, TEXT, whole, DONE]);
+        assert_eq!(turn.reply, "half ofhalf of", "the program goes on");
+    }
+
+    #[test]
+    fn an_answer_without_text_is_told_apart() {
+        for (message, expected) in [
+            (
+                "The model returned reasoning thoughts but no final response text. If your context window is near capacity, try using /compress.",
+                FailureReason::Other,
+            ),
+            (
+                "Model response was truncated because it exceeded the token limit.",
+                FailureReason::OutputFull,
+            ),
+            ("The model response was blocked due to safety settings.", FailureReason::Refused),
+        ] {
+            assert_eq!(failure(message.to_owned()).reason, expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn what_was_said_before_a_tool_call_is_no_reply() {
+        let tool = r#"{"type":"tool_use","tool_name":"read_file","tool_id":"1","parameters":{}}"#;
+        let turn = read(&[TEXT, tool, DONE]);
+        assert_eq!((&turn.verdict, &*turn.reply), (&Verdict::Done, ""));
+    }
+
+    #[test]
+    fn answers_that_were_given_up_are_counted() {
+        let answer = r#"{"type":"answer","reason":null,"usage":{"promptTokenCount":30,"candidatesTokenCount":4}}"#;
+        let stopped = r#"{"type":"result","status":"success","stats":{"total_tokens":0,"input_tokens":0,"output_tokens":0}}"#;
+        let usage = Usage { input: 30, output: 4, ..Usage::default() };
+        assert_eq!(read(&[TEXT, answer, stopped]).usage, Some(usage));
+        assert_eq!(read(&[TEXT, answer, answer, DONE]).usage, Some(usage.and(usage)));
+        assert_eq!(read(&[TEXT, DONE]).usage, Some(usage));
+    }
 
     #[test]
     fn a_retry_is_reported_in_the_error_output() {

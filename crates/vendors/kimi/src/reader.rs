@@ -404,7 +404,7 @@ fn add_content(content: &Value, role: Role, parts: &mut Parts) {
 #[cfg(test)]
 mod tests {
     use convoke_source::SessionSource as _;
-    use convoke_source::requests::Requests;
+    use convoke_source::requests;
     use serde_json::json;
 
     use super::*;
@@ -437,9 +437,8 @@ mod tests {
         std::fs::write(log.join("wire.jsonl"), lines.join("\n") + "\n").unwrap();
         let found = Kimi.at(&directory).unwrap().unwrap();
         assert_eq!(Kimi.at(&log.join("wire.jsonl")).unwrap().unwrap(), found);
-        let mut requests = Requests::default();
-        Kimi.open(&found, Kept::Shown).unwrap().advance(&mut requests).unwrap();
-        let requests = requests.into_json();
+        let mut reader = Kimi.open(&found, Kept::Shown).unwrap();
+        let requests = requests::all(&mut *reader).unwrap();
         assert_eq!(requests.len(), 2);
         assert_eq!(requests[0]["rebuilt"], "exact");
         assert_eq!(requests[0]["usage"]["output"], 2);

@@ -19,6 +19,7 @@ pub(super) static RULES: LoadingRules = LoadingRules {
     is_optional: true,
     editions: &[EditionFacts { version: "1.18.33", since: [0, 0, 0] }],
     main_file: "AGENTS.md",
+    skills_directory: ".agents/skills",
     wrapper_ends: &[],
     loads_above_root: false,
     variables: &["OPENCODE_DISABLE_CLAUDE_CODE", "XDG_CONFIG_HOME"],

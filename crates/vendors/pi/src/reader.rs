@@ -325,7 +325,7 @@ fn add_message(message: &Value, parts: &mut Parts) {
 
 #[cfg(test)]
 mod tests {
-    use convoke_source::requests::Requests;
+    use convoke_source::requests;
     use convoke_source::{Home, SessionSource as _};
     use serde_json::json;
 
@@ -344,9 +344,7 @@ mod tests {
         let home = Home { directory: home.path(), variable: &|_| None };
         Pi.list(&home, &mut |session| found.push(session.unwrap()));
         assert_eq!(found[0].cwd.as_deref(), Some("/shop"));
-        let mut requests = Requests::default();
-        Pi.open(&found[0], Kept::Shown).unwrap().advance(&mut requests).unwrap();
-        requests.into_json()
+        requests::all(&mut *Pi.open(&found[0], Kept::Shown).unwrap()).unwrap()
     }
 
     fn message(id: &str, parent: &str, role: &str, text: &str) -> Value {

@@ -185,7 +185,13 @@ fn what_an_app_server_asks_is_distinguished() {
     let mut ask = |line: &str| app.message(line.as_bytes(), &mut |_| {});
     assert_eq!(
         ask(r#"{"id":2,"result":{"thread":{"id":"t1"},"model":"m"}}"#),
-        Message::Answer { id: 2, thread: Some("t1".into()), model: Some("m".into()), turn: None }
+        Message::Answer {
+            id: 2,
+            thread: Some("t1".into()),
+            model: Some("m".into()),
+            turn: None,
+            turns: Vec::new(),
+        }
     );
     assert_eq!(
         ask(r#"{"id":3,"error":{"code":-1,"message":"no"}}"#),

@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use convoke_core::figures::hexadecimal;
-use convoke_source::requests::Requests;
-use convoke_source::{FoundSession, Home, Kept};
+use convoke_source::{FoundSession, Home, Kept, requests};
 use convoke_wire::normal::sorted;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -92,9 +91,7 @@ fn rebuild(program: &str, id: &str, home: &Path) -> Result<Vec<Value>, String> {
     source.list(&home, &mut |found| sessions.extend(found.ok()));
     let found = sessions.iter().find(|it| it.id == id).ok_or("it was not found")?;
     let mut reader = source.open(found, Kept::Shown).map_err(|error| error.to_string())?;
-    let mut requests = Requests::default();
-    reader.advance(&mut requests).map_err(|error| error.to_string())?;
-    Ok(requests.into_json())
+    requests::all(&mut *reader).map_err(|error| error.to_string())
 }
 
 /// Compares the requests of a session, those of each sub-agent by themselves.

@@ -239,6 +239,9 @@ fn implied_verdicts(recording: &Recording) -> &'static [&'static str] {
     let of_kind = |kind: &str| events.iter().rfind(|event| event["type"] == kind);
     if let Some(result) = of_kind("result") {
         let reason = result["terminal_reason"].as_str().unwrap_or_default();
+        if result["stop_reason"] == "pause_turn" {
+            return &["failed"];
+        }
         return match (&result["subtype"], &result["status"]) {
             (Value::String(s), _) if s == "success" && result["is_error"] == false => &["done"],
             (_, Value::String(s)) if s == "success" => &["done"],

@@ -59,6 +59,11 @@ pub trait MeasuredCli: Cli {
         Ok(None)
     }
 
+    /// Returns a file of the user's own that names commands which are withheld together with those of a project.
+    fn withheld_commands_of_user(&self, _user: &UserHome) -> Option<PathBuf> {
+        None
+    }
+
     /// Returns a file of a project that names commands which cannot be withheld from a program with its user's own
     /// sign-in, if there is one. The error is a file that may name commands which are not found.
     fn unwithheld_commands(
@@ -66,6 +71,11 @@ pub trait MeasuredCli: Cli {
         _project: UntrustedProject<'_>,
     ) -> Result<Option<PathBuf>, UntrustedFile> {
         Ok(None)
+    }
+
+    /// Returns whether the last text of a request asks for a summary that is to replace the history.
+    fn asks_for_compaction(&self, _text: &str) -> bool {
+        false
     }
 
     /// Describes the trust that the program was given, but that its user has not granted here.

@@ -10,12 +10,13 @@ use convoke_agent::clock::now;
 use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::ThreadStoreError;
 use convoke_agent::turn::Canceller;
-use convoke_agent::turn_input::{Lease, ThreadWriter, TurnInput};
+use convoke_agent::turn_input::{HeldUntil, SessionMemory, ThreadWriter, TurnInput};
 use convoke_core::{Diagnostic, MessageId, NewMessage};
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
 use convoke_protocol::changes::{ChangeCounts, ChangedBy};
 use convoke_protocol::event::{EventKind, FailedTurn, StopReason};
 use convoke_protocol::id::{AttemptRef, MemberName, ThreadId, TurnId};
+use convoke_protocol::memory::MemoryUse;
 use convoke_protocol::thread::ThreadAppend;
 use convoke_protocol::turn::{Attempt, AttemptResult, Turn, TurnState};
 use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
@@ -33,6 +34,7 @@ use crate::attempt::attempt_result;
 use crate::diagnostics;
 use crate::event_queue::Observer;
 use crate::file_changes::{Recording, RecordingEnded, TurnDirectory};
+use crate::memory::{self, Recall};
 use crate::routing::conversation::{Conversation, MessageOrigin};
 use crate::routing::route;
 use crate::store::{Piece, SessionHold, Store, StoreError};
@@ -100,8 +102,19 @@ pub(super) struct RunningTurn {
     pub(super) turn: Turn,
     pub(super) attempt: Attempt,
     pub(super) canceller: Canceller,
-    lease: Option<Lease>,
+    /// The time until which the turn may run without a sign of the store.
+    held_until: Option<HeldUntil>,
     text: UnstoredText,
+    memory: Option<Box<MemoryUse>>,
+}
+
+impl RunningTurn {
+    /// Returns whether a verdict means that the session that the attempt continues is gone.
+    fn has_lost_memory(&self, verdict: &Verdict) -> bool {
+        let continues = self.memory.as_ref().is_some_and(|memory| memory.continues.is_some());
+        let is_gone = matches!(verdict, Verdict::Failed(it) if it.reason == FailureReason::Session);
+        continues && is_gone
+    }
 }
 
 /// The pieces of the text that an agent is writing which are not stored yet.
@@ -144,11 +157,13 @@ pub(super) enum StoredEnd {
     /// The turn has a reply, which may stop the conversation.
     Done(Option<StopReason>),
     Failed(FailedTurn),
+    /// The session that the turn continues is gone, so it was queued again and starts afresh.
+    Again,
 }
 
 impl<S: Store> Coordinator<S> {
     /// Runs the next turns to their end. Returns the reason to stop, if any.
-    pub(super) async fn run_batch(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
+    pub(crate) async fn run_batch(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
         // If this future is dropped, the store may have turns that are not in memory.
         self.is_stale = true;
         let mut next = self.conversation.clone();
@@ -165,7 +180,7 @@ impl<S: Store> Coordinator<S> {
         let mut failed = Vec::new();
         let members: Vec<MemberName> = batch.iter().map(|turn| turn.member.clone()).collect();
         for turn in batch {
-            match self.prepare(turn, &members).await? {
+            match Box::pin(self.prepare(turn, &members)).await? {
                 Ok(ready) => prepared.push(ready),
                 Err(unprepared) => failed.push(self.store_refusal(unprepared).await?),
             }
@@ -219,7 +234,7 @@ impl<S: Store> Coordinator<S> {
             let mut step = Step::at(self.team_agents.now());
             // A process that takes over after a crash runs this turn first, and counts it then.
             if batch.running.is_empty() {
-                step.offer = prepared.first().map(|ready| self.offer_of(&ready.turn));
+                step.next = prepared.first().map(|ready| self.next_turn(&ready.turn));
             }
             let in_a_row = next.queue.in_a_row;
             for ready in &mut prepared {
@@ -229,7 +244,9 @@ impl<S: Store> Coordinator<S> {
                 tracing::info!("turn {} of {member}, attempt {number}: {bytes} bytes", turn.id);
                 attempt.began_at = step.at;
                 step.contents.append(&mut ready.contents);
-                step.events.push(EventKind::started(turn, attempt, *context, in_a_row));
+                let memory = ready.memory.clone();
+                let started = EventKind::started(turn, attempt, *context, in_a_row);
+                step.events.push(started.using(memory));
                 let diagnostics = ready.output.diagnostics.iter().cloned();
                 let diagnostics = diagnostics.chain(ready.diagnostics.drain(..));
                 step.events.extend(
@@ -245,19 +262,35 @@ impl<S: Store> Coordinator<S> {
             }
         }
         for ready in prepared {
-            let PreparedTurn { turn, attempt, member_agent, output, recorded, .. } = ready;
+            let PreparedTurn {
+                turn,
+                attempt,
+                member_agent,
+                output,
+                images,
+                recorded,
+                recall,
+                memory,
+                ..
+            } = ready;
             let reference =
                 AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number };
             let recording = self.record(&turn, reference, &member_agent, recorded).await?;
             let team = self.team_agents.team();
-            let lease = self.hold.as_ref().and_then(SessionHold::lease);
+            let held_until = self.hold.as_ref().and_then(SessionHold::held_until);
+            let branch = recall.as_ref().map(Recall::branch);
+            let session_memory =
+                branch.map(|branch| SessionMemory { branch, idle: member_agent.idle_timeout });
             let agent_turn = member_agent.agent.start(TurnInput {
+                images,
                 ledger: Some(output.ledger),
                 attempt: Some(reference),
                 thread: Some(ThreadId::of_member(self.session, turn.member.as_str())),
-                lease: lease.clone(),
+                held_until: held_until.clone(),
                 team_tools: member_agent.has_team_tools.then(|| batch.calls.tools_of(reference)),
                 thread_writer: ThreadWriter::Caller { turn: name_of(&turn) },
+                memory: session_memory,
+                resume: recall.and_then(|recall| recall.resume),
                 ..member_agent.turn_input(output.prompt, output.system_flag, team)
             });
             self.controls.register_answerer(turn.id, attempt.number, agent_turn.answerer());
@@ -277,7 +310,8 @@ impl<S: Store> Coordinator<S> {
             let id = batch.runners.spawn(runner.run()).id();
             batch.recordings.extend(recording.map(|recording| (id, recording)));
             let text = UnstoredText::default();
-            batch.running.insert(id, RunningTurn { turn, attempt, canceller, lease, text });
+            let running = RunningTurn { turn, attempt, canceller, held_until, text, memory };
+            batch.running.insert(id, running);
         }
         Ok(())
     }
@@ -326,7 +360,7 @@ impl<S: Store> Coordinator<S> {
                 biased;
                 // Dropping the batch terminates its agents.
                 () = &mut lost => {
-                    return Err(StoreError::LeaseLost { session: self.session }.into());
+                    return Err(StoreError::HoldLost { session: self.session }.into());
                 }
                 Some((turn, event)) = next_report(&mut *self.observer, &mut batch.reports) => {
                     self.on_report(&mut batch, turn, event);
@@ -351,10 +385,10 @@ impl<S: Store> Coordinator<S> {
             };
             let Some(ended) = ended else { return Ok(stop) };
             let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-            let lease = batch.running.get(&id).and_then(|running| running.lease.as_ref());
+            let held_until = batch.running.get(&id).and_then(|running| running.held_until.as_ref());
             // The guardian has terminated the agent, or the agent may have continued without the session.
-            if lease.is_some_and(Lease::is_over) {
-                return Err(StoreError::LeaseLost { session: self.session }.into());
+            if held_until.is_some_and(HeldUntil::is_over) {
+                return Err(StoreError::HoldLost { session: self.session }.into());
             }
             while let Ok((turn, event)) = batch.reports.try_recv() {
                 self.on_report(&mut batch, turn, event);
@@ -374,6 +408,7 @@ impl<S: Store> Coordinator<S> {
                 let is_told = self.answer_askers(&mut batch, &running.turn, &end).await?
                     | batch.calls.was_withdrawn(running.turn.id);
                 match end {
+                    StoredEnd::Again => {}
                     StoredEnd::Done(guarded) => stop = guarded.or(stop),
                     // The asker decides how to continue.
                     StoredEnd::Failed(_) if is_told => {}
@@ -403,7 +438,12 @@ impl<S: Store> Coordinator<S> {
             Ok(places) => diagnostics.extend(redacted(places)),
             Err(failed) => diagnostics.push(failed),
         }
-        let thread_append = result.thread_append.take();
+        if let Some(handle) = result.resume.as_mut().filter(|_| running.memory.is_some()) {
+            handle.owner = Some(self.session);
+        }
+        // What a turn leaves in a thread that did not arrive as a whole is no part of a memory.
+        let is_remembered = running.memory.is_none() || result.verdict == Verdict::Done;
+        let thread_append = result.thread_append.take().filter(|_| is_remembered);
         result.diagnostics.extend(diagnostics.iter().cloned());
         let mut end = TurnEnd { result, changed: recorded.counts, diagnostics };
         let stored = match end.result.verdict {
@@ -524,9 +564,35 @@ impl<S: Store> Coordinator<S> {
         step.threads.extend(thread_append);
         step.events.extend(end.changes(&turn));
         end.finish(&mut step, &turn, &running.attempt, None);
+        if running.has_lost_memory(&outcome) {
+            return self.start_afresh(turn, step, &outcome).await;
+        }
         self.append(self.conversation.clone(), step).await?;
         let Turn { id: turn, member, asker, .. } = turn;
         Ok(StoredEnd::Failed(FailedTurn { turn, member, asker, outcome }))
+    }
+}
+
+impl<S: Store> Coordinator<S> {
+    /// Stores the end of an attempt whose session is gone, and queues its turn again, ahead of all others.
+    async fn start_afresh(
+        &mut self,
+        turn: Turn,
+        mut step: Step,
+        outcome: &Verdict,
+    ) -> Result<StoredEnd, CoordinatorError> {
+        let reason = outcome.to_string();
+        let (id, member) = (turn.id, turn.member.clone());
+        let diagnostic = memory::lost(member.as_str(), &reason);
+        step.events.extend([
+            EventKind::Diagnostic { turn: Some(id), diagnostic },
+            EventKind::MemoryChanged { member: member.clone(), turn: id, to: None, reason },
+            EventKind::TurnRetried { turn: id, member },
+        ]);
+        let mut next = self.conversation.clone();
+        next.queue.put_back(Turn { state: TurnState::Queued, ended_at: None, ..turn });
+        self.append(next, step).await?;
+        Ok(StoredEnd::Again)
     }
 }
 

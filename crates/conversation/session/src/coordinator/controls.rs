@@ -13,23 +13,23 @@ use convoke_protocol::question::QuestionId;
 use tokio::sync::{mpsc, watch};
 
 use super::messages::put_message;
-use crate::shared::TurnSignal;
+use crate::sharing::TurnSignal;
 use crate::store::{Store, StoreError};
 
-/// The maximum number of messages in the inbox of a session.
-pub const INBOX_LIMIT: usize = 64;
+/// The maximum number of answers for other processes that are not sent yet.
+const ANSWERS: usize = 64;
 
-/// The inbox of the session in its store.
+/// Passes messages to whoever runs the session, through its store.
 #[derive(Clone)]
-struct Inbox(Arc<PutMessage>);
+struct Messenger(Arc<PutMessage>);
 
 type PutMessage = dyn Fn(NewMessage) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>
     + Send
     + Sync;
 
-impl fmt::Debug for Inbox {
+impl fmt::Debug for Messenger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Inbox")
+        f.write_str("Messenger")
     }
 }
 
@@ -37,7 +37,7 @@ impl fmt::Debug for Inbox {
 #[derive(Debug, Clone)]
 pub struct Controls {
     stop_request: Arc<watch::Sender<StopRequest>>,
-    inbox: Inbox,
+    messenger: Messenger,
     /// The answerers of the questions of each running turn, with its attempt.
     answerers: Arc<Mutex<HashMap<TurnId, (u32, Answerer)>>>,
     /// The answers to questions of turns that other processes run.
@@ -56,11 +56,11 @@ struct PersonPresence {
 }
 
 /// The answers to questions of turns that other processes run.
-pub(super) type Answers = mpsc::Receiver<(QuestionId, PermissionAnswer)>;
+pub(crate) type Answers = mpsc::Receiver<(QuestionId, PermissionAnswer)>;
 
 /// A request to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum StopRequest {
+pub(crate) enum StopRequest {
     /// No request.
     None,
     /// Cancel the running turn.
@@ -71,18 +71,19 @@ pub(super) enum StopRequest {
 
 impl Controls {
     /// Creates the controls of a conversation; `approvals` are those of its agents.
-    pub(super) fn new(
+    pub(crate) fn new(
         store: &impl Store,
         session: SessionId,
         approvals: Vec<Approvals>,
     ) -> (Self, Answers) {
         let store = store.clone();
-        let inbox =
-            Inbox(Arc::new(move |message| Box::pin(put_message(store.clone(), session, message))));
-        let (answers, answered) = mpsc::channel(INBOX_LIMIT);
+        let put = move |message| -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
+            Box::pin(put_message(store.clone(), session, message))
+        };
+        let (answers, answered) = mpsc::channel(ANSWERS);
         let controls = Self {
             stop_request: Arc::new(watch::Sender::new(StopRequest::None)),
-            inbox,
+            messenger: Messenger(Arc::new(put)),
             answerers: Arc::default(),
             answers,
             attention: Arc::new(Mutex::new(PersonPresence { here: true, elsewhere: false })),
@@ -111,11 +112,11 @@ impl Controls {
         self.raise(next);
     }
 
-    /// Adds a message while agents are running: puts it into the inbox of the session, where it survives the end of this
+    /// Adds a message while agents are running: puts it where the session's messages arrive, in its store, where it survives the end of this
     /// process. It is stored and routed between two turns, or when the session is opened again. The conversation must
     /// make progress meanwhile.
     pub async fn interject(&self, message: NewMessage) -> Result<(), StoreError> {
-        (self.inbox.0)(message).await
+        (self.messenger.0)(message).await
     }
 
     /// Answers a question of an agent; `question` is the id in its event. An answer to a question that is not
@@ -142,12 +143,12 @@ impl Controls {
     }
 
     /// Sets whether a person can answer questions in another process.
-    pub(super) fn set_attended_elsewhere(&self, is_attended: bool) {
+    pub(crate) fn set_attended_elsewhere(&self, is_attended: bool) {
         self.attend_to(|attention| attention.elsewhere = is_attended);
     }
 
     /// Returns whether a person can answer questions here.
-    pub(super) fn is_attended(&self) -> bool {
+    pub(crate) fn is_attended(&self) -> bool {
         self.attention().here
     }
 
@@ -164,7 +165,7 @@ impl Controls {
 
     /// Applies a signal from another machine to a turn that this process runs. Returns whether this process
     /// runs the turn.
-    pub(super) fn apply_signal(&self, signal: &TurnSignal) -> bool {
+    pub(crate) fn apply_signal(&self, signal: &TurnSignal) -> bool {
         match signal {
             TurnSignal::Cancel(turn) => {
                 let is_running = self.answerers().contains_key(turn);
@@ -188,12 +189,12 @@ impl Controls {
     }
 
     /// Registers the answerer of a running turn.
-    pub(super) fn register_answerer(&self, turn: TurnId, attempt: u32, answerer: Answerer) {
+    pub(crate) fn register_answerer(&self, turn: TurnId, attempt: u32, answerer: Answerer) {
         self.answerers().insert(turn, (attempt, answerer));
     }
 
     /// Removes the answerer of an ended turn.
-    pub(super) fn remove_answerer(&self, turn: TurnId) {
+    pub(crate) fn remove_answerer(&self, turn: TurnId) {
         self.answerers().remove(&turn);
     }
 
@@ -201,16 +202,16 @@ impl Controls {
         self.answerers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn stop_request(&self) -> StopRequest {
+    pub(crate) fn stop_request(&self) -> StopRequest {
         *self.stop_request.borrow()
     }
 
-    pub(super) fn watch(&self) -> watch::Receiver<StopRequest> {
+    pub(crate) fn watch(&self) -> watch::Receiver<StopRequest> {
         self.stop_request.subscribe()
     }
 
     /// Resets the request to cancel, after the turn has ended.
-    pub(super) fn reset_cancel(&self) {
+    pub(crate) fn reset_cancel(&self) {
         self.stop_request.send_if_modified(|request| {
             let cancelled = *request == StopRequest::CancelTurn;
             if cancelled {

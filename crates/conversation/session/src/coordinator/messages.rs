@@ -16,16 +16,16 @@ use super::{Coordinator, CoordinatorError, Step};
 use crate::diagnostics;
 use crate::routing::conversation::MessageOrigin;
 use crate::routing::{CalledMember, Routed, route};
-use crate::shared::{InboxNumber, SEND_KEY};
-use crate::store::{Store, StoreError};
+use crate::sharing::SEND_KEY;
+use crate::store::{ArrivalNumber, Store, StoreError};
 
-/// The time limit for putting a message into the inbox of a shared session, and the pause between two attempts.
+/// The time limit for passing a message to the process that holds a shared session, and the pause between two attempts.
 const PUT_TIMEOUT: Duration = Duration::from_secs(20);
 const PUT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A person's message that may not be stored yet.
-pub(super) struct UnsentMessage {
-    pub(super) message: NewMessage,
+pub(crate) struct UnsentMessage {
+    pub(crate) message: NewMessage,
     /// The last message of the session when this message was first sent; `None` if it was not sent yet.
     after: Option<MessageNumber>,
 }
@@ -49,10 +49,10 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<Option<MessageId>, CoordinatorError> {
         self.person_of(&given)?;
         self.controls.reset_cancel();
-        // Messages that were put into the inbox before this one come first; in a shared store once the session is held.
+        // Messages that arrived before this one come first; in a shared store once the session is held.
         if self.sharing.is_none() {
             Box::pin(self.store_unsent()).await?;
-            Box::pin(self.take_inbox()).await?;
+            Box::pin(self.take_arrived()).await?;
         }
         self.unsent.push_back(given.into());
         let mut unreachable = None;
@@ -66,7 +66,7 @@ impl<S: Store> Coordinator<S> {
             };
             match sent {
                 Err(CoordinatorError::Store(error)) if self.sharing.is_some() => match error {
-                    StoreError::LeaseLost { .. } => self.lose_hold(),
+                    StoreError::HoldLost { .. } => self.lose_hold(),
                     error if error.is_transient() => {
                         self.is_stale = true;
                         self.wait_for_store(&mut unreachable, error).await?;
@@ -78,7 +78,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Stores the unsent messages, or puts them into the inbox of the session. Returns the id of the last
+    /// Stores the unsent messages, or passes them to the process that holds the session. Returns the id of the last
     /// message if it was stored.
     async fn send_all(&mut self) -> Result<Option<MessageId>, CoordinatorError> {
         let mut id = None;
@@ -88,12 +88,12 @@ impl<S: Store> Coordinator<S> {
                 // A new message continues a conversation that was cancelled.
                 self.stop = None;
                 if self.sharing.is_some() {
-                    Box::pin(self.take_inbox()).await?;
+                    Box::pin(self.take_arrived()).await?;
                 }
                 let stored = self.store_message(message, None, None).await;
                 Some(self.settle_first(stored)?)
             } else {
-                let put = self.put_into_inbox(&message).await.map_err(Into::into);
+                let put = self.pass_to_holder(&message).await.map_err(Into::into);
                 self.settle_first(put)?;
                 None
             };
@@ -102,7 +102,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Stores the messages of which it was unknown whether they are stored.
-    pub(super) async fn store_unsent(&mut self) -> Result<(), CoordinatorError> {
+    pub(crate) async fn store_unsent(&mut self) -> Result<(), CoordinatorError> {
         while let Some(message) = self.next_unsent().await? {
             let stored = self.store_message(message, None, None).await;
             self.settle_first(stored)?;
@@ -131,8 +131,8 @@ impl<S: Store> Coordinator<S> {
             let is_sent = match &self.sharing {
                 // Only this process writes, and it stores nothing before this message.
                 None => last > after,
-                Some(sharing) => {
-                    sharing.is_in_inbox(self.session, key).await?
+                Some(_) => {
+                    has_arrived(&self.store, self.session, key).await?
                         || is_stored(&self.store, self.session, after, key).await?
                 }
             };
@@ -149,7 +149,7 @@ impl<S: Store> Coordinator<S> {
         sent: Result<T, CoordinatorError>,
     ) -> Result<T, CoordinatorError> {
         let is_unknown = matches!(&sent, Err(CoordinatorError::Store(error))
-            if error.is_transient() || matches!(error, StoreError::LeaseLost { .. }));
+            if error.is_transient() || matches!(error, StoreError::HoldLost { .. }));
         if !is_unknown {
             self.unsent.pop_front();
         }
@@ -157,7 +157,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Returns the author of a message.
-    pub(super) fn person_of(&self, given: &NewMessage) -> Result<MemberName, CoordinatorError> {
+    pub(crate) fn person_of(&self, given: &NewMessage) -> Result<MemberName, CoordinatorError> {
         let team = self.team_agents.team();
         let name = given.speaker.name();
         team.resolve_person(name).cloned().ok_or_else(|| {
@@ -166,11 +166,11 @@ impl<S: Store> Coordinator<S> {
         })
     }
 
-    /// Stores and routes a person's message, which may come from the inbox, after what was noted about it.
-    pub(super) async fn store_message(
+    /// Stores and routes a person's message, which may have arrived earlier, after what was noted about it.
+    pub(crate) async fn store_message(
         &mut self,
         mut message: NewMessage,
-        taken: Option<InboxNumber>,
+        taken: Option<ArrivalNumber>,
         noted: Option<EventKind>,
     ) -> Result<MessageId, CoordinatorError> {
         let person = self.person_of(&message)?;
@@ -208,7 +208,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Returns the diagnostic about turns that did not fit into the queue, and stops the conversation.
-    pub(super) fn overflow(&mut self, left_out: u64) -> Option<EventKind> {
+    pub(crate) fn overflow(&mut self, left_out: u64) -> Option<EventKind> {
         if left_out == 0 {
             return None;
         }
@@ -225,14 +225,14 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// Puts a message into the inbox of a session, once: a server that cannot be reached is asked again for a while, and whether
+/// Passes a message to the process that holds a session, once: a server that cannot be reached is asked again for a while, and whether
 /// it has the message.
-pub(super) async fn put_message(
+pub(crate) async fn put_message(
     store: impl Store,
     session: SessionId,
     mut message: NewMessage,
 ) -> Result<(), StoreError> {
-    if store.shared().is_none() {
+    if store.sharing().is_none() {
         return store.say(session, &message).await;
     }
     let key = Value::from(Uuid::now_v7().to_string());
@@ -249,7 +249,7 @@ pub(super) async fn put_message(
     timeout(PUT_TIMEOUT, put).await.unwrap_or_else(|_| Err(StoreError::unanswered()))
 }
 
-/// Puts a message with a key into an inbox, unless an attempt that seemed to fail did so. `sent_after` is the last message of
+/// Passes a message with a key on, unless an attempt that seemed to fail did so. `sent_after` is the last message of
 /// the session before the first attempt.
 async fn put_once(
     store: &impl Store,
@@ -261,14 +261,24 @@ async fn put_once(
     match *sent_after {
         None => *sent_after = Some(store.session(session).await?.state.last_message),
         Some(after) => {
-            let inbox = store.inbox(session).await?;
-            let is_key = |(_, it): &(InboxNumber, NewMessage)| it.extra.get(SEND_KEY) == Some(key);
-            if inbox.iter().any(is_key) || is_stored(store, session, after, Some(key)).await? {
+            if has_arrived(store, session, Some(key)).await?
+                || is_stored(store, session, after, Some(key)).await?
+            {
                 return Ok(());
             }
         }
     }
     store.say(session, message).await
+}
+
+/// Returns whether a message with a key has arrived and is not stored yet.
+async fn has_arrived(
+    store: &impl Store,
+    session: SessionId,
+    key: Option<&Value>,
+) -> Result<bool, StoreError> {
+    let arrived = store.arrived(session).await?;
+    Ok(arrived.iter().any(|(_, message)| message.extra.get(SEND_KEY) == key))
 }
 
 /// Returns whether a message with a key was stored after another one.

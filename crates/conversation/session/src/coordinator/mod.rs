@@ -1,12 +1,9 @@
 //! The coordinator: accepts people's messages, runs the agents' turns, and stores every step before the next.
 
 mod batch;
-mod controls;
-mod following;
+pub(crate) mod controls;
 mod messages;
 mod prepare;
-mod shared;
-mod signals;
 mod team_agents;
 mod team_calls;
 mod turn_runner;
@@ -27,21 +24,19 @@ use convoke_protocol::turn::{AttemptResult, Turn, TurnState};
 use convoke_protocol::verdict::Verdict;
 use tokio::sync::mpsc;
 
+pub use self::controls::Controls;
 use self::controls::StopRequest;
-pub use self::controls::{Controls, INBOX_LIMIT};
 use self::messages::UnsentMessage;
-use self::shared::SharedSession;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::diagnostics;
 use crate::event_queue::Observer;
+use crate::participation::SharedSession;
 use crate::routing::conversation::Conversation;
-use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
 use crate::rows::find_turn;
 use crate::running_text::interrupted_result;
-use crate::shared::InboxNumber;
-use crate::shared::TurnOffer;
-use crate::store::{Commit, Holder, Piece, SessionHold as _, Store, StoreError};
+use crate::sharing::{Guard, NextTurn};
+use crate::store::{ArrivalNumber, Commit, Holder, Piece, SessionHold as _, Store, StoreError};
 
 /// Runs the conversation of a session that this process has locked.
 ///
@@ -88,30 +83,30 @@ use crate::store::{Commit, Holder, Piece, SessionHold as _, Store, StoreError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Coordinator<S: Store> {
-    store: S,
-    session: SessionId,
-    head: EventNumber,
-    conversation: Conversation,
-    team_agents: TeamAgents,
-    guard: Guard,
-    controls: Controls,
+    pub(crate) store: S,
+    pub(crate) session: SessionId,
+    pub(crate) head: EventNumber,
+    pub(crate) conversation: Conversation,
+    pub(crate) team_agents: TeamAgents,
+    pub(crate) guard: Guard,
+    pub(crate) controls: Controls,
     /// Messages of people that may not be stored yet.
-    unsent: VecDeque<UnsentMessage>,
+    pub(crate) unsent: VecDeque<UnsentMessage>,
     /// Answers to questions of turns that other processes run.
-    answers: mpsc::Receiver<(QuestionId, PermissionAnswer)>,
-    observer: Box<dyn Observer>,
+    pub(crate) answers: mpsc::Receiver<(QuestionId, PermissionAnswer)>,
+    pub(crate) observer: Box<dyn Observer>,
     /// Events of agents that are stored and emitted with the next step.
-    pending: Vec<Event>,
+    pub(crate) pending: Vec<Event>,
     /// Whether the end of the conversation was emitted, by this process or by the one that ran its last turn.
-    has_told_stop: bool,
+    pub(crate) has_told_stop: bool,
     /// The reason to stop that a guard found while a message was stored.
-    stop: Option<StopReason>,
+    pub(crate) stop: Option<StopReason>,
     /// Whether the state in memory may differ from the store, so that it must be read again.
-    is_stale: bool,
+    pub(crate) is_stale: bool,
     /// `None` while another process may write the session.
-    hold: Option<S::Hold>,
+    pub(crate) hold: Option<S::Hold>,
     /// The state of a session that is shared with other processes; `None` if the store is not shared.
-    sharing: Option<SharedSession>,
+    pub(crate) sharing: Option<SharedSession>,
 }
 
 /// A person's request to a conversation: an optional action, after which its turns run.
@@ -126,11 +121,11 @@ pub enum SessionRequest {
 }
 
 /// The reason why no turn can run here now.
-enum Pause {
+pub(crate) enum Pause {
     /// The conversation stops.
     Stop(StopReason),
     /// The next turn is one that other processes run.
-    Offer(TurnOffer),
+    Elsewhere(NextTurn),
 }
 
 /// An error that ends a conversation.
@@ -214,18 +209,19 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    async fn reopen(
+    pub(crate) async fn reopen(
         store: S,
         id: SessionId,
         hold: Option<S::Hold>,
         mut team_agents: TeamAgents,
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
-        if let Some(shared) = store.shared().cloned() {
+        if store.sharing().is_some() {
+            let shared = store.clone();
             team_agents.clock = Arc::new(move || shared.now());
         }
         let (controls, answers) = Controls::new(&store, id, team_agents.approvals());
-        let sharing = store.shared().map(|shared| SharedSession::new(shared.clone()));
+        let sharing = store.sharing().map(|_| SharedSession::default());
         let mut coordinator = Self {
             store,
             session: id,
@@ -273,7 +269,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Reads the conversation from the store if the state in memory may be stale. Requeues interrupted turns
     /// and returns them.
-    async fn refresh(&mut self) -> Result<Vec<TurnId>, StoreError> {
+    pub(crate) async fn refresh(&mut self) -> Result<Vec<TurnId>, StoreError> {
         if !self.is_stale {
             return Ok(Vec::new());
         }
@@ -377,7 +373,7 @@ impl<S: Store> Coordinator<S> {
         } else {
             self.refresh().await?;
             loop {
-                // The store is not shared, so no other process can run an offered turn.
+                // The store is not shared, so no other process can run the next turn.
                 if let Pause::Stop(stop) = Box::pin(self.run_here()).await? {
                     break stop;
                 }
@@ -395,7 +391,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Runs turns until none can run here.
-    async fn run_here(&mut self) -> Result<Pause, CoordinatorError> {
+    pub(crate) async fn run_here(&mut self) -> Result<Pause, CoordinatorError> {
         loop {
             if let Some(pause) = self.between_turns().await? {
                 return Ok(pause);
@@ -406,10 +402,10 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Stores the messages of the inbox, and returns the reason why no turn can run here now, if any.
-    async fn between_turns(&mut self) -> Result<Option<Pause>, CoordinatorError> {
+    /// Stores the messages that have arrived, and returns the reason why no turn can run here now, if any.
+    pub(crate) async fn between_turns(&mut self) -> Result<Option<Pause>, CoordinatorError> {
         Box::pin(self.store_unsent()).await?;
-        self.take_inbox().await?;
+        self.take_arrived().await?;
         Ok(self.pause())
     }
 
@@ -489,12 +485,12 @@ impl<S: Store> Coordinator<S> {
             return Some(Pause::Stop(StopReason::TurnLimit { person: self.asker(), limit }));
         }
         let is_elsewhere = self.sharing.is_some() && self.team_agents.is_elsewhere(&next.member);
-        is_elsewhere.then(|| Pause::Offer(self.offer_of(next)))
+        is_elsewhere.then(|| Pause::Elsewhere(self.next_turn(next)))
     }
 
-    /// Returns the offer of a turn.
-    fn offer_of(&self, turn: &Turn) -> TurnOffer {
-        TurnOffer {
+    /// Returns a turn as other processes see it.
+    pub(crate) fn next_turn(&self, turn: &Turn) -> NextTurn {
+        NextTurn {
             turn: turn.id,
             member: turn.member.clone(),
             requirements: self.team_agents.requirements_of(&turn.member),
@@ -503,7 +499,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Returns the person to whom control returns.
-    fn asker(&self) -> MemberName {
+    pub(crate) fn asker(&self) -> MemberName {
         let asker =
             self.conversation.asker().filter(|asker| self.team_agents.team().is_person(asker));
         let anybody = || self.team_agents.team().people().next();
@@ -520,16 +516,16 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Stores one event, and emits it.
-    async fn log(&mut self, event: EventKind) -> Result<(), StoreError> {
+    pub(crate) async fn log(&mut self, event: EventKind) -> Result<(), StoreError> {
         let step = Step::of(self.team_agents.now(), [event]);
         self.append(self.conversation.clone(), step).await
     }
 
     /// Stores a step with the events of agents before it, and emits them: only what is stored is seen. `next` is the
     /// conversation after the step.
-    async fn append(&mut self, next: Conversation, step: Step) -> Result<(), StoreError> {
+    async fn append(&mut self, mut next: Conversation, step: Step) -> Result<(), StoreError> {
         let session = self.session;
-        let Step { at, events, contents, pieces, threads, taken, offer } = step;
+        let Step { at, events, contents, pieces, threads, taken, next: after } = step;
         let mut told = self.pending.clone();
         told.extend(events.into_iter().map(|kind| unnumbered(session, at, kind)));
         let mut head = self.head;
@@ -539,6 +535,9 @@ impl<S: Store> Coordinator<S> {
         }
         let events: Vec<Event> =
             told.iter().filter(|event| event.number.is_some()).cloned().collect();
+        for event in &events {
+            next.remember(&event.kind);
+        }
         let state = next.state();
         if cfg!(debug_assertions) {
             let mut folded = self.conversation.state();
@@ -548,7 +547,8 @@ impl<S: Store> Coordinator<S> {
             debug_assert_eq!(folded, state, "the state is what the events add up to");
         }
         let on = self.head;
-        self.commit(Commit { on, events, state, contents, pieces, threads, taken, offer }).await?;
+        let commit = Commit { on, events, state, contents, pieces, threads, taken, next: after };
+        self.commit(commit).await?;
         self.pending.clear();
         self.conversation = next;
         for event in told {
@@ -560,16 +560,11 @@ impl<S: Store> Coordinator<S> {
     async fn commit(&mut self, commit: Commit) -> Result<(), StoreError> {
         // If this future is dropped, only the store knows whether the commit succeeded.
         let was_stale = std::mem::replace(&mut self.is_stale, true);
-        let committed = match self.store.shared() {
-            Some(shared) => {
-                let leaving = self.leaving();
-                tokio::select! {
-                    committed = shared.commit_surely(self.session, commit) => committed,
-                    // A person who leaves does not wait for a server that is away.
-                    () = leaving => Err(StoreError::unanswered()),
-                }
-            }
-            None => self.store.commit(self.session, commit).await,
+        let leaving = self.leaving();
+        let committed = tokio::select! {
+            committed = Box::pin(self.store.commit(self.session, commit)) => committed,
+            // A person who leaves does not wait for a server that is away.
+            () = leaving, if self.sharing.is_some() => Err(StoreError::unanswered()),
         };
         // The commit was refused because of a changed thread, so the session is unchanged.
         if matches!(committed, Ok(_) | Err(StoreError::Thread(ThreadStoreError::Changed(_)))) {
@@ -580,11 +575,11 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Emits an event that is not in the log, because it concerns this process alone.
-    fn report(&mut self, kind: EventKind) {
+    pub(crate) fn report(&mut self, kind: EventKind) {
         self.emit(unnumbered(self.session, self.team_agents.now(), kind));
     }
 
-    fn emit(&mut self, event: Event) {
+    pub(crate) fn emit(&mut self, event: Event) {
         self.has_told_stop |= matches!(event.kind, EventKind::Stopped(_));
         self.observer.observe(event);
     }
@@ -592,14 +587,14 @@ impl<S: Store> Coordinator<S> {
 
 /// A step of a conversation: events, and what they refer to.
 #[derive(Debug, Default)]
-struct Step {
+pub(crate) struct Step {
     at: Millis,
     events: Vec<EventKind>,
     contents: Vec<Content>,
     pieces: Vec<Piece>,
     threads: Vec<ThreadAppend>,
-    taken: Option<InboxNumber>,
-    offer: Option<TurnOffer>,
+    taken: Option<ArrivalNumber>,
+    next: Option<NextTurn>,
 }
 
 impl Step {
@@ -622,7 +617,7 @@ async fn hold_at_once<S: Store>(
     session: SessionId,
     team_agents: &TeamAgents,
 ) -> Result<Option<S::Hold>, StoreError> {
-    match store.shared() {
+    match store.sharing() {
         Some(_) => Ok(None),
         None => store.hold(session, Holder::this_process(team_agents.now())).await.map(Some),
     }

@@ -3,10 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use convoke_agent::adapter::{command_is_text, unseen_images};
 use convoke_core::{AssemblerOutput, Diagnostic};
 use convoke_files::beneath::open_real;
 use convoke_protocol::content::Content;
-use convoke_protocol::id::{AttemptRef, EventNumber, MemberName};
+use convoke_protocol::id::{AttemptRef, EventNumber, MemberName, ThreadId};
+use convoke_protocol::image::Image;
+use convoke_protocol::memory::MemoryUse;
 use convoke_protocol::turn::{Attempt, Turn, TurnState};
 use convoke_protocol::verdict::{Failure, FailureReason};
 use convoke_team::ChangesInContext;
@@ -14,6 +17,7 @@ use convoke_team::ChangesInContext;
 use super::team_agents::{MemberAgent, TeamAgents};
 use super::{Coordinator, CoordinatorError};
 use crate::file_changes::{TeamWorkspaces, TeammateChanges, WorkspacesRequest};
+use crate::memory::{self, Circumstances, PromptMemory, Recall};
 use crate::prompt::PromptRecord;
 use crate::store::Store;
 
@@ -23,6 +27,11 @@ pub(super) struct PreparedTurn {
     pub(super) attempt: Attempt,
     pub(super) member_agent: MemberAgent,
     pub(super) output: AssemblerOutput<'static>,
+    pub(super) images: Vec<Image>,
+    /// What the turn continues; `None` if the member does not remember.
+    pub(super) recall: Option<Recall>,
+    /// How the attempt uses the memory of its member.
+    pub(super) memory: Option<Box<MemoryUse>>,
     pub(super) contents: Vec<Content>,
     /// The directory whose changes are recorded.
     pub(super) recorded: PathBuf,
@@ -103,6 +112,10 @@ impl<S: Store> Coordinator<S> {
                 Err(diagnostic) => diagnostics.push(diagnostic),
             }
         }
+        let recall = self.recall(&mut input, &turn, &member_agent);
+        if let Some(reason) = recall.as_ref().and_then(|recall| recall.lost.as_deref()) {
+            diagnostics.push(memory::lost(turn.member.as_str(), reason));
+        }
         let material = input.read(&self.store, self.session).await?;
         input.context = material.earlier.iter().map(|message| message.number).collect();
         let output = match input.assemble(&material) {
@@ -112,6 +125,11 @@ impl<S: Store> Coordinator<S> {
                 return Ok(Err(UnpreparedTurn { turn, failure }));
             }
         };
+        diagnostics.extend(command_is_text(&input.agent_type, &material.current.text));
+        let (images, unseen) = PromptRecord::images(&material);
+        diagnostics.extend(unseen_images(&unseen, "the agent gets the newest images only"));
+        let continues = recall.as_ref().and_then(|recall| recall.continues.clone());
+        let memory = input.memory_use(&self.store, self.session, continues).await?.map(Box::new);
         turn.state = TurnState::Running;
         turn.attempts += 1;
         let prompt = Content::new(&*output.prompt);
@@ -139,11 +157,43 @@ impl<S: Store> Coordinator<S> {
             attempt,
             member_agent,
             output,
+            images,
+            recall,
+            memory,
             contents,
             recorded,
             diagnostics,
             context,
         }))
+    }
+
+    /// Decides what the turn of a member that remembers continues, and adds it to the input of its prompt.
+    fn recall(
+        &self,
+        input: &mut PromptRecord,
+        turn: &Turn,
+        member_agent: &MemberAgent,
+    ) -> Option<Recall> {
+        let settings = self.team_agents.team().member(turn.member.as_str())?.agent()?;
+        if !settings.remembers() {
+            return None;
+        }
+        let thread = ThreadId::of_member(self.session, turn.member.as_str());
+        let circumstances = Circumstances {
+            session: self.session,
+            continuity: member_agent.agent.continuity(),
+            holds: &|handle| member_agent.agent.holds(&thread, handle),
+            cwd: &member_agent.cwd,
+            model: member_agent.model.as_deref(),
+            texts: input.texts(),
+            limit: settings.memory_limit,
+        };
+        let recall = Recall::new(self.conversation.memory(&turn.member), &circumstances);
+        let waiting = self.conversation.queue.waiting().iter();
+        let later = waiting.filter(|it| it.member == turn.member && it.id != turn.id);
+        let later = later.map(|it| it.answers).filter(|answers| *answers != turn.answers);
+        input.remember(PromptMemory { since: recall.since.clone(), later: later.collect() });
+        Some(recall)
     }
 }
 

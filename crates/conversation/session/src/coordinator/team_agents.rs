@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use convoke_agent::Agent;
 use convoke_agent::approvals::Approvals;
@@ -12,11 +13,11 @@ use convoke_agent::turn_input::{Limits, Permissions, Trust, TurnInput};
 use convoke_core::Diagnostic;
 use convoke_protocol::id::{MemberName, Millis};
 use convoke_redact::Redactor;
-use convoke_team::{Member, Team};
+use convoke_team::{AgentSettings, Member, Team};
 
 use crate::file_changes::{ChangeRecorder, OwnWorkspace};
 use crate::prompt::InstructionFile;
-use crate::shared::TurnRequirements;
+use crate::sharing::TurnRequirements;
 
 /// A source of the current time.
 pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
@@ -62,11 +63,13 @@ pub struct MemberAgent {
     /// The agent's own copy of the directory, used instead of `cwd`.
     pub workspace: Option<OwnWorkspace>,
     /// The directory of that copy, while a turn is prepared.
-    pub(super) workspace_root: Option<PathBuf>,
+    pub(crate) workspace_root: Option<PathBuf>,
     /// Directories of Convoke that the agent can read.
     pub readable: Vec<PathBuf>,
     /// Whether the agent gets tools to reach its team.
     pub has_team_tools: bool,
+    /// The time after which the program of a member that remembers ends between turns.
+    pub idle_timeout: Duration,
 }
 
 impl MemberAgent {
@@ -86,12 +89,13 @@ impl MemberAgent {
             workspace_root: None,
             readable: Vec::new(),
             has_team_tools: false,
+            idle_timeout: AgentSettings::IDLE_TIMEOUT,
         }
     }
 
     /// Revokes trust if a trusted command file has changed, or could change while the turn runs, and returns
     /// the reason. `beside` are the agents that run at the same time.
-    pub(super) async fn check_trust<'a>(
+    pub(crate) async fn check_trust<'a>(
         &mut self,
         beside: impl Iterator<Item = (&'a MemberName, &'a Self)>,
     ) -> Option<Diagnostic> {
@@ -116,8 +120,8 @@ impl MemberAgent {
         Some(changed)
     }
 
-    /// Creates the input of a turn. The agent starts a new session: see [`crate::prompt`].
-    pub(super) fn turn_input(
+    /// Creates the input of a turn that starts a new session: see [`crate::prompt`].
+    pub(crate) fn turn_input(
         &self,
         prompt: String,
         system: Option<String>,
@@ -176,17 +180,17 @@ impl TeamAgents {
     }
 
     /// Returns the approvals of each agent.
-    pub(super) fn approvals(&self) -> Vec<Approvals> {
+    pub(crate) fn approvals(&self) -> Vec<Approvals> {
         self.agents.values().map(|agent| agent.approvals.clone()).collect()
     }
 
     /// Returns whether other processes run the turns of a member.
-    pub(super) fn is_elsewhere(&self, member: &MemberName) -> bool {
+    pub(crate) fn is_elsewhere(&self, member: &MemberName) -> bool {
         self.elsewhere.contains(member)
     }
 
     /// Returns the requirements of a member's turns.
-    pub(super) fn requirements_of(&self, member: &MemberName) -> TurnRequirements {
+    pub(crate) fn requirements_of(&self, member: &MemberName) -> TurnRequirements {
         self.requirements.get(member).cloned().unwrap_or_else(|| {
             let settings = self.team.member(member.as_str()).and_then(Member::agent);
             TurnRequirements {
@@ -196,11 +200,11 @@ impl TeamAgents {
         })
     }
 
-    pub(super) fn member_agent(&self, member: &MemberName) -> Option<&MemberAgent> {
+    pub(crate) fn member_agent(&self, member: &MemberName) -> Option<&MemberAgent> {
         self.agents.get(member)
     }
 
-    pub(super) fn now(&self) -> Millis {
+    pub(crate) fn now(&self) -> Millis {
         (self.clock)()
     }
 }

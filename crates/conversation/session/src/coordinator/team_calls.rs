@@ -411,6 +411,12 @@ impl<S: Store> Coordinator<S> {
         turn: &Turn,
         end: &StoredEnd,
     ) -> Result<bool, CoordinatorError> {
+        if matches!(end, StoredEnd::Again) {
+            // It is started again for those who wait for it.
+            let asks = batch.calls.asks.iter_mut().filter(|ask| ask.turn == turn.id);
+            asks.for_each(|ask| ask.is_running = false);
+            return Ok(false);
+        }
         // Questions that this turn asked are abandoned with it.
         self.withdraw_asks(batch, Some(turn.id)).await?;
         batch.calls.turns.remove(&turn.id);
@@ -426,6 +432,7 @@ impl<S: Store> Coordinator<S> {
                 let reply = self.store.message(self.session, reply).await?.message;
                 TeamAnswer::new(self.answer_text(&turn.member, &reply))
             }
+            StoredEnd::Again => return Ok(false),
             StoredEnd::Failed(failed) => {
                 TeamAnswer::error(format!("{} did not answer: {}", turn.member, failed.outcome))
             }

@@ -3,6 +3,7 @@
 use convoke_core::{MessageId, NewMessage, Timestamp};
 use convoke_protocol::event::EventKind;
 use convoke_protocol::id::{MemberName, MessageNumber, Millis, TurnId};
+use convoke_protocol::memory::MemberMemory;
 use convoke_protocol::message::Message;
 use convoke_protocol::session::State;
 use convoke_protocol::turn::{Turn, TurnState};
@@ -32,9 +33,7 @@ pub struct MessageOrigin {
 pub struct MessageEffects {
     /// The message with its id.
     pub message: Message,
-    /// The dropped turns.
     pub dropped: Vec<Turn>,
-    /// The queued turns.
     pub queued: Vec<Turn>,
     /// The number of turns that did not fit into the queue.
     pub left_out: u64,
@@ -88,6 +87,16 @@ impl Conversation {
     /// Returns the person to whom control returns when no turn is queued.
     pub fn asker(&self) -> Option<&MemberName> {
         self.state.asker.as_ref()
+    }
+
+    /// Returns what a member remembers.
+    pub fn memory(&self, member: &MemberName) -> Option<&MemberMemory> {
+        self.state.memory.get(member)
+    }
+
+    /// Adds what an event means for the memory of its member.
+    pub fn remember(&mut self, event: &EventKind) {
+        self.state.remember(event);
     }
 
     /// Adds a message, in this order: drops turns, sets the task, queues turns. `asker` is the person who asked for it, and

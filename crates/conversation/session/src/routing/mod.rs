@@ -1,7 +1,6 @@
 //! Routing: turns messages into queued turns. No I/O, no clock.
 
 pub mod conversation;
-pub mod guard;
 pub mod queue;
 
 use std::collections::HashMap;

@@ -18,7 +18,6 @@ pub const MAX_IN_A_ROW: u32 = 5;
 pub struct Queue {
     /// The turns, in the order of arrival.
     waiting: Vec<Turn>,
-    /// The last finished message.
     pub last_finished: Option<MessageNumber>,
     /// The number of consecutive turns opened by that message that ran first.
     pub in_a_row: u32,

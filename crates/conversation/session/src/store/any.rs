@@ -1,7 +1,7 @@
 //! A store in either database, chosen at run time.
 
 use convoke_agent::thread::{Stored, ThreadStore};
-use convoke_agent::turn_input::Lease;
+use convoke_agent::turn_input::HeldUntil;
 use convoke_core::NewMessage;
 use convoke_protocol::content::ContentHash;
 use convoke_protocol::event::Event;
@@ -16,9 +16,11 @@ use convoke_protocol::turn::{Attempt, Turn};
 
 use super::postgres::{PostgresImport, PostgresStore, SessionLease};
 use super::sqlite::{SessionLock, SqliteImport, SqliteStore};
-use super::{Commit, Holder, Page, SessionHold, SessionImport, Store, StoreError, Window};
+use super::{
+    ArrivalNumber, Commit, Holder, Page, SessionHold, SessionImport, SharedStore, Store,
+    StoreError, Window,
+};
 use crate::request::RequestDelta;
-use crate::shared::InboxNumber;
 use crate::thread::{LoneThread, ThreadOwner};
 
 /// Sessions in SQLite or in PostgreSQL. Clones share the database.
@@ -138,7 +140,7 @@ impl Store for AnyStore {
         async fn events(session: SessionId, after: EventNumber, limit: usize) -> Vec<Event>;
         async fn content(hash: ContentHash) -> String;
         async fn say(session: SessionId, message: &NewMessage) -> ();
-        async fn inbox(session: SessionId) -> Vec<(InboxNumber, NewMessage)>;
+        async fn arrived(session: SessionId) -> Vec<(ArrivalNumber, NewMessage)>;
         async fn threads(session: SessionId) -> Vec<ThreadId>;
         async fn thread_owner(thread: &ThreadId) -> Option<ThreadOwner>;
         async fn lone_threads() -> Vec<LoneThread>;
@@ -147,11 +149,12 @@ impl Store for AnyStore {
         async fn remove(session: SessionId) -> ();
     }
 
-    fn shared(&self) -> Option<&PostgresStore> {
-        match self {
-            Self::Sqlite(_) => None,
-            Self::Postgres(store) => Some(store),
-        }
+    fn sharing(&self) -> Option<&SharedStore> {
+        either!(self, store => store.sharing())
+    }
+
+    fn now(&self) -> Millis {
+        either!(self, store => Store::now(store))
     }
 }
 
@@ -207,8 +210,8 @@ impl SessionHold for AnyHold {
         lost
     }
 
-    fn lease(&self) -> Option<Lease> {
-        either!(self, hold => hold.lease())
+    fn held_until(&self) -> Option<HeldUntil> {
+        either!(self, hold => hold.held_until())
     }
 
     async fn release(self) {

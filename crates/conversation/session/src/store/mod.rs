@@ -15,7 +15,7 @@
 //! | [`ThreadStore::add_request`], [`ThreadStore::set_outcome`] | a request before it is sent, and its outcome |
 //! | [`ThreadStore::append_lines`], [`Store::remove_lone_thread`] | a thread of no session |
 //!
-//! [`PostgresStore`] also writes what processes on several machines share: offers, signals, nodes.
+//! `PostgresStore` also writes what processes on several machines share: offers, signals, nodes.
 
 mod any;
 mod excerpt;
@@ -28,7 +28,7 @@ use std::future::Future;
 use std::path::PathBuf;
 
 use convoke_agent::thread::{ThreadStore, ThreadStoreError};
-use convoke_agent::turn_input::Lease;
+use convoke_agent::turn_input::HeldUntil;
 use convoke_core::NewMessage;
 use convoke_core::name::NameKey;
 use convoke_protocol::content::{Content, ContentHash};
@@ -43,11 +43,21 @@ use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_protocol::turn::{Attempt, Turn};
 
 pub use self::any::{AnyHold, AnyImport, AnyStore};
-use self::postgres::PostgresStore;
 use crate::request::RequestDelta;
-use crate::shared::{InboxNumber, TurnOffer};
+pub use crate::sharing::Holder;
+use crate::sharing::{NextTurn, Sharing};
 use crate::thread::{LoneThread, ThreadOwner};
 use crate::time_format::utc;
+
+/// The part of a store that several machines share.
+pub type SharedStore = dyn Sharing<Error = StoreError>;
+
+/// The number of a message in an inbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ArrivalNumber(pub i64);
+
+/// The maximum number of messages in the inbox of a session.
+pub const INBOX_LIMIT: usize = 64;
 
 /// A store of sessions.
 pub trait Store: ThreadStore + Clone + Sized + 'static {
@@ -199,10 +209,10 @@ pub trait Store: ThreadStore + Clone + Sized + 'static {
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Returns the messages in the inbox of a session, in order. A commit that stores a message removes it.
-    fn inbox(
+    fn arrived(
         &self,
         session: SessionId,
-    ) -> impl Future<Output = Result<Vec<(InboxNumber, NewMessage)>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<(ArrivalNumber, NewMessage)>, StoreError>> + Send;
 
     /// Returns the threads of a session, in the order of their ids.
     fn threads(
@@ -236,15 +246,15 @@ pub trait Store: ThreadStore + Clone + Sized + 'static {
     /// Deletes a session with its threads and requests, and the contents that no other session uses.
     fn remove(&self, session: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Returns the store if several machines share it and sessions can move between their processes; `None` if
-    /// a process keeps the sessions that it opens.
-    fn shared(&self) -> Option<&PostgresStore> {
+    /// Returns how sessions move between processes on several machines; `None` if a process keeps the sessions that it
+    /// opens.
+    fn sharing(&self) -> Option<&SharedStore> {
         None
     }
 
     /// Returns the time by which the store orders sessions: the database's if machines share it, else this machine's.
     fn now(&self) -> Millis {
-        self.shared().map_or_else(convoke_agent::clock::now, PostgresStore::now)
+        convoke_agent::clock::now()
     }
 }
 
@@ -255,7 +265,7 @@ pub trait SessionHold: Send + Sync + 'static {
 
     /// Returns the time until which the session is held without another heartbeat; `None` if it is held while
     /// the process lives.
-    fn lease(&self) -> Option<Lease> {
+    fn held_until(&self) -> Option<HeldUntil> {
         None
     }
 
@@ -321,9 +331,9 @@ pub struct Commit {
     pub threads: Vec<ThreadAppend>,
     /// The message of the inbox that the commit stores. The commit is refused if the inbox no longer has the
     /// message.
-    pub taken: Option<InboxNumber>,
+    pub taken: Option<ArrivalNumber>,
     /// The turn that other processes may run if this one ends.
-    pub offer: Option<TurnOffer>,
+    pub next: Option<NextTurn>,
 }
 
 impl Commit {
@@ -362,17 +372,6 @@ pub enum ContextReader {
     Everything,
     /// A member, by all its names: it sees messages that it wrote, or that were sent to it or to everyone.
     Member(Vec<NameKey>),
-}
-
-/// The process that has locked a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
-    /// The process id.
-    pub pid: u32,
-    /// The machine.
-    pub host: String,
-    /// The time of the lock.
-    pub since: Millis,
 }
 
 /// Why the file of a SQLite store failed.
@@ -422,7 +421,7 @@ pub enum StoreError {
     },
     /// The lease of this process ended, and another process may hold the session.
     #[error("this process no longer holds session {session}; nothing was written")]
-    LeaseLost { session: SessionId },
+    HoldLost { session: SessionId },
     /// Too many messages wait in the inbox of the session.
     #[error("too many messages are queued in session {session}; try again later")]
     InboxFull { session: SessionId },

@@ -303,7 +303,7 @@ async fn a_message_accepted_while_a_turn_runs_outlives_the_process() {
     let stored = test.store.messages_after(test.session, MessageNumber(0), 9).await.unwrap();
     let texts: Vec<&str> = stored.iter().map(|it| it.message.content.as_str()).collect();
     assert_eq!(texts, ["go [NEXT: max]", "and the tests [NEXT: max]"]);
-    assert!(test.store.inbox(test.session).await.unwrap().is_empty());
+    assert!(test.store.arrived(test.session).await.unwrap().is_empty());
     assert_eq!(test.transcript(), ["kailai: go"], "whoever opens the session reads it");
     coordinator.run().await.unwrap();
     assert_eq!(test.transcript(), ["kailai: go", "max: a", "max: b"]);

@@ -8,6 +8,7 @@ mod events;
 mod hostile;
 mod memory;
 mod progress;
+mod remembering;
 mod requests;
 mod room;
 mod sent;

@@ -168,7 +168,8 @@ impl TestSession {
         .await
     }
 
-    async fn member_agent(
+    /// Sets up a team whose agents are made of scripted ones.
+    pub async fn member_agent(
         kind: &str,
         settings: &str,
         acts: &[(&str, Act)],

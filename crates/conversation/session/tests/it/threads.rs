@@ -88,7 +88,7 @@ async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
         assert!(log[1].migrated && matches!(log[1].kind, EventKind::Message(_)), "{log:?}");
         assert_eq!(verify::rebuild(&one, new.id).await.unwrap(), []);
         one.say(new.id, &NewMessage::from_person("user", "later")).await.unwrap();
-        assert_eq!(other.inbox(new.id).await.unwrap()[0].1.content, "later");
+        assert_eq!(other.arrived(new.id).await.unwrap()[0].1.content, "later");
     }
 }
 

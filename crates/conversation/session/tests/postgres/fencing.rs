@@ -13,7 +13,7 @@ use convoke_protocol::request::{RequestOutcome, RequestTexts};
 use convoke_protocol::session::NewSession;
 use convoke_protocol::thread::ThreadAppend;
 use convoke_protocol::turn::TurnState;
-use convoke_session::shared::{TurnOffer, TurnRequirements};
+use convoke_session::sharing::{NextTurn, TurnRequirements};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::{PostgresStore, SessionLease};
 use convoke_session::store::{Piece, SessionHold as _};
@@ -51,7 +51,7 @@ fn texts() -> RequestTexts {
 }
 
 fn is_refused<T>(written: Result<T, StoreError>) -> bool {
-    written.is_err_and(|error| matches!(error, StoreError::LeaseLost { .. }))
+    written.is_err_and(|error| matches!(error, StoreError::HoldLost { .. }))
 }
 
 fn is_refused_thread<T>(written: Result<T, ThreadStoreError>) -> bool {
@@ -100,8 +100,8 @@ async fn nothing_is_written(lost: &Lost) {
     assert_eq!(fresh.thread_lines(thread).await.unwrap().len(), 1);
     let requests = fresh.requests(thread).await.unwrap();
     assert_eq!((requests.len(), &requests[0].outcome), (1, &RequestOutcome::default()));
-    assert_eq!(fresh.inbox(new.id).await.unwrap().len(), 1);
-    assert_eq!(fresh.shared_state(new.id).await.unwrap().offer, None);
+    assert_eq!(fresh.arrived(new.id).await.unwrap().len(), 1);
+    assert_eq!(fresh.shared_state(new.id).await.unwrap().next, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,7 +211,7 @@ async fn a_commit_of_another_process_is_not_taken_for_a_lost_one() {
     // The message waits for the other process, which holds the session now.
     assert_eq!(accepting.await.unwrap().unwrap(), None);
     assert!(fresh.messages_after(new.id, MessageNumber(0), 9).await.unwrap().is_empty());
-    assert_eq!(fresh.inbox(new.id).await.unwrap().len(), 1);
+    assert_eq!(fresh.arrived(new.id).await.unwrap().len(), 1);
     held.release().await;
 }
 
@@ -295,7 +295,7 @@ async fn a_node_neither_extends_nor_removes_the_registration_of_another() {
 async fn commits_are_refused(lost: &Lost) {
     type Change = fn(&Lost) -> Commit;
     let Lost { stale, new, log, thread, .. } = lost;
-    let number = stale.inbox(new.id).await.unwrap()[0].0;
+    let number = stale.arrived(new.id).await.unwrap()[0].0;
     let kinds: [(&str, Change); 6] = [
         ("an event", |lost| lost.log.commit([noted()])),
         ("a message", |lost| lost.log.commit([said(message(2, None, "max", &[], "too late"))])),
@@ -314,10 +314,10 @@ async fn commits_are_refused(lost: &Lost) {
         }),
         ("an offer", |lost| {
             let requirements = TurnRequirements { agent: "claude".to_owned(), node: None };
-            let guard = convoke_session::routing::guard::Guard::default();
+            let guard = convoke_session::sharing::Guard::default();
             let (turn, member) = (TurnId(1), "max".into());
-            let offer = Some(TurnOffer { turn, member, requirements, guard });
-            Commit { offer, ..lost.log.commit([]) }
+            let next = Some(NextTurn { turn, member, requirements, guard });
+            Commit { next, ..lost.log.commit([]) }
         }),
     ];
     for (kind, change) in kinds {
@@ -346,7 +346,7 @@ async fn a_stale_process_does_not_release_the_session_of_another() {
         seen.wait_for("lease.lost").await;
         assert!(fresh.is_held(new.id).await.unwrap(), "{text}");
         let state = fresh.shared_state(new.id).await.unwrap();
-        assert_eq!((state.offer, state.stopped), (None, None), "{text}");
+        assert_eq!((state.next, state.stopped), (None, None), "{text}");
         controls.leave();
         let ended = tokio::time::timeout(Duration::from_mins(1), running).await;
         assert!(ended.is_ok(), "it follows for ever");

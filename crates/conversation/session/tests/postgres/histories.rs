@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use convoke_conformance_store::{Log, new_session, noted};
 use convoke_protocol::id::{EventNumber, Millis, SessionId};
-use convoke_session::shared::NodeOffer;
+use convoke_session::sharing::NodeOffer;
 use convoke_session::store::postgres::{PostgresStore, SessionLease};
 use convoke_session::store::{Holder, SessionHold as _};
 use convoke_session::{NewMessage, Store as _, StoreError};
@@ -169,7 +169,7 @@ impl Process {
             let answer = match self.store.commit(self.session, log.commit([noted()])).await {
                 Ok(EventNumber(head)) => Answer::EventNumber(head),
                 Err(StoreError::Conflict { .. }) => Answer::Conflict,
-                Err(StoreError::LeaseLost { .. }) => Answer::Lost,
+                Err(StoreError::HoldLost { .. }) => Answer::Lost,
                 Err(error) => panic!("{error}"),
             };
             let is_lost = answer == Answer::Lost;

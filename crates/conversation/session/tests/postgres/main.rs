@@ -57,7 +57,7 @@ async fn a_process_whose_lease_was_claimed_writes_nothing_more() {
     let mut log = Log::of(&new);
     log.add(&stale, [noted()]).await.unwrap();
     let refused = fresh.commit(new.id, log.commit([noted()])).await;
-    assert!(matches!(refused, Err(StoreError::LeaseLost { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::HoldLost { .. })), "{refused:?}");
 
     // The database's clock passes the end of the lease, as if the process had been stopped.
     let lost = lease.lost();
@@ -71,7 +71,7 @@ async fn a_process_whose_lease_was_claimed_writes_nothing_more() {
         stale.set_removed(new.id, Some(Millis(1))).await,
     ] {
         let is_refused =
-            matches!(write, Err(StoreError::LeaseLost { .. } | StoreError::Held { .. }));
+            matches!(write, Err(StoreError::HoldLost { .. } | StoreError::Held { .. }));
         assert!(is_refused, "{write:?}");
     }
     tokio::time::timeout(Duration::from_secs(30), lost).await.expect("the loss is told");

@@ -7,7 +7,7 @@ use convoke_protocol::event::StopReason;
 use convoke_protocol::id::{MessageNumber, Millis, SessionId, TurnId};
 use convoke_protocol::session::NewSession;
 use convoke_protocol::turn::TurnState;
-use convoke_session::shared::{NodeOffer, ProjectOrigin};
+use convoke_session::sharing::{NodeOffer, ProjectOrigin};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::store::{Holder, SessionHold as _};
@@ -100,7 +100,7 @@ async fn a_message_said_elsewhere_is_stored_once_and_everybody_sees_the_same_seq
     // A message that is added while others run a turn waits too.
     seen_there.wait_for("started 1.1").await;
     controls.interject(says("three")).await.unwrap();
-    while there.inbox(new.id).await.unwrap().len() < 2 {
+    while there.arrived(new.id).await.unwrap().len() < 2 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(texts(&there, new.id).await, ["one [NEXT: max]"]);
@@ -111,7 +111,7 @@ async fn a_message_said_elsewhere_is_stored_once_and_everybody_sees_the_same_seq
     assert_eq!(second.await.unwrap(), stop);
     let all = ["one [NEXT: max]", "max says 1", "two [NEXT: max]", "three", "max says 2"];
     assert_eq!(texts(&here, new.id).await, all);
-    assert!(here.inbox(new.id).await.unwrap().is_empty());
+    assert!(here.arrived(new.id).await.unwrap().is_empty());
 
     let conversation = |seen: &Seen| -> Vec<String> {
         let lines = seen.lines().into_iter();
@@ -313,7 +313,7 @@ async fn the_turn_of_a_lost_node_runs_again_and_is_recorded_once() {
     // The lost node continues: it terminates its agent and writes nothing.
     gate.let_one_end();
     let ended = running.await.unwrap();
-    let is_lost = matches!(ended, Err(CoordinatorError::Store(StoreError::LeaseLost { .. })));
+    let is_lost = matches!(ended, Err(CoordinatorError::Store(StoreError::HoldLost { .. })));
     assert!(is_lost, "{ended:?}");
     assert_eq!(texts(&next, new.id).await, ["go [NEXT: max]", "max says 1"]);
     let turns = next.turns_after(new.id, TurnId(0), 10).await.unwrap();
@@ -432,7 +432,7 @@ async fn a_message_added_during_an_outage_is_sent_once_when_it_ends() {
     cluster.run_server();
     interjected.await.unwrap().unwrap();
     let other = node(&cluster).await;
-    while other.inbox(new.id).await.unwrap().is_empty() {
+    while other.arrived(new.id).await.unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     gate.let_one_end();
@@ -599,12 +599,12 @@ async fn an_inbox_has_a_limit_and_goes_with_its_session() {
     let nowhere = store.say(new.id, &says("x")).await;
     assert!(matches!(nowhere, Err(StoreError::NoSession(_))), "{nowhere:?}");
     store.create(new.clone()).await.unwrap();
-    for number in 0..convoke_session::coordinator::INBOX_LIMIT {
+    for number in 0..convoke_session::store::INBOX_LIMIT {
         store.say(new.id, &says(&format!("{number} \0"))).await.unwrap();
     }
     let full = store.say(new.id, &says("x")).await;
     assert!(matches!(full, Err(StoreError::InboxFull { .. })), "{full:?}");
-    assert_eq!(store.inbox(new.id).await.unwrap()[1].1.content, "1 \0");
+    assert_eq!(store.arrived(new.id).await.unwrap()[1].1.content, "1 \0");
     store.remove(new.id).await.unwrap();
-    assert!(store.inbox(new.id).await.unwrap().is_empty());
+    assert!(store.arrived(new.id).await.unwrap().is_empty());
 }

@@ -9,7 +9,7 @@ use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::question::QuestionId;
 use convoke_protocol::session::NewSession;
 use convoke_protocol::turn::TurnState;
-use convoke_session::shared::TurnSignal;
+use convoke_session::sharing::TurnSignal;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{Controls, Coordinator, Store, StoreError, TeamAgents};
 use tokio::task::JoinHandle;
@@ -229,7 +229,7 @@ async fn a_process_whose_lease_was_claimed_takes_no_answer_and_no_cancel() {
     assert!(laptop.answer_question(new.id, &question, PermissionAnswer::Once).await.unwrap());
     let answer = TurnSignal::Answer(question, PermissionAnswer::Once);
     assert_eq!(stale.signals(new.id).await.unwrap(), std::slice::from_ref(&answer));
-    assert!(matches!(laptop.signals(new.id).await, Err(StoreError::LeaseLost { .. })));
+    assert!(matches!(laptop.signals(new.id).await, Err(StoreError::HoldLost { .. })));
     // A later answer is reported as late.
     person.controls.answer("1.1.q", PermissionAnswer::Never);
     person.seen.wait_for("answer.late").await;
@@ -238,7 +238,7 @@ async fn a_process_whose_lease_was_claimed_takes_no_answer_and_no_cancel() {
     let lease = fresh.hold(new.id, holder(8)).await.unwrap();
     match stale.signals(new.id).await {
         Ok(taken) => assert_eq!(taken, []),
-        Err(error) => assert!(matches!(error, StoreError::LeaseLost { .. }), "{error}"),
+        Err(error) => assert!(matches!(error, StoreError::HoldLost { .. }), "{error}"),
     }
     assert_eq!(fresh.signals(new.id).await.unwrap(), [answer]);
     assert!(running.await.is_err(), "its turn ended with its lease");

@@ -42,6 +42,8 @@ pub struct ConfigPlaces<'a> {
     pub home: Option<&'a Path>,
     /// The working directory.
     pub cwd: &'a Path,
+    /// The profile that was chosen, for versions that keep each in a file of its own.
+    pub profile: Option<&'a str>,
 }
 
 /// The merged layers of a configuration.
@@ -92,7 +94,7 @@ impl Layers {
         mut read: impl FnMut(&Path) -> Result<Table, E>,
         documents: impl FnOnce(&Table) -> Result<DocumentSettings, E>,
     ) -> Result<Self, E> {
-        let ConfigPlaces { machine, codex_home, home, cwd } = places;
+        let ConfigPlaces { machine, codex_home, home, cwd, profile } = places;
         let mut layer = |path: &Path| {
             let mut table = read(path)?;
             resolve_paths(&mut table, path.parent().unwrap_or(path), home);
@@ -105,22 +107,32 @@ impl Layers {
         let requirements = layer(&requirements)?;
         let user_file = codex_home.join("config.toml");
         let user = layer(&user_file)?;
+        let profile_file = profile.map(|name| codex_home.join(format!("{name}.config.toml")));
+        let profile = profile_file.as_deref().map(&mut layer).transpose()?.unwrap_or_default();
         let mut arguments = Table::new();
         for (key, value) in settings {
             set(&mut arguments, &key, value);
         }
         resolve_paths(&mut arguments, cwd, home);
         let mut skill_switches = Switches::default();
-        skill_switches.take(&system, machine, home);
+        // Codex 0.98 looks for these in the user's file alone.
+        if rules == Rules::V0_166 {
+            skill_switches.take(&system, machine, home);
+        }
         skill_switches.take(&user, codex_home, home);
-        skill_switches.take(&arguments, cwd, home);
+        if rules == Rules::V0_166 {
+            skill_switches.take(&profile, codex_home, home);
+            skill_switches.take(&arguments, cwd, home);
+        }
 
         let mut sources = vec![(user_file, user.clone())];
+        sources.extend(profile_file.map(|file| (file, profile.clone())));
         if !system.is_empty() {
             sources.insert(0, (system_file, system.clone()));
         }
         let mut merged = system;
         merge(&mut merged, user);
+        merge(&mut merged, profile);
         let mut overlaid = None;
         // Avoid copying a table that may have thousands of projects.
         if !arguments.is_empty() || !managed.is_empty() {

@@ -142,10 +142,15 @@ const AT_THE_TOP_0_98: &[(&str, ValueType)] = &[
 const AT_THE_TOP_0_166: &[(&str, ValueType)] =
     &[("tools.web_search", TableOrTruth), ("tui.theme", Text)];
 
-/// Checks a merged configuration, whose paths are absolute, like Codex at its start.
+/// Checks a merged configuration, whose paths are absolute, like Codex at its start with a profile.
 ///
 /// Linear in the keys of the configuration.
-pub fn check_start(files: &dyn Files, merged: &Table, rules: Rules) -> Result<(), ConfigError> {
+pub fn check_start(
+    files: &dyn Files,
+    merged: &Table,
+    rules: Rules,
+    profile: Option<&str>,
+) -> Result<(), ConfigError> {
     let (anywhere, at_the_top) = match rules {
         Rules::V0_98 => (ANYWHERE_0_98, AT_THE_TOP_0_98),
         Rules::V0_166 => (ANYWHERE_0_166, AT_THE_TOP_0_166),
@@ -169,7 +174,13 @@ pub fn check_start(files: &dyn Files, merged: &Table, rules: Rules) -> Result<()
         let instead = format!("`--profile {name}` and {name}.config.toml instead");
         return Err(ConfigError::value("profile", format!("`{name}`"), instead));
     }
-    let setting = Setting::new(merged, None)?;
+    let setting = match rules {
+        Rules::V0_98 => Setting::new(merged, profile)?,
+        Rules::V0_166 => {
+            check_profile(merged, profile)?;
+            Setting::without_profile(merged)
+        }
+    };
     named_text(files, &setting, "model_instructions_file")?;
     named_text(files, &setting, "experimental_compact_prompt_file")?;
     match setting.text("model_provider")? {
@@ -178,6 +189,21 @@ pub fn check_start(files: &dyn Files, merged: &Table, rules: Rules) -> Result<()
         }
         _ => Ok(()),
     }
+}
+
+/// Checks the name of a profile that is a file of its own.
+fn check_profile(merged: &Table, profile: Option<&str>) -> Result<(), ConfigError> {
+    let Some(name) = profile else { return Ok(()) };
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_');
+    if name.is_empty() || !name.chars().all(is_plain) {
+        let expected = "a name of letters, digits, `-` and `_`";
+        return Err(ConfigError::value("profile", format!("`{name}`"), expected));
+    }
+    if tables(merged, "profiles").any(|(found, _)| found == name) {
+        let key = format!("profiles.{name}");
+        return Err(ConfigError::value(key, "a table", format!("the file {name}.config.toml")));
+    }
+    Ok(())
 }
 
 fn is_provider(merged: &Table, rules: Rules, name: &str) -> bool {

@@ -68,7 +68,6 @@ pub struct RejectedSkill {
 pub struct FoundSkills {
     /// The valid skills, unordered.
     pub skills: Vec<FoundSkill>,
-    /// The rejected skills.
     pub rejected: Vec<RejectedSkill>,
     /// The directories of skills with more folders than are searched.
     pub limited: Vec<PathBuf>,

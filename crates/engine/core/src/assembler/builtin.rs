@@ -21,6 +21,10 @@ macro_rules! assemblers {
                 $agent_type
             }
 
+            fn system_place(&self) -> SystemPlace {
+                Self::FORMAT.system
+            }
+
             fn assemble<'a>(
                 &self,
                 input: &'a AssemblerInput<'a>,

@@ -25,6 +25,11 @@ pub trait ContextAssembler: Send + Sync {
     /// Returns the type of agent that reads this format.
     fn agent_type(&self) -> AgentType;
 
+    /// Returns where the system text goes.
+    fn system_place(&self) -> SystemPlace {
+        SystemPlace::Inline
+    }
+
     /// Assembles the prompt.
     fn assemble<'a>(
         &self,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::{
     AssemblerOutput, ClaudeAssembler, CodexAssembler, ContextAssembler, GeminiAssembler,
-    PlainTextAssembler,
+    PlainTextAssembler, SystemPlace,
 };
 use crate::agent_type::AgentType;
 use crate::budget::BudgetTooSmall;
@@ -33,6 +33,12 @@ impl Assemblers {
     /// Adds an assembler, replacing any that is registered for the same type of agent.
     pub fn register(&mut self, assembler: Box<dyn ContextAssembler>) {
         self.by_type.insert(assembler.agent_type(), assembler);
+    }
+
+    /// Returns where the system text of a type of agent goes.
+    pub fn system_place(&self, agent_type: &str) -> SystemPlace {
+        let assembler = self.by_type.get(&AgentType::normalize(agent_type));
+        assembler.map_or(SystemPlace::Inline, |assembler| assembler.system_place())
     }
 
     /// Assembles a prompt for a type of agent.

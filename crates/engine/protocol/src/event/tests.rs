@@ -1,6 +1,6 @@
 //! The JSON of every kind of event.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use convoke_core::{NewMessage, Speaker, SpeakerType};
 
@@ -8,7 +8,8 @@ use super::*;
 use crate::agent_event::{
     FileChange, FileDiff, OwnerShare, Received, RequestPurpose, TodoItem, TodoState,
 };
-use crate::content::Content;
+use crate::content::{Content, ContentHash};
+use crate::memory::{Branch, Continued, Known};
 use crate::resume::ResumeHandle;
 use crate::usage::Usage;
 use crate::verdict::{Failure, FailureReason};
@@ -43,12 +44,7 @@ fn result(verdict: Verdict) -> AttemptResult {
         usage: Some(usage()),
         cost_usd: Some(0.1 + 0.2),
         model: Some("m".to_owned()),
-        resume: Some(ResumeHandle {
-            session: "s".to_owned(),
-            cwd: "/project".into(),
-            model: None,
-            used: Some(usage()),
-        }),
+        resume: Some(ResumeHandle { used: Some(usage()), ..ResumeHandle::new("s", "/project") }),
         diagnostics: vec![diagnostic()],
     }
 }
@@ -127,6 +123,7 @@ fn kinds() -> Vec<EventKind> {
         last_finished: Some(MessageNumber(3)),
         in_a_row: 1,
         asker: Some("kailai".into()),
+        memory: BTreeMap::default(),
     };
     let counts = ChangeCounts { files: 2, added: Some(3), removed: None };
     let mut kinds = vec![
@@ -191,8 +188,43 @@ fn kinds() -> Vec<EventKind> {
     }));
     let text = AgentEventKind::Text { text: "its own".into(), part: TextPart::Whole };
     let event = AgentEvent::new(Some("tool-1".into()), text);
-    kinds.push(EventKind::Agent { turn: turn_id, member, event });
+    kinds.push(EventKind::Agent { turn: turn_id, member: member.clone(), event });
+    kinds.extend(of_memory(turn_id, member));
     kinds
+}
+
+fn of_memory(turn_id: TurnId, member: MemberName) -> [EventKind; 3] {
+    let known = Known {
+        through: MessageNumber(4),
+        left: vec![MessageNumber(2)],
+        task: Some(ContentHash::new("a task")),
+        texts: ContentHash::new("max"),
+        workspaces: None,
+    };
+    let session = ResumeHandle {
+        mark: Some("m".to_owned()),
+        program: Some("claude".to_owned()),
+        version: Some("2.1.325".to_owned()),
+        window: Some(9),
+        owner: "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".parse().ok(),
+        ..ResumeHandle::new("s", "/project")
+    };
+    let continues =
+        Continued { session: "s".to_owned(), turn: TurnId(1), attempt: 1, branch: Branch::New };
+    let memory = MemoryUse { continues: Some(continues), known: known.clone() };
+    let turn = turn(TurnState::Running);
+    let to = Remembered { turn: TurnId(1), attempt: 1, session, known };
+    let reason = "forgotten".to_owned();
+    [
+        EventKind::started(&turn, &attempt(), 3, 1).using(Some(Box::new(memory))),
+        EventKind::MemoryChanged {
+            member: member.clone(),
+            turn: turn_id,
+            to: Some(Box::new(to)),
+            reason: reason.clone(),
+        },
+        EventKind::MemoryChanged { member, turn: turn_id, to: None, reason },
+    ]
 }
 
 fn stops() -> [StopReason; 8] {
@@ -285,6 +317,7 @@ fn name(kind: &EventKind) -> &'static str {
         EventKind::PermissionAsked { .. } => "permission-asked",
         EventKind::PermissionAnswered { .. } => "permission-answered",
         EventKind::FilesChanged { .. } => "files-changed",
+        EventKind::MemoryChanged { .. } => "memory-changed",
         EventKind::TurnInterrupted { .. } => "turn-interrupted",
         EventKind::TurnEnded { .. } => "turn-ended",
         EventKind::Diagnostic { .. } => "diagnostic",
@@ -293,7 +326,7 @@ fn name(kind: &EventKind) -> &'static str {
 }
 
 /// The number of kinds in [`name`].
-const KINDS: usize = 19;
+const KINDS: usize = 20;
 
 fn events() -> Vec<Event> {
     let session = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".parse().unwrap();

@@ -147,6 +147,7 @@ impl Config {
             codex_home: &machine.codex_home,
             home: machine.home.as_deref(),
             cwd: &cwd,
+            profile: None,
         };
         let layers = Layers::load(files, places, overrides.settings.iter().cloned())?;
         Self::from_layers(files, machine, shape, overrides, cwd, &layers)

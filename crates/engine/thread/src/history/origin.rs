@@ -296,6 +296,11 @@ enum SourceEntries<'a> {
     /// Not recorded.
     Unrecorded,
     One(ledger::Entry<'static>),
+    /// A recognised summary: so many bytes of the prefix that all have, then the text.
+    Summary {
+        prefix: usize,
+        text: ledger::Entry<'static>,
+    },
     Many {
         entries: &'a [ledger::Entry<'static>],
         /// The number of written bytes of the first entry.
@@ -328,12 +333,17 @@ impl<'a> Sources<'a> {
                 if let Some(section) = by_type(item) {
                     one(section)
                 } else {
-                    let section = recognise(item, summary_prefix).name();
+                    let section = recognise(item, summary_prefix);
                     let source = Source::History { index: None };
-                    SourceEntries::One(ledger::Entry {
-                        rule: Rule::Recognised,
-                        ..entry(section, source)
-                    })
+                    let rule = Rule::Recognised;
+                    let text = ledger::Entry { rule, ..entry(section.name(), source) };
+                    match section {
+                        Section::Summary => {
+                            let prefix = summary_prefix.len() + "\n".len();
+                            SourceEntries::Summary { prefix, text }
+                        }
+                        _ => SourceEntries::One(text),
+                    }
                 }
             }
         };
@@ -345,7 +355,13 @@ impl<'a> Sources<'a> {
     pub(crate) fn next(&mut self, rest: usize) -> Option<(usize, ledger::Entry<'static>)> {
         let (bytes, entry) = match &mut self.kind {
             SourceEntries::Unrecorded => return None,
-            SourceEntries::One(entry) => (rest, entry.clone()),
+            SourceEntries::One(entry) | SourceEntries::Summary { prefix: 0, text: entry } => {
+                (rest, entry.clone())
+            }
+            SourceEntries::Summary { prefix, text } => {
+                let source = Source::Convoke { what: "summary prefix".into() };
+                (std::mem::take(prefix).min(rest), ledger::Entry { source, ..text.clone() })
+            }
             SourceEntries::Many { entries, written } => match entries.split_first() {
                 None => (rest, unattributed()),
                 Some((first, others)) => {
@@ -373,7 +389,7 @@ impl<'a> Sources<'a> {
         let entry = match &self.kind {
             SourceEntries::Unrecorded => return None,
             SourceEntries::One(entry) => entry.clone(),
-            SourceEntries::Many { .. } => unattributed(),
+            SourceEntries::Summary { .. } | SourceEntries::Many { .. } => unattributed(),
         };
         Some(self.placed(entry))
     }

@@ -163,7 +163,6 @@ fn items_of_a_codex_session_are_recognised_and_the_ledger_says_so() {
         (user("<environment_context>\n  <cwd>/r</cwd>"), "environment"),
         (user("<skill>\n<name>s</name>"), "skill"),
         (user("<turn_aborted>\nstopped"), "turn-aborted"),
-        (user("PREFIX\nwhat was said"), "summary"),
         (user("PREFIXES are words"), "user"),
         (user("Hello"), "user"),
         (said, "model"),
@@ -178,4 +177,20 @@ fn items_of_a_codex_session_are_recognised_and_the_ledger_says_so() {
         let is_recognised = entry.rule == Rule::Recognised && entry.source == recognised;
         assert_eq!(is_recognised, !["model", "tool"].contains(&section), "{entry:?}");
     }
+}
+
+#[test]
+fn the_prefix_of_a_recognised_summary_is_not_part_of_what_was_said() {
+    let text = "PREFIX\nwhat was said";
+    let item = ResponseItem::user(text);
+    let origin = Cow::Owned(Origin::Codex);
+    let sent = SentItem { item: Cow::Borrowed(&item), origin, is_restored: true };
+    let mut sources = Sources::new(&sent, 3, "PREFIX");
+    let (bytes, prefix) = sources.next(text.len()).unwrap();
+    assert_eq!((bytes, prefix.section.as_ref()), ("PREFIX\n".len(), "summary"));
+    assert_eq!(prefix.source, Source::Convoke { what: "summary prefix".into() });
+    let (rest, said) = sources.next(text.len() - bytes).unwrap();
+    assert_eq!(rest, "what was said".len());
+    assert_eq!(said.source, Source::History { index: Some(3) });
+    assert!(sources.next(0).is_none());
 }

@@ -1,6 +1,7 @@
 //! Applies the events of the conversation.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use convoke_core::figures::{dollars, thousands};
 use convoke_protocol::agent_event::AgentEventKind;
@@ -8,7 +9,7 @@ use convoke_protocol::changes::ChangedBy;
 use convoke_protocol::event::waits_for;
 use convoke_protocol::event::{EventKind, StopReason};
 use convoke_protocol::id::{MemberName, TurnId};
-use convoke_protocol::turn::TurnState;
+use convoke_protocol::turn::{AttemptResult, TurnState};
 use convoke_protocol::verdict::Verdict;
 use convoke_protocol::view::QueuedTurn;
 use convoke_session::NewMessage;
@@ -35,18 +36,12 @@ impl Chat {
                 if self.setup.team.is_person(&message.from()) {
                     // Other people may send messages too.
                     let policy = self.setup.team.context.text;
-                    let is_it = |pending: &NewMessage| pending.text(policy) == message.text;
-                    if let Some(place) = self.pending.iter().position(is_it) {
-                        self.pending.remove(place);
-                    }
+                    self.no_longer_pending(|pending| pending.text(policy) == message.text);
                 }
                 self.add_message(&message);
             }
             EventKind::MessageWaits { text, .. } => {
-                if let Some(place) = self.pending.iter().position(|pending| pending.content == text)
-                {
-                    self.pending.remove(place);
-                }
+                self.no_longer_pending(|pending| pending.content == text);
                 let note = "your message waits until the running turn on another machine has ended";
                 self.transcript.note(Tone::Quiet, note);
             }
@@ -91,24 +86,12 @@ impl Chat {
                 self.answered(&id, answer, by);
             }
             EventKind::TurnEnded { turn, member, state, reply, result, elapsed, .. } => {
-                self.unqueue(turn);
-                let position = self.running.iter().position(|work| work.turn == turn);
-                let work = position.map(|at| self.running.remove(at));
+                let work = self.turn_left(turn);
+                if let Some(reply) = reply {
+                    self.transcript.account(&reply, taken(elapsed, &result));
+                }
                 if let Some(cost) = result.cost_usd {
                     *self.cost_usd.get_or_insert(0.0) += cost;
-                }
-                if let Some(reply) = reply {
-                    // Writing to a string cannot fail.
-                    let mut taken =
-                        format!("{}.{} s", elapsed.as_secs(), elapsed.subsec_millis() / 100);
-                    if let Some(usage) = result.usage {
-                        let (read, wrote) = (thousands(usage.input), thousands(usage.output));
-                        let _ = write!(taken, " · {read} in, {wrote} out");
-                    }
-                    if let Some(cost) = result.cost_usd {
-                        let _ = write!(taken, " · {}", dollars(cost));
-                    }
-                    self.transcript.account(&reply, taken);
                 }
                 if let Some(received) = work.as_ref().and_then(|work| work.received.as_ref()) {
                     self.transcript.note(Tone::Quiet, &received.to_string());
@@ -133,6 +116,20 @@ impl Chat {
             _ => {}
         }
         None
+    }
+
+    /// Removes the first pending message that fits.
+    fn no_longer_pending(&mut self, is_it: impl Fn(&NewMessage) -> bool) {
+        if let Some(place) = self.pending.iter().position(is_it) {
+            self.pending.remove(place);
+        }
+    }
+
+    /// Removes an ended turn from the queue and the running ones. Returns it if it ran.
+    fn turn_left(&mut self, turn: TurnId) -> Option<RunningTurn> {
+        self.unqueue(turn);
+        let position = self.running.iter().position(|work| work.turn == turn);
+        position.map(|at| self.running.remove(at))
     }
 
     /// Adds notes about a turn that failed or was cancelled, and its partial reply.
@@ -211,4 +208,18 @@ impl Chat {
     fn unqueue(&mut self, turn: TurnId) {
         self.queue.retain(|waiting| waiting.turn != turn);
     }
+}
+
+/// Returns the time, the tokens and the cost that a reply took.
+fn taken(elapsed: Duration, result: &AttemptResult) -> String {
+    let mut taken = format!("{}.{} s", elapsed.as_secs(), elapsed.subsec_millis() / 100);
+    // Writing to a string cannot fail.
+    if let Some(usage) = result.usage {
+        let (read, wrote) = (thousands(usage.input), thousands(usage.output));
+        let _ = write!(taken, " · {read} in, {wrote} out");
+    }
+    if let Some(cost) = result.cost_usd {
+        let _ = write!(taken, " · {}", dollars(cost));
+    }
+    taken
 }

@@ -134,5 +134,6 @@ pub(crate) fn started(turn: u64, member: &str) -> EventKind {
         ledger: Content::new("[]").reference(),
         diagnostics: Vec::new(),
         in_a_row: 0,
+        memory: None,
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use convoke_conformance_store::shown;
 use convoke_core::Diagnostic;
 use convoke_core::marker::TextPolicy;
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind, TextPart};
@@ -651,4 +652,25 @@ fn costs_are_shown_for_the_turn_and_the_chat() {
     let screen = chat.screen();
     assert!(screen.contains("12,345 in, 67 out · $0.0123"), "{screen}");
     assert!(screen.contains("$0.0246"), "{screen}");
+}
+
+#[test]
+fn the_facts_of_recorded_logs_are_on_the_screen() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let logs = runtime.block_on(async {
+        let store = shown::recorded_store(directory.path()).await.unwrap();
+        shown::logs(&store).await.unwrap()
+    });
+    for (session, events) in logs {
+        let mut chat = chat();
+        chat.update(Input::Resize(Size::new(200, 400)));
+        let mut screens = String::new();
+        for event in &events {
+            chat.happen(event.kind.clone());
+            chat.wait(1);
+            screens.push_str(&chat.screen());
+        }
+        shown::check("chat", session, &events, &screens);
+    }
 }

@@ -12,11 +12,10 @@ use clap_complete::env::Shells;
 use convoke_agent::clock::now;
 use convoke_session::Store as _;
 
-use super::sessions::list::age;
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, UserConfiguration, find_team_file};
 use crate::conversation::sessions::{WorkingDirectory, open_store};
-use crate::figures::count;
+use crate::figures::{age, count};
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::terminal::{printable, stdout};

@@ -22,7 +22,7 @@ use convoke_source::Kept;
 use serde_json::json;
 
 use crate::commands::run::{Arguments as RunArguments, run as run_conversation};
-use crate::commands::sessions::{bad_name, write_json};
+use crate::commands::sessions::bad_name;
 use crate::conversation::alone::Alone;
 use crate::conversation::home::Home;
 use crate::conversation::sessions::find;
@@ -30,10 +30,12 @@ use crate::conversation::store::open_store_for_reading;
 use crate::conversation::{ConversationOptions, Rehearse};
 use crate::diagnostics::Deny;
 use crate::host_environment;
-use crate::other_programs::{HomeArgument, is_named, resume_command, short_name, with_catalog};
+use crate::other_programs::{
+    HomeArgument, is_named, redactor, resume_command, short_name, with_catalog,
+};
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
-use crate::terminal::{ledger_style, printable, stderr, stdout};
+use crate::terminal::{ledger_style, printable, stderr, stdout, write_json};
 
 /// The number of events per read.
 const PAGE: usize = 1_000;
@@ -102,7 +104,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let agents = Home::new(&host).read_catalog()?;
     let agent = arguments.agent.as_deref().map(|name| known_agent(name, &agents)).transpose()?;
     let budget = arguments.budget.map_or_else(|| handover::budget_for(window(agent)), Tokens);
-    let session = read_session(&arguments, budget, &host)?;
+    let session = read_session(&arguments.session, &arguments.home, budget, &host)?;
     if session.history.is_empty() {
         let name = &session.name;
         return Err(
@@ -141,27 +143,43 @@ fn window(agent: Option<&Definition>) -> Option<u64> {
     agent.api.context_window.or_else(|| context_window(agent.model.as_deref()?))
 }
 
+/// Returns what a session was asked for and did, within a number of tokens, and its program: of a session of Convoke's own the agent
+/// of its only member.
+pub(in crate::commands) fn told(
+    name: &str,
+    tokens: u64,
+    host: &HostEnvironment,
+) -> anyhow::Result<(String, String)> {
+    let budget = Tokens(tokens);
+    let session = read_session(name, &HomeArgument::default(), budget, host)?;
+    let today = |_: &str| FileToday::Unknown;
+    let options = Options { budget, message: None, shown_by: "", today: &today };
+    let handover = handover::write(&session.history, &options)?;
+    Ok((session.program.to_owned(), handover.text))
+}
+
 fn read_session(
-    arguments: &Arguments,
+    name: &str,
+    home: &HomeArgument,
     budget: Tokens,
     host: &HostEnvironment,
 ) -> anyhow::Result<ReadSession> {
-    let environment: Vec<_> = host.environment.clone().into_iter().collect();
-    let redactor = Redactor::for_env(&environment);
-    if arguments.home.directory.is_some() || is_named(&arguments.session) {
-        return read_foreign(arguments, budget, &redactor);
+    let redactor = redactor(host);
+    if home.directory.is_some() || is_named(name) {
+        return read_foreign(name, home, budget, &redactor);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(read_own(&arguments.session, budget, &redactor, host))
+    runtime.block_on(read_own(name, budget, &redactor, host))
 }
 
 fn read_foreign(
-    arguments: &Arguments,
+    name: &str,
+    home: &HomeArgument,
     budget: Tokens,
     redactor: &Redactor,
 ) -> anyhow::Result<ReadSession> {
-    with_catalog(&arguments.home, |catalog| {
-        let session = catalog.find(&arguments.session).map_err(bad_name)?;
+    with_catalog(home, |catalog| {
+        let session = catalog.find(name).map_err(bad_name)?;
         let name = short_name(&session);
         let mut history = History::new(&name, budget, redactor);
         let mut reader = catalog.open(&session, Kept::Shown)?;
@@ -270,7 +288,11 @@ fn write_handover(
 }
 
 /// Reads a file of the session's directory as it is today. Files elsewhere are not read: the session names them, not the user.
-fn file_today(root: &Beneath, original: Option<&Path>, path: &str) -> FileToday {
+pub(in crate::commands) fn file_today(
+    root: &Beneath,
+    original: Option<&Path>,
+    path: &str,
+) -> FileToday {
     let path = Path::new(path);
     let path = original.and_then(|original| path.strip_prefix(original).ok()).unwrap_or(path);
     let Ok(file) = root.file(path) else { return FileToday::Unknown };

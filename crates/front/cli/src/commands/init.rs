@@ -160,6 +160,8 @@ human = true
         );
         if index == 0 {
             text += "\
+memory = \"session\"                       # goes on with its own session: it keeps what it has read, and is sent
+                                         # only what is new; the others judge every turn afresh
 # instructions-file = \"agents/lead.md\"   # longer instructions, in a file below this one
 # model = \"…\"                            # default: the agent's own choice
 # sandbox = \"edit\"                       # may change files; takes effect after `convoke trust`

@@ -19,6 +19,7 @@ mod nodes;
 mod open;
 mod prompt;
 mod request;
+mod review;
 mod rpc;
 mod run;
 mod serve;
@@ -56,6 +57,7 @@ pub enum Command {
     Check(check::Arguments),
     Trust(trust::Arguments),
     Explain(explain::Explain),
+    Review(review::Arguments),
     Prompt(prompt::Arguments),
     Request(Box<request::Arguments>),
     Ask(Box<ask::Arguments>),
@@ -106,6 +108,7 @@ pub fn run<C: CommandFactory>(
         Command::Check(arguments) => check::run(&arguments),
         Command::Trust(arguments) => trust::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Review(arguments) => review::run(&arguments),
         Command::Prompt(arguments) => prompt::run(&arguments),
         Command::Request(arguments) => request::run(&arguments),
         Command::Ask(arguments) => ask::run(&arguments),

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use crate::terminal::printable;
 use clap::Args;
 use convoke_session::AnyStore;
-use convoke_session::shared::{NodeState, NodeTurn};
+use convoke_session::sharing::{NodeState, NodeTurn};
 use convoke_session::time_format::utc;
 use serde_json::{Value, json};
 

@@ -1,5 +1,7 @@
 //! `convoke open`: a session of any program in the browser.
 
+use std::path::Path;
+
 use clap::Args;
 use convoke_open::FindError;
 use convoke_protocol::session::Summary;
@@ -74,7 +76,7 @@ async fn named(name: &str, home: &HomeArgument, store: &AnyStore) -> anyhow::Res
     }
     with_catalog(home, |catalog| match catalog.find(name) {
         Ok(found) => Ok(Session::Other(Box::new(found))),
-        Err(FindError::Source(error)) => Err(error.into()),
+        Err(FindError::Source(error)) if Path::new(name).exists() => Err(error.into()),
         Err(error) => Err(UsageError(error.to_string()).into()),
     })
 }

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use convoke_agent::command_files::CommandFiles;
+use convoke_inspect::HostEnvironment;
 use convoke_team::{MemberChoices, PermissionRules};
 use serde_json::json;
 
 use crate::conversation::home::Home;
 use crate::conversation::project::{self, Project, TEAM_FILE, UserConfiguration};
-use crate::conversation::trust::{DirectoryTrust, TrustedDirectories, shown_choice};
+use crate::conversation::trust::{Declined, DirectoryTrust, TrustedDirectories, shown_choice};
+use crate::conversation::unlocked::{Unlocked, unlocked};
 use crate::host_environment;
 use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::terminal::{Paint, Screen, printable, spelled_out, stdout};
@@ -55,7 +57,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if arguments.revoke {
         return revoke(&directory, &home, arguments);
     }
-    grant(&directory, &home, arguments)
+    grant(&directory, &home, &host_environment, arguments)
 }
 
 /// Returns a directory for people, on one line.
@@ -63,7 +65,58 @@ fn shown(directory: &Path) -> String {
     spelled_out(&directory.display().to_string()).into_owned()
 }
 
-fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result<Outcome> {
+/// Asks once whether a directory is trusted, before the first run in it, if trust would change anything there.
+pub(super) fn ask_before_run(
+    directory: &Path,
+    host_environment: &HostEnvironment,
+) -> anyhow::Result<()> {
+    let home = Home::new(host_environment);
+    let mut user = UserConfiguration::load(&home)?;
+    let directory = directory.canonicalize()?;
+    let (asked, commands) = requested(&directory, &user)?;
+    let asked = asked.unwrap_or_default();
+    let mut declined = Declined::load(&home)?;
+    let before = user.trusted.trust_of(&directory, &asked);
+    if before != DirectoryTrust::Untrusted || declined.has(&directory) {
+        return Ok(());
+    }
+    let request = Request {
+        directory: &directory,
+        rules: &user.permissions.rules_for(&directory),
+        asked: Some(&asked),
+        granted: BTreeSet::new(),
+        before,
+        commands: &commands,
+        trusted_commands: None,
+        unlocked: unlocked(&directory, host_environment),
+    };
+    if request.changes_nothing() {
+        return Ok(());
+    }
+    let mut out = stdout();
+    request.show(&mut out)?;
+    match ask(&mut out)? {
+        Confirmation::Yes => {
+            project::as_text(&directory)?;
+            user.trusted.grant(directory, &asked, commands);
+            user.trusted.save(&home)?;
+        }
+        Confirmation::No => {
+            declined.add(directory);
+            declined.save(&home)?;
+            writeln!(out, "The run goes on without it; `convoke trust` asks again.\n")?;
+        }
+        Confirmation::NotAsked => {}
+    }
+    Ok(())
+}
+
+fn grant(
+    directory: &Path,
+    home: &Home,
+    host_environment: &HostEnvironment,
+    arguments: &Arguments,
+) -> anyhow::Result<Outcome> {
     let mut user = UserConfiguration::load(home)?;
     let (asked, commands) = requested(directory, &user)?;
     let before = match &asked {
@@ -80,6 +133,7 @@ fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result
         before,
         commands: &commands,
         trusted_commands: user.trusted.granted(directory).map(|it| it.commands.clone()),
+        unlocked: unlocked(directory, host_environment),
     };
     let is_covered = before == DirectoryTrust::Trusted && request.changed_commands().is_empty();
     if !arguments.json {
@@ -216,6 +270,8 @@ struct Request<'a> {
     /// The files that name commands, and those that were trusted; `None` if the directory was not.
     commands: &'a CommandFiles,
     trusted_commands: Option<CommandFiles>,
+    /// The instructions that programs get only in a trusted directory.
+    unlocked: Vec<Unlocked>,
 }
 
 impl Request<'_> {
@@ -225,6 +281,32 @@ impl Request<'_> {
         asked
             .flat_map(|it| it.choices.iter().map(|choice| line(&it.member, &shown_choice(choice))))
             .collect()
+    }
+
+    /// Returns whether trust would change nothing.
+    fn changes_nothing(&self) -> bool {
+        let is_empty = self.lines().is_empty() && self.unlocked.is_empty();
+        is_empty && self.commands.paths().next().is_none()
+    }
+
+    /// Names the instruction files that programs read only in a trusted directory.
+    fn show_unlocked(&self, out: &mut Screen, paint: Paint) -> io::Result<()> {
+        if self.before != DirectoryTrust::Untrusted || self.unlocked.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "Without trust, programs are started without their instructions of this directory:"
+        )?;
+        for Unlocked { program, files } in &self.unlocked {
+            let names = files.iter().map(|file| {
+                let below = file.strip_prefix(self.directory).unwrap_or(file);
+                spelled_out(&below.display().to_string()).into_owned()
+            });
+            let names = names.collect::<Vec<_>>().join(", ");
+            writeln!(out, "  {program}: {}", paint.warning(&names))?;
+        }
+        Ok(())
     }
 
     /// Returns the files that name commands and changed since the directory was trusted.
@@ -300,6 +382,7 @@ impl Request<'_> {
                 writeln!(out, "  {word} {}", printable(rule))?;
             }
         }
+        self.show_unlocked(out, paint)?;
         self.show_commands(out, paint)
     }
 
@@ -314,6 +397,7 @@ impl Request<'_> {
             "asks": asks,
             "added": added,
             "removed": removed,
+            "instructions": self.unlocked,
             "commandFiles": self.commands.paths().collect::<Vec<_>>(),
             "changedCommandFiles": self.changed_commands(),
             "rules": { "allow": self.rules.allow, "never": self.rules.never },

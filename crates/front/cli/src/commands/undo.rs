@@ -1,14 +1,17 @@
 //! `convoke undo` and `convoke redo`: take the changes of a turn back, or make them again.
 
+use std::cell::Cell;
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::Args;
-use convoke_changes::{Changes, ChangesError, Completed, Direction, LeftAlone, UndoPlan};
+use convoke_agent::clock::now;
+use convoke_changes::{Changes, ChangesError, Completed, Direction, LeftAlone, Part, UndoPlan};
 use convoke_protocol::id::TurnId;
 use serde_json::json;
 
+use super::changes::paths::Paths;
 use super::changes::{file_json, path_json, paths_json, reported, turn_json};
-use super::sessions::{parse_turn, write_json};
+use super::sessions::parse_turn;
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find_to_change, open_store};
 use crate::conversation::undo_progress::progress;
@@ -18,15 +21,20 @@ use crate::conversation::undo_text::{
 };
 use crate::host_environment;
 use crate::outcome::{AfterWork as _, Outcome, UsageError};
-use crate::terminal::{stderr, stdout};
+use crate::terminal::{Paint, stderr, stdout, write_json};
 
 /// Restores the files to their state before a turn.
 ///
 /// Shows what would change, and asks first. A turn that is undone already is not undone again: each `undo` goes further
 /// back, and `convoke redo` reverses it. Nothing is undone if one of the files has changed since, if another turn ran in
 /// the directory at the same time and changed one of them too, or if the turn was interrupted and you may have changed
-/// one of them since.
+/// one of them since. With paths, only those are restored, and the rest of the turn stays as it is.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  convoke undo
+  convoke undo --turn 3 --dry-run
+  convoke undo -- src/login.py
+  convoke undo --hunk")]
 pub struct Undo {
     /// The session: its id, the beginning of it, or `last`
     #[arg(value_name = "ID", default_value = "last")]
@@ -40,8 +48,19 @@ pub struct Undo {
     /// Undo also what may be the work of another turn, which ran at the same time, or your own after an interruption
     #[arg(long)]
     shared: bool,
+    /// Restore the other files if some have changed since; those stay as they are
+    #[arg(long)]
+    rest: bool,
+    /// Ask about each run of changed lines
+    #[arg(long, short = 'p', conflicts_with_all = ["yes", "json", "dry_run", "merge"])]
+    hunk: bool,
+    /// Take the turn out of the memory of its member too: the next turn continues the state before it
+    #[arg(long, conflicts_with = "merge")]
+    forget: bool,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    paths: Paths,
 }
 
 /// Makes the changes of an undone turn again.
@@ -61,10 +80,15 @@ pub struct Redo {
     merge: Option<String>,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    paths: Paths,
 }
 
 #[derive(Debug, Args)]
 struct Output {
+    /// Show what would change, and change nothing
+    #[arg(long, short = 'n', conflicts_with = "yes")]
+    dry_run: bool,
     /// Do it without asking
     #[arg(long, short)]
     yes: bool,
@@ -78,32 +102,69 @@ struct Output {
 
 /// Runs `convoke undo`.
 pub fn undo(arguments: &Undo) -> anyhow::Result<Outcome> {
-    let Undo { id, turn, merge, shared, output } = arguments;
-    let plan = |changes: &Changes, session: &str| {
-        let mut plan = match merge {
-            Some(member) => changes.plan_undo_of_merge(session, member)?,
-            None => changes.plan_undo(session, turn.map(|turn| turn.0))?,
+    let Undo { id, turn, merge, shared, rest, hunk, forget, output, paths } = arguments;
+    let chosen = Cell::new(*turn);
+    let changed_nothing = Cell::new(false);
+    let plan = |changes: &Changes, session: &str, part: Part| {
+        let part = Part { leaves_conflicts: *rest, ..part };
+        let plan = match merge {
+            Some(member) => changes.plan_undo_of_merge(session, member),
+            None => changes.plan_undo_of(session, turn.map(|turn| turn.0), &part),
         };
+        changed_nothing.set(matches!(plan, Err(ChangesError::NothingToUndo(_))));
+        let mut plan = plan?;
+        chosen.set(Some(TurnId(plan.turn.turn)));
         plan.takes_shared = *shared;
         Ok(plan)
     };
-    reported(output.json, run(id, output, plan))
+    let how = if *hunk { Asking::ByHunk } else { Asking::Once };
+    let mut undone = run(id, (output, how), paths, plan);
+    if *forget && changed_nothing.get() && turn.is_some() {
+        // A turn without changes can be forgotten too.
+        undone = Ok(Outcome::Done);
+    }
+    let is_preview = output.json && !output.yes;
+    if let (true, Ok(Outcome::Done), Some(turn)) = (*forget && !is_preview, &undone, chosen.get()) {
+        undone = forget_turn(id, turn, output.json);
+    }
+    reported(output.json, undone)
+}
+
+/// Takes a turn out of the memory of its member.
+fn forget_turn(id: &str, turn: TurnId, is_json: bool) -> anyhow::Result<Outcome> {
+    let host_environment = host_environment::of_process()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let forgotten = runtime.block_on(async {
+        let store = open_store(&host_environment).await?;
+        let session = find_to_change(&store, id).await?;
+        anyhow::Ok(convoke_session::memory::forget(&store, session, turn, now()).await?)
+    })?;
+    if is_json {
+        return Ok(Outcome::Done);
+    }
+    let told = match forgotten {
+        Some(member) => format!("{member} has forgotten turn {turn}"),
+        None => format!("turn {turn} is in no memory: its member starts every turn afresh"),
+    };
+    writeln!(stdout(), "{told}")?;
+    Ok(Outcome::Done)
 }
 
 /// Runs `convoke redo`.
 pub fn redo(arguments: &Redo) -> anyhow::Result<Outcome> {
-    let Redo { id, turn, merge, output } = arguments;
-    let plan = |changes: &Changes, session: &str| match merge {
+    let Redo { id, turn, merge, output, paths } = arguments;
+    let plan = |changes: &Changes, session: &str, part: Part| match merge {
         Some(member) => changes.plan_redo_of_merge(session, member),
-        None => changes.plan_redo(session, turn.map(|turn| turn.0)),
+        None => changes.plan_redo_of(session, turn.map(|turn| turn.0), &part),
     };
-    reported(output.json, run(id, output, plan))
+    reported(output.json, run(id, (output, Asking::Once), paths, plan))
 }
 
 fn run(
     id: &str,
-    output: &Output,
-    plan: impl FnOnce(&Changes, &str) -> Result<UndoPlan, ChangesError>,
+    (output, asking): (&Output, Asking),
+    paths: &Paths,
+    plan: impl FnOnce(&Changes, &str, Part) -> Result<UndoPlan, ChangesError>,
 ) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -116,25 +177,38 @@ fn run(
         // The same command again would do more than it was called for.
         return report_completed(&changes, &completed, id, output.json);
     }
-    let plan = match plan(&changes, &session) {
+    let paths = if paths.is_empty() {
+        Vec::new()
+    } else {
+        paths.below(&host_environment.cwd, &changes.records(&session)?)?
+    };
+    let plan = match plan(&changes, &session, Part { paths, ..Part::default() }) {
         Err(ChangesError::NothingToUndo(why)) => return Err(UsageError(why).into()),
         plan => plan?,
     };
     if output.json {
         return write_report(&changes, &plan, output.yes);
     }
+    if asking == Asking::ByHunk && !plan.is_refused() && !plan.changes.is_empty() {
+        return by_hunk(&changes, plan, id);
+    }
     let mut out = stdout();
     let most = if output.all { usize::MAX } else { LISTED };
     let preview = describe(&changes, &plan, Mood::Preview, most)?;
     if plan.is_refused() {
         write!(stderr(), "{preview}")?;
-        let hint = if plan.conflicts.is_empty() && plan.is_refused_as_shared() {
-            "; `--shared` undoes these changes too"
-        } else {
-            ""
+        let hint = match (plan.conflicts.is_empty(), plan.changes.is_empty()) {
+            _ if plan.is_busy || plan.is_redo => "",
+            (true, _) => "; `--shared` undoes these changes too",
+            (false, false) if !plan.is_refused_as_shared() => "; `--rest` undoes the others",
+            (false, _) => "",
         };
         writeln!(stderr(), "nothing was {}{hint}", participle(&plan))?;
         return Ok(Outcome::Failed);
+    }
+    if output.dry_run {
+        write!(out, "{preview}")?;
+        return Ok(outcome(&plan));
     }
     let is_terminal = stdin().is_terminal() && out.is_terminal();
     if plan.changes.is_empty() {
@@ -150,7 +224,7 @@ fn run(
     if output.yes {
         let report = describe(&changes, &plan, Mood::Report, most)?;
         carry_out(&changes, &plan)?;
-        writeln!(out, "{report}{}", reversed_by(plan.is_redo, id)).after(what_was_done(&plan))?;
+        writeln!(out, "{report}{}", reversed_by(&plan, id)).after(what_was_done(&plan))?;
         return Ok(outcome(&plan));
     }
     write!(out, "{preview}")?;
@@ -169,8 +243,64 @@ fn run(
     }
     carry_out(&changes, &plan)?;
     let done = what_was_done(&plan);
-    writeln!(out, "{done}; {}", reversed_by(plan.is_redo, id)).after(done)?;
+    writeln!(out, "{done}; {}", reversed_by(&plan, id)).after(done)?;
     Ok(outcome(&plan))
+}
+
+/// How a person is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asking {
+    Once,
+    ByHunk,
+}
+
+/// Asks about each run of changed lines, and undoes those that the person chose.
+fn by_hunk(changes: &Changes, plan: UndoPlan, id: &str) -> anyhow::Result<Outcome> {
+    let mut out = stdout();
+    if !stdin().is_terminal() || !out.is_terminal() {
+        let why = "nothing was undone: there is no terminal to ask on";
+        return Err(UsageError(why.to_owned()).into());
+    }
+    let (mut chosen, mut is_rest) = (Vec::new(), None);
+    for file in changes.hunks(&plan)? {
+        let whole = [format!("{} as a whole\n", file.path)];
+        let hunks = if file.hunks.is_empty() { &whole[..] } else { &file.hunks[..] };
+        let mut takes = Vec::with_capacity(hunks.len());
+        for hunk in hunks {
+            if is_rest.is_none() {
+                writeln!(out, "{}", Paint::for_stream(&out).strong(&file.path.to_string()))?;
+                write!(out, "{hunk}Undo it? [y]es, [N]o, [a]ll that follow, [q]uit: ")?;
+                out.flush()?;
+            }
+            let take = match is_rest {
+                Some(rest) => rest,
+                None => answer(&mut is_rest)?,
+            };
+            takes.push(take);
+        }
+        chosen.push((file, takes));
+    }
+    let Some(plan) = changes.plan_hunks(plan, &chosen)? else {
+        writeln!(out, "Nothing was undone.")?;
+        return Ok(Outcome::Failed);
+    };
+    carry_out(changes, &plan)?;
+    let done = what_was_done(&plan);
+    writeln!(out, "{done}; {}", reversed_by(&plan, id)).after(done)?;
+    Ok(outcome(&plan))
+}
+
+/// Reads an answer about a hunk. `rest` is set if it answers for all that follow.
+fn answer(rest: &mut Option<bool>) -> anyhow::Result<bool> {
+    let mut answer = String::new();
+    let is_end = stdin().lock().read_line(&mut answer)? == 0;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "a" | "all" => *rest = Some(true),
+        "q" | "quit" => *rest = Some(false),
+        _ if is_end => *rest = Some(false),
+        answer => return Ok(matches!(answer, "y" | "yes")),
+    }
+    Ok(*rest == Some(true))
 }
 
 fn carry_out(changes: &Changes, plan: &UndoPlan) -> anyhow::Result<()> {

@@ -1,21 +1,24 @@
 //! `convoke usage`: tokens, cache and dollars of all sessions.
 
+mod own_usage;
+
 use std::io::Write as _;
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use convoke_core::figures::rounded_percent;
-use convoke_open::prices::{OwnPrices, TABLE};
+use convoke_open::prices::TABLE;
 use convoke_open::usage::{self, By, Query, Row, Table};
 use convoke_protocol::id::Millis;
 use convoke_protocol::usage::Usage;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::commands::sessions::write_json;
+use self::own_usage::OwnSessions;
 use crate::figures::{begun, count, dollars, number, padded};
-use crate::other_programs::{HomeArgument, with_catalog};
+use crate::other_programs::{HomeArgument, open_index, tell_without_index, with_catalog};
 use crate::outcome::Outcome;
-use crate::terminal::{Paint, printable, stderr, stdout, width};
+use crate::terminal::{Paint, ProgressLine, printable, stderr, stdout, width, write_json};
 
 /// The columns of a bar.
 const BAR: usize = 20;
@@ -30,16 +33,19 @@ pub struct Arguments {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "day")]
     by: Vec<ByArgument>,
     /// Count from this day on: 2026-11-01
-    #[arg(long, value_name = "DAY")]
+    #[arg(long, value_name = "DAY", value_parser = parse_day)]
     since: Option<Date>,
     /// Count up to this day
-    #[arg(long, value_name = "DAY")]
+    #[arg(long, value_name = "DAY", value_parser = parse_day)]
     until: Option<Date>,
     /// Count only the sessions of this directory and below
     #[arg(long)]
     here: bool,
     #[command(flatten)]
     home: HomeArgument,
+    /// Read all files instead of those that have changed
+    #[arg(long)]
+    no_index: bool,
     /// Write JSON
     #[arg(long)]
     json: bool,
@@ -71,6 +77,11 @@ impl From<ByArgument> for By {
     }
 }
 
+/// Parses a day.
+fn parse_day(written: &str) -> Result<Date, String> {
+    written.parse().map_err(|_| "a day is written 2026-11-01".to_owned())
+}
+
 /// Runs `convoke usage`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let by: Vec<By> = arguments.by.iter().map(|by| By::from(*by)).collect();
@@ -80,18 +91,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     };
     let since = arguments.since.map(midnight).transpose()?;
     let until = arguments.until.map(|day| midnight(day.tomorrow()?)).transpose()?;
-    let cwd = std::env::current_dir()?;
-    let table = with_catalog(&arguments.home, |catalog| {
-        let mut found = catalog.list();
-        if arguments.here {
-            let is_here = |at: &str| std::path::Path::new(at).starts_with(&cwd);
-            found.sessions.retain(|session| session.cwd.as_deref().is_some_and(is_here));
-        }
-        let query = Query { by: by.clone(), since, until, zone: zone.clone() };
-        let mut table = usage::count(catalog, &found.sessions, &OwnPrices::new(), &query);
-        table.problems.extend(found.problems);
-        Ok(table)
-    })?;
+    let query = Query { by: by.clone(), since, until, zone };
+    let progress = ProgressLine::begin("reading sessions");
+    let table = count_all(arguments, &query)?;
+    drop(progress);
     if arguments.json {
         write_json(&table.to_json(&by))?;
     } else {
@@ -103,6 +106,40 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         writeln!(stderr(), "{}{}", printable(&problem.to_string()), printable(&reason))?;
     }
     Ok(Outcome::Done)
+}
+
+/// Counts the sessions of other programs and Convoke's own.
+fn count_all(arguments: &Arguments, query: &Query) -> anyhow::Result<Table> {
+    let here = arguments.here.then(std::env::current_dir).transpose()?;
+    let is_here = |at: Option<&str>| {
+        here.as_ref().is_none_or(|here| at.is_some_and(|at| Path::new(at).starts_with(here)))
+    };
+    let index = if arguments.no_index { None } else { open_index(&arguments.home)? };
+    with_catalog(&arguments.home, |catalog| {
+        let mut found = catalog.list();
+        let mut index = index;
+        if let Some(index) = index.as_mut().filter(|_| found.problems.is_empty()) {
+            index.prune(&found.sessions)?;
+        }
+        let mut own = OwnSessions::default();
+        if arguments.home.is_own() {
+            own = own_usage::read(&found.sessions, &catalog.prices)?;
+            own.sessions.retain(|session| is_here(session.directory.as_deref()));
+        }
+        found.sessions.retain(|session| is_here(session.cwd.as_deref()));
+        let counted = usage::responses(catalog, &found.sessions, index.as_mut());
+        let (mut counted, problems) = counted.or_else(|error| {
+            tell_without_index(&error)?;
+            Ok::<_, anyhow::Error>(usage::responses(catalog, &found.sessions, None)?)
+        })?;
+        let sessions = found.sessions.len() + own.sessions.len();
+        counted.extend(own.sessions.into_iter().map(|session| session.counted));
+        let mut table = usage::table(counted, query);
+        table.sessions = sessions;
+        table.problems = problems;
+        table.problems.extend(found.problems);
+        Ok(table)
+    })
 }
 
 fn write_table(table: &Table, by: &[By]) -> anyhow::Result<()> {

@@ -37,6 +37,7 @@ use crate::outcome::{Outcome, UsageError, described};
 use crate::program;
 use crate::requests::tokens;
 use crate::terminal::{is_quiet, printable, stderr};
+use crate::user_settings::UserSettings;
 
 /// Run a coding agent as you would, with every request on record.
 ///
@@ -132,7 +133,8 @@ async fn run_program(
     // An error of the session does not end the program, which still runs in the terminal.
     let watched = ended.await.context("the program was not started, or its end is unknown")?;
     let requests = store.requests(&thread).await;
-    let summary = Summary { agent, session: id, watched: &watched };
+    let prices = UserSettings::read(host_environment)?.prices;
+    let summary = Summary { agent, session: id, watched: &watched, prices };
     summary.show(&requests.unwrap_or_default())?;
     ran?;
     Ok(Outcome::Exit(watched.end.with_context(|| format!("cannot start {agent}"))?.code()))
@@ -173,6 +175,7 @@ struct Summary<'w> {
     agent: &'static str,
     session: SessionId,
     watched: &'w Watched,
+    prices: OwnPrices,
 }
 
 impl Summary<'_> {
@@ -180,7 +183,7 @@ impl Summary<'_> {
         if is_quiet() {
             return Ok(());
         }
-        let Self { agent, session, watched } = self;
+        let Self { agent, session, watched, prices: own } = self;
         let mut out = stderr();
         for note in &watched.notes {
             writeln!(out, "convoke: {}", printable(note))?;
@@ -200,7 +203,7 @@ impl Summary<'_> {
                 tier: None,
                 at,
             };
-            cost.add(prices::cost(&charged, &OwnPrices::new()));
+            cost.add(prices::cost(&charged, own));
         }
         let sent = count(requests.len() as u64, "request");
         let cost = shown_cost(cost);

@@ -1,15 +1,19 @@
-//! `@path` in a person's message attaches a file: its text goes with the message, with the file as its source.
+//! `@path` in a person's message attaches a file: its text goes with the message, with the file as its source. An image goes
+//! with it as an image.
 
 use std::collections::HashSet;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use convoke_agent::sandbox::Secrets;
 use convoke_chat::Attachments;
 use convoke_core::name::NameKey;
 use convoke_files::{FileKind, OpenedFile};
 use convoke_inspect::HostEnvironment;
 use convoke_protocol::attachment::Attachment;
+use convoke_protocol::image::Image;
 use convoke_session::NewMessage;
 use convoke_team::{Team, Trust};
 
@@ -19,8 +23,11 @@ use crate::figures::number;
 
 /// The maximum number of files of one message.
 const MAX_FILES: usize = 20;
-/// The maximum number of bytes of one message's files.
-const MAX_BYTES: usize = 1 << 20;
+/// The maximum number of bytes of one message's texts, and of its images.
+const MAX_BYTES: u64 = 1 << 20;
+const MAX_IMAGE_BYTES: u64 = 10 << 20;
+/// The maximum number of bytes of one image, which is that of the providers.
+const MAX_BYTES_PER_IMAGE: u64 = 5 << 20;
 /// Punctuation that may follow a path in a sentence.
 const PUNCTUATION: [char; 14] =
     ['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '\'', '"', '，', '。'];
@@ -139,9 +146,8 @@ impl ProjectAttachments {
         NameKey::new(name).is_all() || self.team.resolve(name).is_some()
     }
 
-    /// Reads a file that was opened, whose real path is given.
-    fn read(&self, named: &str, file: OpenedFile, real: &Path) -> Result<Attachment, String> {
-        let failed = |error: io::Error| format!("@{named}: {error}");
+    /// Refuses a file that agents must not receive.
+    fn check_access(&self, named: &str, real: &Path) -> Result<(), String> {
         if let Some(how) = self.how_to_trust.as_ref().filter(|_| !real.starts_with(&self.directory))
         {
             let directory = self.directory.display();
@@ -155,6 +161,26 @@ impl ProjectAttachments {
                  lists them"
             ));
         }
+        Ok(())
+    }
+
+    /// Reads an image that was opened, whose real path is given.
+    fn read_image(&self, named: &str, file: OpenedFile, real: &Path) -> Result<Image, String> {
+        self.check_access(named, real)?;
+        let bytes =
+            file.read(real, FileKind::Image).map_err(|error| format!("@{named}: {error}"))?;
+        if bytes.len() as u64 > MAX_BYTES_PER_IMAGE {
+            let (bytes, most) = (number(bytes.len() as u64), number(MAX_BYTES_PER_IMAGE));
+            return Err(format!("@{named}: the image has {bytes} bytes; the limit is {most}"));
+        }
+        let image = Image::new(shown(named), STANDARD.encode(&bytes));
+        image.ok_or_else(|| format!("@{named}: the file is no PNG, JPEG, GIF or WebP image"))
+    }
+
+    /// Reads a file that was opened, whose real path is given.
+    fn read(&self, named: &str, file: OpenedFile, real: &Path) -> Result<Attachment, String> {
+        let failed = |error: io::Error| format!("@{named}: {error}");
+        self.check_access(named, real)?;
         let bytes = file.read(real, FileKind::Attachment).map_err(failed)?;
         let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
         let text = text.ok_or_else(|| {
@@ -167,11 +193,26 @@ impl ProjectAttachments {
 }
 
 impl Attachments for ProjectAttachments {
-    fn attach(&self, mut message: NewMessage) -> Result<NewMessage, String> {
+    fn attach(&self, message: NewMessage) -> Result<NewMessage, String> {
+        self.attach_where(message, |_| true)
+    }
+}
+
+impl ProjectAttachments {
+    /// Attaches the images that a message mentions. Other files stay mentioned, for editors that attach them themselves.
+    pub fn attach_images(&self, message: NewMessage) -> Result<NewMessage, String> {
+        self.attach_where(message, Image::is_named_by)
+    }
+
+    /// Attaches the mentioned files whose names fit.
+    fn attach_where(
+        &self,
+        mut message: NewMessage,
+        fits: impl Fn(&str) -> bool,
+    ) -> Result<NewMessage, String> {
         let mut text = String::with_capacity(message.content.len());
-        let mut attachments = Vec::new();
+        let mut files = Files::default();
         let mut rest = 0;
-        let mut bytes = 0;
         let mut attached: HashSet<PathBuf> = HashSet::new();
         let first = message.content.len() - message.content.trim_start().len();
         for (at, mention) in mentions(&message.content) {
@@ -181,6 +222,9 @@ impl Attachments for ProjectAttachments {
                 }
                 continue;
             };
+            if !fits(named) {
+                continue;
+            }
             // Only the name stays in the message; the `@` would make some programs read the file again.
             text.push_str(&message.content[rest..at]);
             text.push_str(named);
@@ -196,22 +240,50 @@ impl Attachments for ProjectAttachments {
             if attached.len() == MAX_FILES {
                 return Err(format!("@{named}: too many files; a message can attach {MAX_FILES}"));
             }
-            let attachment = self.read(named, file, &real)?;
-            bytes += attachment.text.len();
-            if bytes > MAX_BYTES {
-                let (bytes, most) = (number(bytes as u64), number(MAX_BYTES as u64));
-                return Err(format!(
-                    "@{named}: the attached files have {bytes} bytes; the limit is {most}"
-                ));
+            if Image::is_named_by(named) {
+                files.add_image(self.read_image(named, file, &real)?)?;
+            } else {
+                files.add_text(self.read(named, file, &real)?)?;
             }
             attached.insert(real);
-            attachments.push(attachment);
         }
         text.push_str(&message.content[rest..]);
         message.content = text;
-        Attachment::add(attachments, &mut message);
+        Attachment::add(files.texts, &mut message);
+        Image::add(files.images, &mut message);
         Ok(message)
     }
+}
+
+/// The files of one message, within its limits.
+#[derive(Default)]
+struct Files {
+    texts: Vec<Attachment>,
+    text_bytes: u64,
+    images: Vec<Image>,
+    image_bytes: u64,
+}
+
+impl Files {
+    fn add_text(&mut self, file: Attachment) -> Result<(), String> {
+        self.text_bytes += file.text.len() as u64;
+        within(&file.path, "attached files", self.text_bytes, MAX_BYTES)?;
+        self.texts.push(file);
+        Ok(())
+    }
+
+    fn add_image(&mut self, image: Image) -> Result<(), String> {
+        self.image_bytes += image.bytes();
+        within(&image.path, "attached images", self.image_bytes, MAX_IMAGE_BYTES)?;
+        self.images.push(image);
+        Ok(())
+    }
+}
+
+fn within(named: &str, what: &str, bytes: u64, most: u64) -> Result<(), String> {
+    let (shown, limit) = (number(bytes), number(most));
+    let over = || format!("@{named}: the {what} have {shown} bytes; the limit is {limit}");
+    if bytes > most { Err(over()) } else { Ok(()) }
 }
 
 /// Returns a path without `.` components.
@@ -222,9 +294,9 @@ fn shown(path: &str) -> String {
 
 /// The extensions of file names. Packages and decorators contain dots too.
 const EXTENSIONS: &[&str] = &[
-    "c", "cc", "cpp", "cs", "css", "csv", "diff", "go", "h", "hpp", "html", "java", "js", "json",
-    "jsx", "kt", "lock", "log", "md", "patch", "php", "py", "rb", "rs", "sh", "sql", "swift",
-    "toml", "ts", "tsx", "txt", "xml", "yaml", "yml",
+    "c", "cc", "cpp", "cs", "css", "csv", "diff", "gif", "go", "h", "hpp", "html", "java", "jpeg",
+    "jpg", "js", "json", "jsx", "kt", "lock", "log", "md", "patch", "php", "png", "py", "rb", "rs",
+    "sh", "sql", "swift", "toml", "ts", "tsx", "txt", "webp", "xml", "yaml", "yml",
 ];
 
 /// Returns whether a word after an `@` looks like a path, by its beginning or its extension.

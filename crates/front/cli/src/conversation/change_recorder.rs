@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke_changes::{
-    Author, Begun, Changes, ChangesError, Completed, Direction, FileDiff, Host, LineCounts, Record,
-    RunningTurn, TurnKey, Uncopied, UndoPlan, diagnostics, direction, listed_count,
+    Author, Begun, Changes, ChangesError, Completed, Direction, FileDiff, Host, LineCounts, Part,
+    Record, RunningTurn, TreePath, TurnKey, Uncopied, UndoPlan, diagnostics, direction,
+    listed_count,
 };
 use convoke_core::figures::size;
 use convoke_core::{Code, Diagnostic};
@@ -32,14 +33,18 @@ const NAMED_PATHS: usize = 5;
 
 /// Returns the store of changes of a user.
 pub fn changes_of(host_environment: &HostEnvironment) -> Changes {
+    Changes::new(&Home::new(host_environment).data, git_host(host_environment))
+}
+
+/// Returns the parts of the user's environment with which git is run.
+pub fn git_host(host_environment: &HostEnvironment) -> Host {
     let config = host_environment.variable("XDG_CONFIG_HOME").map(Path::new);
     let config = config.filter(|path| path.is_absolute());
-    let host = Host {
+    Host {
         path: host_environment.variable("PATH").unwrap_or_default().to_owned(),
         config: config.map_or_else(|| host_environment.home.join(".config"), Path::to_owned),
         home: host_environment.home.clone(),
-    };
-    Changes::new(&Home::new(host_environment).data, host)
+    }
 }
 
 /// The recorder of a conversation.
@@ -324,6 +329,10 @@ fn teammate_changes(
                 };
                 format!("{} (turn {}{place}{doubt})", record.turn.member, record.turn.turn)
             }
+            (Author::Person, None) if let Some(part) = record.part_of => {
+                let what = if part.is_redo { "a redo" } else { "an undo" };
+                format!("{what} of a part of turn {}", record.turn.turn)
+            }
             (Author::Person, None) => "a person".to_owned(),
         };
         let _ = writeln!(text, "files changed by {who}:");
@@ -354,9 +363,11 @@ fn merge_name(direction: Direction, record: &Record) -> String {
 /// Plans an undo or a redo for a person's request.
 pub fn plan(changes: &Changes, request: &UndoRequest) -> Result<UndoPlan, ChangesError> {
     let (session, turn) = (request.session.to_string(), request.turn.map(|turn| turn.0));
+    let paths = request.paths.iter().map(|path| TreePath::new(path.as_bytes())).collect();
+    let part = Part { paths, ..Part::default() };
     let mut plan = match request.action {
-        UndoAction::Undo => changes.plan_undo(&session, turn)?,
-        UndoAction::Redo => changes.plan_redo(&session, turn)?,
+        UndoAction::Undo => changes.plan_undo_of(&session, turn, &part)?,
+        UndoAction::Redo => changes.plan_redo_of(&session, turn, &part)?,
     };
     plan.takes_shared = request.consent == UndoConsent::Shared;
     Ok(plan)

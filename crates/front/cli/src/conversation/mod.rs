@@ -6,6 +6,7 @@
 pub mod alone;
 pub mod attachments;
 pub mod change_recorder;
+pub mod composed;
 pub mod home;
 pub mod node_team;
 pub mod origin;
@@ -15,6 +16,7 @@ pub mod rehearsal_servers;
 pub(crate) mod resolved_agent;
 mod resolved_team;
 pub mod sample;
+mod script;
 pub mod sessions;
 pub mod store;
 pub mod team_redaction;
@@ -22,6 +24,7 @@ pub mod trust;
 pub mod trust_here;
 pub mod undo_progress;
 pub mod undo_text;
+pub mod unlocked;
 mod workspaces;
 
 use std::collections::BTreeSet;
@@ -42,17 +45,19 @@ use convoke_session::{AnyStore, Coordinator, Store as _};
 use convoke_team::{Member, Record, Team};
 
 use self::alone::Alone;
+use self::composed::Composed;
 use self::home::Home;
 use self::project::{Origin, Project, TEAM_FILE, UserConfiguration, find_team_file};
 use self::rehearsal_servers::RehearsalServers;
 use self::resolved_team::{AgentResolver, ResolvedTeam};
+use self::script::RehearsalScript;
 use self::team_redaction::without_secrets;
 use crate::commands::completions;
 use crate::outcome::UsageError;
 use crate::program;
 
 /// The options that choose a conversation and its agents.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Default, Clone, Args)]
 pub struct ConversationOptions {
     /// The team file [default: convoke.toml here or in a parent directory, up to the repository's root]
     #[arg(long, value_name = "FILE")]
@@ -71,13 +76,22 @@ pub struct ConversationOptions {
         default_missing_value = "stand-in"
     )]
     pub rehearse: Option<Rehearse>,
+    /// What the agents say in a rehearsal: a file with `NAME: TEXT` for each turn, in their order
+    #[arg(long, value_name = "FILE", requires = "rehearse")]
+    pub script: Option<PathBuf>,
     /// Record the requests of programs to their models: `wire` stores every request, through a relay on this
     /// machine that forwards it unchanged
     #[arg(long, value_name = "WHAT")]
     pub record: Option<RecordOption>,
+    /// Whether the agents of a rehearsal hand over from one to the next: the first message names none of them.
+    #[arg(skip)]
+    pub has_round: bool,
     /// A new session of one agent, whatever team files there are.
     #[arg(skip)]
     pub alone: Option<Box<Alone>>,
+    /// A new session of a team that a command composes.
+    #[arg(skip)]
+    pub composed: Option<Box<Composed>>,
 }
 
 /// The recording of programs' requests.
@@ -251,11 +265,12 @@ pub async fn open(
         }
         None => None,
     };
-    let project = match (&options.team, &session, &options.alone) {
+    let project = match (&options.team, &session, &options.alone, &options.composed) {
         (Some(path), ..) => Project::read(path, &user)?,
-        (None, Some(session), _) => project_of(session, &home, &user)?,
-        (None, None, Some(alone)) => alone.project(&user)?,
-        (None, None, None) => match find_team_file(host_environment) {
+        (None, Some(session), ..) => project_of(session, &home, &user)?,
+        (None, None, Some(alone), _) => alone.project(&user)?,
+        (None, None, None, Some(composed)) => composed.project(&user)?,
+        (None, None, None, None) => match find_team_file(host_environment) {
             Some(path) => Project::read(&path, &user)?,
             None if matches!(options.rehearse, Some(Rehearse::StandIn | Rehearse::Cli)) => {
                 sample::write(&home, &user)?
@@ -273,11 +288,13 @@ pub async fn open(
     }
     let backend = AgentBackend::new(options.rehearse, began_as);
     let done = match &session {
-        Some(session) if project.origin == Origin::Sample => {
+        Some(session) if backend != AgentBackend::Agents => {
             sessions::turns_done(&store, session.began.id).await?
         }
         _ => std::collections::HashMap::new(),
     };
+    let script = options.script.as_deref();
+    let script = script.map(|path| RehearsalScript::read(path, &project.team)).transpose()?;
     let is_new = session.is_none();
     let began = match session {
         Some(session) => session.began,
@@ -290,6 +307,8 @@ pub async fn open(
         answers: SessionAnswers::default(),
         backend,
         done,
+        script,
+        has_round: options.has_round && is_new,
         session: began.id,
         store: &store,
         home: &home,
@@ -300,7 +319,7 @@ pub async fn open(
     let option = backend.option(began.rehearsal.or(began_as));
     let ResolvedTeam { team_agents, rehearsal_servers, diagnostics } = resolver.fill().await?;
     let coordinator = if is_new {
-        if let Some(shared) = store.shared()
+        if let Some(shared) = store.sharing()
             && let Some(origin) = origin::of_directory(&project.directory, host_environment)
         {
             shared.set_origin(began.id, &origin).await?;
@@ -351,6 +370,8 @@ pub fn model_member(
         answers: SessionAnswers::default(),
         backend: AgentBackend::Agents,
         done: std::collections::HashMap::new(),
+        script: None,
+        has_round: false,
         session: session.began.id,
         store,
         home: &home,
@@ -426,7 +447,7 @@ fn elsewhere(
 ) -> Result<BTreeSet<MemberName>, UsageError> {
     let node = |member: &Member| member.agent().and_then(|settings| settings.node.clone());
     let pinned = team.members.iter().filter_map(|member| Some((member, node(member)?)));
-    if store.shared().is_some() {
+    if store.sharing().is_some() {
         return Ok(pinned.map(|(member, _)| member.name.clone()).collect());
     }
     match pinned.into_iter().next() {

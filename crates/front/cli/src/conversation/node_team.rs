@@ -63,6 +63,8 @@ impl NodeTeam {
             home: &home,
             host_environment,
             record: None,
+            script: None,
+            has_round: false,
         };
         let unstartable = resolver.leave_unstartable()?;
         let ResolvedTeam { team_agents, rehearsal_servers, diagnostics } = resolver.fill().await?;

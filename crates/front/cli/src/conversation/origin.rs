@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use convoke_changes::git_command;
 use convoke_inspect::HostEnvironment;
-use convoke_session::shared::ProjectOrigin;
+use convoke_session::sharing::ProjectOrigin;
 
 use super::home::Home;
 use super::trust::TrustedDirectories;

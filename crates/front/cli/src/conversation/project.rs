@@ -29,7 +29,6 @@ pub const TEAM_FILE: &str = "convoke.toml";
 pub struct UserConfiguration {
     /// The agents by name.
     pub catalog: Catalog,
-    /// The trusted directories.
     pub trusted: TrustedDirectories,
     /// The rules for agents that ask.
     pub permissions: PermissionFile,

@@ -51,7 +51,7 @@ impl RehearsalServers {
         member: MemberName,
         thread: &ThreadId,
         agent: &Definition,
-        lines: Vec<&str>,
+        lines: Vec<String>,
         host_environment: &HostEnvironment,
         state_dir: PathBuf,
     ) -> anyhow::Result<(Host, RequestFeed)> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use convoke_agent::adapter::{Host, Script, StandIn, agent};
+use convoke_agent::adapter::{Host, Script, StandIn, Step, agent};
 use convoke_agent::approvals::{Approvals, SessionAnswers};
 use convoke_agent::config::{AgentKind, Catalog, Definition};
 use convoke_agent::process::guardian::Guardian;
@@ -26,7 +26,7 @@ use convoke_protocol::id::{MemberName, SessionId, ThreadId};
 use convoke_redact::Redactor;
 use convoke_session::file_changes::OwnWorkspace;
 use convoke_session::prompt::InstructionFile;
-use convoke_session::shared::TurnRequirements;
+use convoke_session::sharing::TurnRequirements;
 use convoke_session::{AnyStore, MemberAgent, TeamAgents};
 use convoke_team::{AgentSettings, PermissionRules, Record, Team, Trust, WorkspaceChoice};
 
@@ -35,13 +35,17 @@ use super::home::Home;
 use super::project::{Origin, Project, place_in};
 use super::rehearsal_servers::RehearsalServers;
 use super::resolved_agent::{ResolvedAgent, resolve_agent};
+use super::script::{self, RehearsalScript};
 use super::{AgentBackend, sample, store};
 use crate::diagnostics::own;
 use crate::machine;
 use crate::outcome::UsageError;
+use crate::terminal::stdout;
 
 /// The time per word of the sample's replies, slow enough to read.
 const PACE: Duration = Duration::from_millis(10);
+/// The variable that keeps this pace where the output is no terminal.
+const PACED: &str = "CONVOKE_REHEARSAL_PACE";
 
 /// A team with its agents.
 pub(super) struct ResolvedTeam {
@@ -61,6 +65,10 @@ pub(super) struct AgentResolver<'a> {
     pub(super) backend: AgentBackend,
     /// The number of turns that each member has done: a script continues after them.
     pub(super) done: HashMap<MemberName, usize>,
+    /// What stand-ins say, if the user wrote it.
+    pub(super) script: Option<RehearsalScript>,
+    /// Whether stand-ins without a script hand over from one to the next.
+    pub(super) has_round: bool,
     /// The session that the threads of models belong to, and their store.
     pub(super) session: SessionId,
     pub(super) store: &'a AnyStore,
@@ -226,6 +234,7 @@ impl AgentResolver<'_> {
         member_agent.may_write = self.may_write(resolved);
         member_agent.has_team_tools =
             settings.team_tools.unwrap_or(false) && resolved.definition.kind.takes_tools();
+        member_agent.idle_timeout = settings.idle_timeout.unwrap_or(AgentSettings::IDLE_TIMEOUT);
         let has_program =
             resolved.definition.kind != AgentKind::Api && self.backend != AgentBackend::StandIns;
         member_agent.trusted_commands =
@@ -280,11 +289,12 @@ impl AgentResolver<'_> {
             return Ok(self.stand_in(name));
         };
         let state = self.home.data.join("rehearsal");
-        let mut lines = Vec::new();
-        if self.project.origin == Origin::Sample {
-            let all = sample::replies(name.as_str());
-            lines = all[self.done(name, all.len())..].to_vec();
-        }
+        let mut lines = match &self.script {
+            Some(script) => script.of(name),
+            None if self.project.origin == Origin::Sample => sample::replies(name.as_str()),
+            None => Vec::new(),
+        };
+        lines.drain(..self.done(name, lines.len()));
         let thread = self.thread_of(name);
         let (member, host) = (name.clone(), self.host_environment);
         let entered = rehearsal_servers.enter(member, &thread, definition, lines, host, state);
@@ -398,11 +408,21 @@ impl AgentResolver<'_> {
     }
 
     fn stand_in(&self, name: &MemberName) -> Arc<dyn Agent> {
-        if self.project.origin != Origin::Sample {
-            return Arc::new(StandIn::new(Script::default()));
+        let mut turns = match &self.script {
+            Some(script) => Script::replies(script.of(name)).turns,
+            None if self.project.origin == Origin::Sample => sample::turns(name.as_str()),
+            None if self.has_round => script::round(&self.project.team, name),
+            None => Vec::new(),
+        };
+        turns.drain(..self.done(name, turns.len()));
+        // Nobody reads along elsewhere, unless the user says so.
+        let is_watched = self.host_environment.variable(PACED).is_some();
+        if !is_watched && !stdout().is_terminal() {
+            for turn in &mut turns {
+                turn.retain(|step| !matches!(step, Step::Wait(_)));
+            }
+            return Arc::new(StandIn::new(Script { turns }));
         }
-        let mut turns = sample::turns(name.as_str());
-        let turns = turns.split_off(self.done(name, turns.len()));
         Arc::new(StandIn::new(Script { turns }).with_pace(PACE))
     }
 

@@ -98,9 +98,9 @@ pub fn turns(member: &str) -> Vec<Vec<Step>> {
 }
 
 /// Returns the replies of a member.
-pub fn replies(member: &str) -> Vec<&'static str> {
+pub fn replies(member: &str) -> Vec<String> {
     let turns = SCRIPT.iter().filter(|turn| turn.member == member);
-    turns.map(|turn| turn.reply.trim_end()).collect()
+    turns.map(|turn| turn.reply.trim_end().to_owned()).collect()
 }
 
 fn steps(turn: &ScriptedTurn) -> Vec<Step> {

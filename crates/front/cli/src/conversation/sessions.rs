@@ -84,6 +84,11 @@ pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId
             writeln!(stderr(), "the last session belongs to another directory: {directory}")?;
             return Ok(last.id);
         }
+        let store = program::store_option();
+        let why = format!(
+            "there are no sessions of Convoke yet; `convoke run` starts one, and `convoke sessions list --all{store}` lists those of other programs"
+        );
+        return Err(UsageError(why).into());
     }
     let ids = sessions.iter().map(|session| session.id);
     one_of(ids, written, "convoke sessions list --all")

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use convoke_files::{Disk, FileKind, Files as _};
 use convoke_inspect::HostEnvironment;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{AnyStore, SqliteStore};
 
 use super::home::Home;
 use crate::outcome::UsageError;
+use crate::user_settings::UserSettings;
 
 /// The option that chooses the store.
 #[derive(Debug, Clone, Default, Args)]
@@ -41,13 +41,6 @@ impl StoreSettings {
     pub fn apply(self) {
         let _ = SETTINGS.set(self);
     }
-}
-
-/// The user's own settings: `config.toml` in the configuration directory.
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Configuration {
-    store: Option<String>,
 }
 
 /// Returns whether the sessions are stored in a database instead of this machine's file.
@@ -145,20 +138,7 @@ fn lease(host_environment: &HostEnvironment) -> Result<Option<Duration>, UsageEr
 
 /// Returns the store that the user's configuration names.
 fn configured(home: &Home) -> Result<Option<String>, UsageError> {
-    let path = home.configuration.join("config.toml");
-    let text = match Disk.read_text(&path, FileKind::Configuration) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(UsageError(format!("cannot read {}: {error}", path.display()))),
-    };
-    let parsed: Result<Configuration, _> = toml::from_str(&text);
-    let configuration = parsed.map_err(|error| {
-        let line = error.span().map_or(1, |span| {
-            1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count()
-        });
-        UsageError(format!("{}:{line}: {}", path.display(), error.message()))
-    })?;
-    Ok(configuration.store)
+    Ok(UserSettings::read_in(&home.configuration, &home.user)?.store)
 }
 
 /// Rejects an address of another kind of database, and a password, which other users of the machine and logs could

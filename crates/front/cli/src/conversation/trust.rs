@@ -1,6 +1,6 @@
 //! The trusted directories, and the choices of their team files when trust was granted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -18,6 +18,7 @@ use super::home::Home;
 use crate::outcome::UsageError;
 
 const FILE: &str = "trusted.json";
+const DECLINED: &str = "not-trusted.json";
 
 /// The trusted directories by real path. Trust does not extend to the team files of directories below.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -165,6 +166,45 @@ impl TrustedDirectories {
     /// Returns the directories, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Path> {
         self.directories.keys().map(PathBuf::as_path)
+    }
+}
+
+/// The directories that the user was asked about and did not trust. Nobody is asked twice.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Declined {
+    directories: BTreeSet<PathBuf>,
+}
+
+impl Declined {
+    /// Reads the list; without a file it is empty.
+    pub fn load(home: &Home) -> anyhow::Result<Self> {
+        let path = home.data.join(DECLINED);
+        match Disk.read_text(&path, FileKind::State) {
+            Ok(text) => serde_json::from_str(&text)
+                .with_context(|| format!("{} is damaged; remove it", path.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error).context(format!("cannot read {}", path.display())),
+        }
+    }
+
+    /// Returns whether the user was asked about a directory.
+    pub fn has(&self, directory: &Path) -> bool {
+        self.directories.contains(directory)
+    }
+
+    pub fn add(&mut self, directory: PathBuf) {
+        self.directories.insert(directory);
+    }
+
+    /// Writes the list.
+    pub fn save(&self, home: &Home) -> anyhow::Result<()> {
+        let path = home.data.join(DECLINED);
+        let text = serde_json::to_vec_pretty(self)?;
+        let write = || -> io::Result<()> {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&home.data)?;
+            draft::replace(&path, &text, 0o600)
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))
     }
 }
 

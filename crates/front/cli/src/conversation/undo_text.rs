@@ -148,8 +148,21 @@ pub fn unverified(paths: &[TreePath], most: usize) -> String {
     text
 }
 
+/// Names the command that reverses a plan: with the session, the store and the paths, if they were named.
+pub fn reversed_by(plan: &UndoPlan, id: &str) -> String {
+    let paths = plan.part.paths.iter().map(|path| shell_word(&path.to_lossy()));
+    let paths: Vec<_> = paths.collect();
+    if paths.is_empty() {
+        return session_reversed_by(plan.is_redo, id);
+    }
+    let command = if plan.is_redo { "undo" } else { "redo" };
+    let session = if id == "last" { String::new() } else { format!(" {}", shell_word(id)) };
+    let (program, store) = (program::name(), program::store_option());
+    format!("`{program} {command}{session}{store} -- {}` reverses it", paths.join(" "))
+}
+
 /// Names the command that reverses an undo, or a redo, of a session: with the session and the store, if they were named.
-pub fn reversed_by(is_redo: bool, id: &str) -> String {
+fn session_reversed_by(is_redo: bool, id: &str) -> String {
     let session = if id == "last" { String::new() } else { format!(" {}", shell_word(id)) };
     let arguments = format!("{session}{}", program::store_option());
     if arguments.is_empty() {
@@ -174,11 +187,19 @@ pub fn completed(completed: &Completed, id: Option<&str>) -> String {
         (Some(applied), Direction::Redo) => {
             format!("the redo of the merge of the workspace of {}", applied.member)
         }
+        (None, _) if let Some(part) = record.part_of => {
+            let verb = if part.is_redo { "redo" } else { "undo" };
+            format!("the {verb} of a part of turn {turn} ({member})")
+        }
         (None, Direction::Redo) => format!("the redo of turn {turn} ({member})"),
         (None, _) => format!("the undo of turn {turn} ({member})"),
     };
-    let is_redo = *direction != Direction::Undo;
-    let reversal = id.map_or_else(|| reversal(is_redo).to_owned(), |id| reversed_by(is_redo, id));
+    let is_redo = match record.part_of {
+        Some(part) => part.is_redo,
+        None => *direction != Direction::Undo,
+    };
+    let reversal =
+        id.map_or_else(|| reversal(is_redo).to_owned(), |id| session_reversed_by(is_redo, id));
     let mut text = format!("{what} was interrupted, and is complete now; {reversal}");
     if !left_alone.is_empty() {
         text.push_str("\nleft as they are, because they were changed after the interruption:\n");
@@ -208,6 +229,9 @@ pub fn is_settled(plan: &UndoPlan) -> bool {
 
 fn subject(plan: &UndoPlan) -> String {
     match &plan.applied {
+        None if !plan.part.paths.is_empty() => {
+            format!("a part of turn {} ({})", plan.turn.turn, plan.turn.member)
+        }
         Some(applied) => format!("the merge of the workspace of {}", applied.member),
         None => format!("turn {} ({})", plan.turn.turn, plan.turn.member),
     }

@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 use crate::terminal::{Paint, is_quiet, stderr};
 
 /// Every table of codes, in the order in which they are documented.
-const TABLES: [&[Code]; 11] = [
+const TABLES: [&[Code]; 12] = [
     convoke_core::diagnostics::ALL,
     convoke_team::diagnostics::ALL,
     convoke_session::diagnostics::ALL,
@@ -23,6 +23,7 @@ const TABLES: [&[Code]; 11] = [
     convoke_codex::diagnostics::ALL,
     convoke_thread::diagnostics::ALL,
     convoke_explain::diagnostics::ALL,
+    convoke_gate::diagnostics::ALL,
     convoke_inspect::diagnostics::ALL,
     own::ALL,
 ];

@@ -49,7 +49,7 @@ impl Level {
 }
 
 /// A place in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The path from the root of the repository, or an absolute one of a file outside.
     pub file: String,

@@ -8,6 +8,7 @@
 mod filter;
 mod pager;
 mod paint;
+mod progress;
 mod settings;
 mod wrap;
 
@@ -18,6 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub use filter::clear_line;
 pub use pager::page;
 pub use paint::{Paint, Tone, ledger_style};
+pub use progress::ProgressLine;
 pub use settings::{OutputSettings, is_quiet};
 
 use filter::Filter;
@@ -191,6 +193,12 @@ pub fn columns(stream: &Screen) -> Option<usize> {
     terminal.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok())
 }
 
+/// Returns the rows of a stream's terminal.
+pub fn rows(stream: &Screen) -> Option<usize> {
+    let terminal = stream.is_terminal().then(|| terminal_size::terminal_size_of(stream)).flatten();
+    terminal.map(|(_, height)| usize::from(height.0))
+}
+
 /// Returns a text without control characters, on one line.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_control = |c: char| c.is_control() && c != '\t';
@@ -211,6 +219,20 @@ pub fn spelled_out(line: &str) -> Cow<'_, str> {
     let shown =
         |c: char| if is_control(c) { c.escape_default().to_string() } else { c.to_string() };
     Cow::Owned(line.chars().map(shown).collect())
+}
+
+/// Returns a heading that fills a line of standard output.
+pub fn heading(title: &str) -> String {
+    let columns = width(&stdout()).min(100);
+    let fill = "─".repeat(columns.saturating_sub(title.chars().count() + 1));
+    format!("{title} {fill}")
+}
+
+/// Writes one JSON value and a line break.
+pub fn write_json(value: &impl serde::Serialize) -> io::Result<()> {
+    let mut out = stdout();
+    serde_json::to_writer(&mut out, value)?;
+    writeln!(out)
 }
 
 /// Returns the terminal output of some bytes.

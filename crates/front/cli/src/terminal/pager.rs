@@ -8,12 +8,16 @@ use super::wrap::LineWrap;
 use super::{stdout, width};
 use crate::host_environment;
 
-/// Writes a text to standard output, through `PAGER` if it is set and the text does not fit the terminal.
+/// The pager where none is set, and the machine may have none.
+const DEFAULT_PAGER: &str = "if command -v less >/dev/null; then less -R; else cat; fi";
+
+/// Writes a text to standard output, through `PAGER` or `less` if the text does not fit the terminal.
 pub fn page(text: &str) -> io::Result<()> {
     let mut out = stdout();
     let rows = out.is_terminal().then(|| terminal_size::terminal_size_of(&out)).flatten();
-    let pager = std::env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
-    let (Some((_, rows)), Some(pager)) = (rows, pager) else {
+    let pager = std::env::var("PAGER").unwrap_or_else(|_| DEFAULT_PAGER.to_owned());
+    let is_paged = !pager.trim().is_empty();
+    let Some((_, rows)) = rows.filter(|_| is_paged) else {
         return out.write_all(text.as_bytes());
     };
     let mut wrap = LineWrap::new(width(&out));

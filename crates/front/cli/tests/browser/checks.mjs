@@ -6,8 +6,11 @@ import { join } from "node:path";
 
 const { PACKAGES, IMAGES, LOOK } = process.env;
 const axe = readFileSync(join(PACKAGES, "axe-core/axe.min.js"), "utf8");
-/** The views whose pictures are in the docs. */
-const pictured = ["sessions", "conversation", "turn", "diff", "events"];
+/** The views whose pictures are in the docs, with the names of these. */
+const pictured = new Map([
+  ...["sessions", "conversation", "turn", "diff", "events", "cache", "changes", "explain", "inspector"].map((name) => [name, name]),
+  ["other-usage", "usage"],
+]);
 
 /**
  * Checks a view. With IMAGES its picture for the docs is written; with LOOK, pictures of it in every size and theme.
@@ -34,7 +37,7 @@ export async function inspect(page, name, top) {
     await page.setViewportSize({ width: 1280, height: 900 });
   }
   await page.emulateMedia({ colorScheme: "light" });
-  if (IMAGES && pictured.includes(name)) await picture(page, join(IMAGES, `${name}.png`), top);
+  if (IMAGES && pictured.has(name)) await picture(page, join(IMAGES, `${pictured.get(name)}.png`), top);
 }
 
 async function picture(page, path, top) {

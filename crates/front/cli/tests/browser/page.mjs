@@ -309,7 +309,7 @@ try {
   step("from a request one click leads to what differs from the one before it");
   await first.getByRole("link", { name: "Compare with the one before" }).click();
   await first.getByRole("heading", { name: "What changed" }).waitFor();
-  await first.locator("li.boundary", { hasText: "bytes a cache can reuse" }).waitFor();
+  await first.locator("li.boundary", { hasText: "tokens a cache can reuse" }).waitFor();
   await inspect(first, "compare");
   await first.goto(`${origin}/sessions/${session}/cache`);
   await first.locator("ol.cache .cache-bars svg.could").first().waitFor();
@@ -440,9 +440,14 @@ try {
   writeFileSync(file, document_);
   await alone.goto(`file://${file}`);
   await alone.getByRole("heading", { name: "parser and lexer" }).waitFor();
-  await alone.locator("details.turn summary").first().click();
-  await alone.locator("details.turn[open] svg.treemap").first().waitFor();
-  assert.deepEqual(asks, [`file://${file}`]);
+  await alone.getByText("Choose a turn or a request").waitFor();
+  await alone.locator('a.row[href="#turn-1"]').click();
+  const view = alone.locator("section.view#turn-1");
+  await view.locator("svg.treemap").waitFor();
+  await view.locator(".part-rows a").first().click();
+  assert.ok(await view.locator("article:target").isVisible(), "a part is reached within its turn");
+  assert.equal(await alone.locator("section.view:visible").count(), 1);
+  assert.deepEqual([...new Set(asks.map((it) => it.split("#")[0]))], [`file://${file}`]);
   if (process.env.LOOK) await alone.screenshot({ path: join(process.env.LOOK, "export.png") });
 
   step("another site can neither show the page nor reach its data");

@@ -13,7 +13,8 @@ async def check(program: str, mode: str, version: str) -> None:
     async with Client(stdio_client(server), mode=mode) as client:
         assert client.session.protocol_version == version, client.session.protocol_version
         listed = await client.list_tools()
-        assert [tool.name for tool in listed.tools] == ["explain", "capture_diff", "assemble"], listed
+        names = ["explain", "review", "capture_diff", "assemble"]
+        assert [tool.name for tool in listed.tools] == names, listed
         # Two calls at once, of which one is refused.
         explained, refused = await asyncio.gather(
             client.call_tool("explain", {"agents": ["codex@0.98"]}),

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 const CANARY: &str = "canary-5b1f0c";
-const PAGE: &str = include_str!("../../../../../docs/permissions.md");
+const PAGE: &str = include_str!("../../../../../docs/sandbox.md");
 
 /// A process of the same user: it waits in `~/.ssh`, and shares memory, semaphores and messages by a key.
 const VICTIM: &str = r#"

@@ -38,9 +38,7 @@ fn a_turn_that_was_never_sent_has_no_bytes_anywhere() {
         let shown = context.run(&["run", "Hello"]);
         assert!(shown.starts_with("exit code: 1"), "{shown}");
         assert!(!shown.contains(" sent 1") && !shown.contains("request,"), "{shown}");
-        let row = shown.lines().rfind(|line| line.starts_with("mo  ")).expect("a row of the table");
-        let figures: Vec<&str> = row.split_whitespace().collect();
-        assert_eq!(figures, ["mo", "1", "0", "0"], "{agent}: {shown}");
+        assert!(!shown.contains("bytes sent"), "no table of zeros, {agent}: {shown}");
 
         let events = context.output(&["run", "--json", "Hello"], b"").stdout;
         let events = json_lines(&events);
@@ -166,9 +164,7 @@ fn a_program_that_is_not_signed_in_has_sent_nothing() {
         assert!(shown.starts_with("exit code: 1"), "{shown}");
         assert!(shown.contains("not signed in: ") && shown.contains(command), "{shown}");
         assert!(!shown.contains("/convoke-"), "no directory that is gone: {shown}");
-        let row = shown.lines().rfind(|line| line.starts_with(member) && !line.contains("turn"));
-        let row: Vec<&str> = row.expect("a row").split_whitespace().collect();
-        assert_eq!(row[..3], [member, "1", "0"], "{shown}");
+        assert!(!shown.contains("bytes sent"), "no table of zeros: {shown}");
         let turn = context.run(&["sessions", "show", "last", "--turn", "1"]);
         assert!(turn.contains("sent            0 bytes"), "{turn}");
     }

@@ -208,10 +208,30 @@ fn content_without_text_is_left_out_and_named() {
         editor.request("session/prompt", &json!({"sessionId": session, "prompt": prompt}));
     assert_eq!(response["result"]["stopReason"], "end_turn");
     let said = words(&before, "agent_message_chunk");
-    assert!(said.contains("members read only text: image"), "{said}");
+    assert!(said.contains("members read only text and images: image"), "{said}");
     assert!(said.contains("MCP servers of the editor are not passed on: 1"), "{said}");
     assert!(said.contains("**max:** ") && !said.contains("**eva:** "), "{said}");
     editor.close();
+}
+
+#[test]
+fn images_of_the_editor_go_with_the_message() {
+    let context = TestContext::new().file("convoke.toml", TEAM);
+    let context = context.file("pic.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
+    let mut editor = Editor::start(&context, &["--rehearse"]);
+    let session = editor.open(&context);
+    let prompt = json!([
+        {"type": "text", "text": "Compare @pic.png with "},
+        {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+    ]);
+    let (_, response) =
+        editor.request("session/prompt", &json!({"sessionId": session, "prompt": prompt}));
+    assert_eq!(response["result"]["stopReason"], "end_turn");
+    editor.close();
+    let shown = context.run(&["sessions", "show", "last"]);
+    assert!(shown.contains("Compare pic.png with image-1.png"), "{shown}");
+    assert!(shown.contains("+ pic.png, 16 bytes"), "{shown}");
+    assert!(shown.contains("+ image-1.png, 8 bytes"), "{shown}");
 }
 
 /// An agent that never ends by itself, and writes the ids of its processes.

@@ -24,7 +24,13 @@ fn ledger(context: &TestContext) -> Value {
 #[test]
 fn a_file_is_attached_with_its_source_in_the_ledger() {
     let context = project();
-    let shown = context.run(&["run", "--rehearse", "Is @src/main.rs safe, and @\"a b.txt\"?"]);
+    let shown = context.run(&[
+        "run",
+        "--rehearse",
+        "--to",
+        "max",
+        "Is @src/main.rs safe, and @\"a b.txt\"?",
+    ]);
     assert!(shown.starts_with("exit code: 0"), "{shown}");
     assert!(shown.contains("  Is src/main.rs safe, and a b.txt?\n"), "{shown}");
     assert!(shown.contains("  + src/main.rs, 32 bytes\n  + a b.txt, 7 bytes\n"), "{shown}");
@@ -47,6 +53,17 @@ fn a_file_is_attached_with_its_source_in_the_ledger() {
     let prompts = entries.iter().filter(|entry| entry["target"] == "prompt");
     let sum: u64 = prompts.filter_map(|entry| entry["keptBytes"].as_u64()).sum();
     assert_eq!(sum, prompt.len() as u64, "the ledger adds up");
+    let verified = context.run(&["sessions", "replay", "last", "--verify"]);
+    assert!(verified.starts_with("exit code: 0"), "{verified}");
+}
+
+#[test]
+fn an_image_is_attached_and_named() {
+    let context = project().file("pic.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
+    let shown = context.run(&["run", "--rehearse", "What is @pic.png?"]);
+    assert!(shown.starts_with("exit code: 0"), "{shown}");
+    assert!(shown.contains("  What is pic.png?\n"), "{shown}");
+    assert!(shown.contains("  + pic.png, 16 bytes\n"), "{shown}");
     let verified = context.run(&["sessions", "replay", "last", "--verify"]);
     assert!(verified.starts_with("exit code: 0"), "{verified}");
 }
@@ -101,7 +118,7 @@ fn a_file_that_cannot_be_attached_is_named_and_nothing_is_sent() {
             "@gone.rs: no such file in [DIRECTORY]; correct the path, or write `@gone.rs` in backticks",
         ),
         ("@src/", "@src/: is a directory"),
-        ("@image.png", "@image.png: the file is not UTF-8 text"),
+        ("@image.png", "@image.png: the file is no PNG, JPEG, GIF or WebP image"),
         (
             "@large.txt",
             "@large.txt: too large: 614400 bytes, and the limit for an attached file is 524288",

@@ -811,3 +811,94 @@ fn changes_in_a_prompt_count_towards_its_budget() {
     let prompt = String::from_utf8_lossy(&prompt.stdout).into_owned();
     assert!(prompt.contains("Go") && !prompt.contains("a long line 399"), "{prompt}");
 }
+
+#[test]
+fn one_file_of_a_turn_is_shown_undone_and_redone() {
+    let project = project(EDITS);
+    project.run(&["run", "Go"]);
+    let stat = project.run(&["changes", "--stat"]);
+    assert!(stat.contains(" src/a.rs | 3 ++-\n"), "{stat}");
+    assert!(stat.contains(" 3 files changed, 3 lines added, 2 lines removed\n"), "{stat}");
+    let names = project.run(&["changes", "--name-only", "--", "src"]);
+    assert!(names.contains("----- stdout -----\nsrc/a.rs\n\n"), "{names}");
+    let dry = project.run(&["undo", "--dry-run", "--", "src/a.rs"]);
+    assert!(
+        dry.contains("exit code: 0") && dry.contains("this would undo a part of turn 1"),
+        "{dry}"
+    );
+    let undone = project.run(&["undo", "--yes", "--", "src/a.rs"]);
+    assert!(undone.contains("`convoke redo -- src/a.rs` reverses it"), "{undone}");
+    let text = || fs::read_to_string(project.path().join("src/a.rs")).unwrap();
+    assert_eq!(text(), "one\ntwo\nthree\n");
+    assert!(!project.path().join("gone").exists(), "the rest of the turn stays");
+    let list = project.run(&["changes"]);
+    assert!(list.contains("undo of a part of turn 1  1 file, +1 −2\n"), "{list}");
+    project.run(&["redo", "--yes", "--", "src/a.rs"]);
+    assert_eq!(text(), "one\n2\nthree\nfour\n");
+    let refused = project.run(&["undo", "--yes", "--", "elsewhere/x"]);
+    assert!(
+        refused.contains("no turn of this session changed anything at elsewhere/x"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn the_rest_of_a_turn_is_undone_when_one_file_has_changed_since() {
+    let project = project(EDITS);
+    project.run(&["run", "Go"]);
+    fs::write(project.path().join("src/a.rs"), "mine\n").unwrap();
+    let refused = project.run(&["undo", "--yes"]);
+    assert!(refused.contains("nothing was undone; `--rest` undoes the others"), "{refused}");
+    let undone = project.run(&["undo", "--yes", "--rest"]);
+    assert!(undone.contains("left as they are:\n  src/a.rs: changed since\n"), "{undone}");
+    assert_eq!(fs::read_to_string(project.path().join("gone")).unwrap(), "gone\n");
+    assert_eq!(fs::read_to_string(project.path().join("src/a.rs")).unwrap(), "mine\n");
+}
+
+#[test]
+fn every_line_of_a_file_names_the_turn_that_wrote_it() {
+    let project = project(EDITS);
+    project.run(&["run", "Go"]);
+    fs::write(project.path().join("src/a.rs"), "zero\none\n2\nthree\nfour\n").unwrap();
+    let blame = project.run(&["changes", "blame", "src/a.rs"]);
+    let expected = "you, since   1  zero\nbefore       2  one\nturn 1, max  3  2\nbefore       4  three\nturn 1, max  5  four\n";
+    assert!(blame.contains(expected), "{blame}");
+    let lines = json(&project, &["changes", "blame", "src/a.rs", "--json"]);
+    assert_eq!(lines["lines"][2]["member"], "max");
+    let none = project.run(&["changes", "blame", "convoke.toml"]);
+    assert!(none.contains("no turn of this session changed convoke.toml"), "{none}");
+}
+
+#[test]
+fn a_turn_is_committed_by_the_person_and_runs_no_hook() {
+    let project = project(EDITS);
+    let git = |arguments: &[&str]| {
+        let output =
+            Command::new("git").args(arguments).current_dir(project.path()).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git(&["init", "-q"]);
+    git(&["config", "user.name", "Kailai"]);
+    git(&["config", "user.email", "kailai@example.org"]);
+    git(&["add", "-A"]);
+    git(&["commit", "-q", "-m", "first"]);
+    let hook = project.path().join(".git/hooks/pre-commit");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\ntouch hooked\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    project.run(&["run", "Go"]);
+    fs::write(project.path().join("unrelated"), "mine\n").unwrap();
+    let done = project.run(&["changes", "commit", "-m", "Count from two"]);
+    assert!(
+        done.contains("turn 1 is committed as ") && done.contains(": Count from two"),
+        "{done}"
+    );
+    let log = git(&["log", "-1", "--format=%an <%ae> %s", "--name-status"]);
+    let expected = "Kailai <kailai@example.org> Count from two\n\nD\tgone\nA\tnew/b\nM\tsrc/a.rs\n";
+    assert_eq!(log, expected);
+    assert!(!project.path().join("hooked").exists(), "an agent may have written the hook");
+    assert_eq!(git(&["status", "--porcelain"]), "?? unrelated\n");
+    let again = project.run(&["changes", "commit"]);
+    assert!(again.contains("exit code: 1") || again.contains("exit code: 2"), "{again}");
+}

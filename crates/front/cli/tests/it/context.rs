@@ -138,6 +138,8 @@ impl TestContext {
             .env_clear()
             .env("CONVOKE_LANDLOCK_ABI", "6")
             .env("SHELL", "/bin/sh")
+            // The usual one waits for a key.
+            .env("PAGER", "cat")
             .env("HOME", self.home())
             .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
             .envs(self.environment.iter().map(|(name, value)| (name, value)))

@@ -74,7 +74,7 @@ fn a_directory_is_explained_and_a_prompt_assembled() {
     );
     assert_eq!(answers.len(), 11);
     assert_eq!(
-        answers[1]["result"]["tools"][2]["inputSchema"]["properties"]["input"]["properties"]["maxBytes"]
+        answers[1]["result"]["tools"][3]["inputSchema"]["properties"]["input"]["properties"]["maxBytes"]
             ["default"],
         786_432
     );
@@ -85,7 +85,7 @@ fn a_directory_is_explained_and_a_prompt_assembled() {
     assert_eq!(answers[0]["result"]["protocolVersion"], "2025-06-18");
     let listed = answers[1]["result"]["tools"].as_array().unwrap();
     let names: Vec<&Value> = listed.iter().map(|tool| &tool["name"]).collect();
-    assert_eq!(names, ["explain", "capture_diff", "assemble"]);
+    assert_eq!(names, ["explain", "review", "capture_diff", "assemble"]);
     let report: Value = serde_json::from_str(text(&answers[2])).unwrap();
     assert!(report["agents"][0]["loaded"][0]["path"].as_str().unwrap().ends_with("AGENTS.md"));
     assert!(answers[3]["result"]["isError"] == true && text(&answers[3]).contains("cobol"));

@@ -61,7 +61,7 @@ fn the_documentation_is_part_of_the_program() {
 #[test]
 fn shells_complete_commands_members_and_sessions() {
     let project = TestContext::new().file("convoke.toml", TEAM);
-    project.output(&["run", "--rehearse", "Hello"], b"");
+    project.output(&["run", "--rehearse", "--to", "max", "Hello"], b"");
     for (shell, mark) in
         [("bash", "complete -o"), ("zsh", "#compdef convoke"), ("fish", "complete --keep-order")]
     {

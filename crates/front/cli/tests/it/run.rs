@@ -368,7 +368,9 @@ fn killed_at(
     arguments: &[&str],
     mut when: impl FnMut(&Value) -> bool,
 ) -> (Vec<Value>, bool) {
-    let mut child = project.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut command = project.command(arguments);
+    let mut child =
+        command.env("CONVOKE_REHEARSAL_PACE", "yes").stdout(Stdio::piped()).spawn().unwrap();
     let lines = in_step(child.stdout.take().unwrap());
     let mut seen = Vec::new();
     for line in lines {
@@ -487,4 +489,28 @@ fn a_session_is_open_in_one_process_only() {
     assert!(second.contains("hint: wait until that process has ended, or end it"), "{second}");
     first.kill().unwrap();
     first.wait().unwrap();
+}
+
+const ROUND: &str = "[[member]]\nname = \"kim\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"claude\"\nrole-summary = \"Max leads.\"\n[[member]]\nname = \"lin\"\nagent = \"codex\"\n";
+
+#[test]
+fn a_team_is_rehearsed_in_a_round_with_each_role() {
+    let shown = TestContext::new().file("convoke.toml", ROUND).run(&["run", "--rehearse", "Go"]);
+    let said = "  Max leads.\n\n  I was sent a prompt of ";
+    assert!(shown.contains(said), "{shown}");
+    assert!(shown.contains("lin, what do you say?"), "{shown}");
+    assert!(shown.contains("lin  turn 2, answers max"), "{shown}");
+    assert!(!shown.contains("turn 3"), "{shown}");
+}
+
+#[test]
+fn a_rehearsal_says_the_lines_of_a_script() {
+    let team = ROUND.replace("role-summary = \"Max leads.\"\n", "");
+    let script = "max: I read it.\n[NEXT: lin]\nlin: It is fine.\nmax: Then we ship.\n";
+    let project = TestContext::new().file("convoke.toml", team).file("lines.txt", script);
+    let shown = project.run(&["run", "--rehearse", "--script", "lines.txt", "Go"]);
+    assert!(shown.contains("  I read it.\n") && shown.contains("  It is fine.\n"), "{shown}");
+    let shown =
+        project.run(&["run", "--rehearse", "--script", "lines.txt", "--session", "last", "And?"]);
+    assert!(shown.contains("  Then we ship.\n"), "the script goes on: {shown}");
 }

@@ -134,6 +134,8 @@ fn terminal(context: &TestContext, directory: &Path, arguments: &[&str]) -> Comm
         .env("PATH", format!("{}:/usr/bin:/bin", context.home().join("bin").display()))
         .env("TERM", "xterm-256color")
         .env("SHELL", "/bin/sh")
+        // The usual one waits for a key.
+        .env("PAGER", "cat")
         .env("HOME", context.home())
         .env("THE_KEY", "correct-horse-battery")
         .env("CONVOKE_DATA_DIR", context.home().join("data"))

@@ -116,7 +116,7 @@ async fn is_said(
     session: SessionId,
     text: &str,
 ) -> Result<bool, StoreError> {
-    let waits = store.inbox(session).await?.iter().any(|(_, waiting)| waiting.content == text);
+    let waits = store.arrived(session).await?.iter().any(|(_, waiting)| waiting.content == text);
     // Read after the inbox: a message leaves it only for the conversation.
     let stored = store.messages_after(session, MessageNumber(0), 1000).await?;
     Ok(waits || stored.iter().any(|message| message.message.content == text))
@@ -276,7 +276,7 @@ async fn write_late(world: &World<'_>) -> u64 {
         loop {
             let step = step(&Log::read(&late, session).await.unwrap());
             match late.commit(session, step).await {
-                Err(StoreError::LeaseLost { .. }) => break,
+                Err(StoreError::HoldLost { .. }) => break,
                 // The node was faster.
                 Err(StoreError::Conflict { .. }) => {}
                 written => panic!("a stale process has written: {written:?}"),
@@ -421,7 +421,7 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
             }
             attempts += tried.len();
         }
-        assert!(store.inbox(*session).await.unwrap().is_empty());
+        assert!(store.arrived(*session).await.unwrap().is_empty());
         assert!(!store.shared_state(*session).await.unwrap().continues);
     }
     // Every planned fault has happened, and every turn that one hit was tried again.

@@ -17,6 +17,7 @@ mod confined;
 mod faults;
 #[path = "../installed/mod.rs"]
 mod installed;
+mod memory;
 mod model_server;
 mod sign_in;
 mod steady;

@@ -45,6 +45,13 @@ impl User {
         Some(user)
     }
 
+    /// Adds settings at the top of the team file.
+    pub fn adds_settings(&self, settings: &str) {
+        let path = self.project.path().join("convoke.toml");
+        let team = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, format!("{settings}{team}")).unwrap();
+    }
+
     /// Leads the user's agent to a server, in the ways that its versions obey.
     pub fn uses(&mut self, server: &ModelServer, agent: &str) {
         self.env = server.environment(agent);

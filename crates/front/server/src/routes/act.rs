@@ -60,6 +60,8 @@ pub(super) struct UndoBody {
     confirmed: bool,
     #[serde(default)]
     shared: bool,
+    #[serde(default)]
+    paths: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -147,14 +149,14 @@ pub(super) async fn redo(
 async fn undo_or_redo(
     SessionPath { app, id, .. }: SessionPath,
     action: UndoAction,
-    UndoBody { turn, confirmed, shared }: UndoBody,
+    UndoBody { turn, confirmed, shared, paths }: UndoBody,
 ) -> ApiResult<Json<Value>> {
     let consent = match (confirmed, shared) {
         (false, _) => UndoConsent::Preview,
         (true, false) => UndoConsent::Turn,
         (true, true) => UndoConsent::Shared,
     };
-    let request = UndoRequest { session: id, action, turn: turn.map(TurnId), consent };
+    let request = UndoRequest { session: id, action, turn: turn.map(TurnId), paths, consent };
     let UndoReply { text, turn } = app.host.undo(request).await.map_err(ApiError::conflict)?;
     Ok(Json(json!({"text": text, "turn": turn, "done": confirmed})))
 }

@@ -5,6 +5,7 @@ mod act;
 mod compare;
 mod extract;
 mod given;
+mod nodes;
 mod programs;
 mod requests;
 mod sessions;
@@ -86,6 +87,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/programs/{program}/{id}/requests/{number}", get(programs::request))
         .route("/compare", get(compare::compare))
         .route("/usage", get(usage::usage))
+        .route("/nodes", get(nodes::nodes))
         .route("/explain", get(sessions::explain));
     let api = GIVEN.iter().fold(api, |api, base| {
         api.route(&format!("{base}/parts"), get(given::chunk))
@@ -99,6 +101,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/explain", get(assets::shell))
         .route("/compare", get(assets::shell))
         .route("/usage", get(assets::shell))
+        .route("/nodes", get(assets::shell))
         .route("/sessions/{*view}", get(assets::shell))
         .route("/programs/{*view}", get(assets::shell))
         .route("/assets/{version}/{name}", get(assets::asset))

@@ -76,7 +76,7 @@ pub(crate) fn turns(
                 @if let Some(why) = &change.not_recorded { p { "Not recorded: " (line(why)) } }
                 @if let Some(repository) = &change.repository { p { (line(repository)) } }
                 @for other in &change.shared_with { p { "At the same time as " (line(other)) } }
-                @for file in &change.files { (self::file(file, layout)) }
+                @for file in &change.files { (self::file(file, layout, &of_file(id, change, file))) }
                 @if !change.uncertain.is_empty() {
                     p { "The turn was interrupted. You may have made these changes after it ended:" }
                     ul { @for path in &change.uncertain { li.path { (line(path)) } } }
@@ -112,8 +112,20 @@ fn title(id: SessionId, change: &TurnChanges) -> Markup {
     }
 }
 
-/// Renders a changed file, folded.
-pub(super) fn file(file: &ChangedFile, layout: Layout) -> Markup {
+/// Renders what a person can do with one file of a turn: take it back alone, or make its changes again.
+fn of_file(id: SessionId, change: &TurnChanges, file: &ChangedFile) -> Markup {
+    let is_turn = change.undone.is_some() && change.merged.is_none() && change.files.len() > 1;
+    let body = json!({"turn": change.turn, "paths": [file.path], "shared": true});
+    html! {
+        @if is_turn { p.actions {
+            @if change.undone == Some(false) { (confirmed("Undo this file", &format!("/api/sessions/{id}/undo"), &body)) }
+            (confirmed("Redo this file", &format!("/api/sessions/{id}/redo"), &body))
+        } }
+    }
+}
+
+/// Renders a changed file, folded, with its actions.
+pub(super) fn file(file: &ChangedFile, layout: Layout, actions: &Markup) -> Markup {
     let language = Language::of_file(&file.path);
     let (shown, rest) = beginning(&file.diff, DIFF_SHOWN);
     html! {
@@ -124,6 +136,7 @@ pub(super) fn file(file: &ChangedFile, layout: Layout) -> Markup {
                 Layout::Split => (patch::split(shown, language, MAX_LINES)),
             }
             @if rest > 0 { p.faint { (count(rest as u64, "more byte")) "; " code { "convoke changes --turn" } " prints all." } }
+            (actions)
         }
     }
 }

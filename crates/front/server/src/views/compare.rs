@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use convoke_core::ledger::estimate_tokens;
 use convoke_diff::LineDiff;
 use maud::{Markup, html};
 
@@ -42,7 +43,7 @@ pub(crate) fn link(before: Option<&SentName>, this: &SentName) -> Markup {
 /// Renders a comparison as a view of the page.
 pub(crate) fn comparison(earlier: &Sent, later: &Sent, found: &Comparison<'_>) -> Markup {
     let side = |sent: &Sent, bytes: u64| {
-        html! { a href=(sent.name().address()) { (line(&sent.title())) } " " span.faint { (number(bytes)) " bytes" } }
+        html! { a href=(sent.name().address()) { (line(&sent.title())) } " " span.faint { "~" (number(estimate_tokens(bytes))) " tokens, " (number(bytes)) " bytes" } }
     };
     html! {
         nav.crumbs aria-label="Place" { a href="/" { "Sessions" } " / compare" }
@@ -89,7 +90,7 @@ fn summary(found: &Comparison<'_>, later: &Sent) -> Markup {
 
 fn boundary(found: &Comparison<'_>) -> Markup {
     html! {
-        li.boundary { span { "▲ " (number(found.reusable_bytes)) " bytes a cache can reuse" } span { (number(found.later_bytes - found.reusable_bytes)) " bytes to read again ▼" } }
+        li.boundary { span { "▲ ~" (number(estimate_tokens(found.reusable_bytes))) " tokens a cache can reuse" } span { "~" (number(estimate_tokens(found.later_bytes - found.reusable_bytes))) " tokens to read again ▼" } }
     }
 }
 
@@ -101,7 +102,7 @@ fn row(row: &Row<'_>) -> Markup {
         Row::Changed(earlier, later) => html! {
             li.changed.(later.kind.class()) {
                 details open {
-                    summary { (summary_of("≠", later)) span.faint { @if earlier.bytes != later.bytes { (number(earlier.bytes)) " → " (number(later.bytes)) " bytes" } } }
+                    summary { (summary_of("≠", later)) span.faint { @if earlier.tokens != later.tokens { "~" (number(earlier.tokens)) " → " (number(later.tokens)) " tokens" } } }
                     (lines(earlier, later))
                 }
             }
@@ -115,7 +116,7 @@ fn summary_of(mark: &str, part: &Part<'_>) -> Markup {
         span.swatch {}
         span.label title=(plain(&part.source)) { (line(&part.label)) }
         span.section { (line(&part.section)) }
-        span.figure { (number(part.bytes)) " B" }
+        span.figure title=(format!("{} bytes", number(part.bytes))) { "~" (number(part.tokens)) }
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod given;
 pub mod inspector;
 pub mod ledger;
 pub(crate) mod markdown;
+pub(crate) mod nodes;
 pub(crate) mod patch;
 pub mod programs;
 pub mod requests;

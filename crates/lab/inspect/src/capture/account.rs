@@ -19,7 +19,6 @@ pub struct Account {
     pub request: usize,
     /// The wire format.
     pub wire: Wire,
-    /// The model.
     pub model: String,
     /// Whether a streamed response was requested.
     pub streamed: bool,
@@ -30,7 +29,6 @@ pub struct Account {
 /// The share of one of the user's sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// The source.
     pub source: Source<'static>,
     /// Its bytes in the body.
     pub bytes: u64,

@@ -43,11 +43,9 @@ pub struct Difference {
 pub struct Side {
     /// The CLI.
     pub agent: String,
-    /// Its version.
     pub version: Option<String>,
     /// The model that it calls.
     pub model: String,
-    /// The bytes of the body.
     pub body_bytes: u64,
     /// The estimated tokens.
     pub tokens_estimate: u64,
@@ -59,33 +57,25 @@ pub struct Side {
 pub enum Change {
     /// Only the second capture has it.
     Added {
-        /// The kind of part.
         part: PartKind,
         /// The position.
         place: String,
-        /// The title.
         title: String,
-        /// Its bytes.
         bytes: u64,
     },
     /// Only the first capture has it.
     Removed {
-        /// The kind of part.
         part: PartKind,
         /// The position.
         place: String,
-        /// The title.
         title: String,
-        /// Its bytes.
         bytes: u64,
     },
     /// Both have it, with different texts.
     Changed {
-        /// The kind of part.
         part: PartKind,
         /// The position in the second.
         place: String,
-        /// The title.
         title: String,
         /// The size in the first.
         bytes_before: u64,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use convoke_agent::adapter::acp::TypedStart;
 use convoke_agent::endpoint::measured::Commands;
-use convoke_agent::launch::{ConfinedEnvironment, ObservedState, OwnNetwork, Project};
+use convoke_agent::launch::{ObservedState, OwnNetwork};
 use convoke_agent::process::{Dialogue, PrivateDir, temp_root};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
@@ -14,9 +14,10 @@ use convoke_redact::Redactor;
 use convoke_rehearsal::{Answered, Recorded, Sent};
 use convoke_vendor::MeasuredCli;
 use convoke_wire::{Exchange, ReceivedAnswer, RequestKind, SentRequest};
+use tokio::sync::mpsc::Receiver;
 
 use super::{
-    Capture, CaptureError, CaptureOptions, CapturedAgent, FoundProgram, Start, as_text, child,
+    Capture, CaptureError, CaptureOptions, CapturedAgent, FoundProgram, as_text, child, confined,
     measured, notes, ownership, split_prompt,
 };
 use crate::diagnostics;
@@ -37,12 +38,7 @@ pub async fn capture_live(
         let why = format!("{agent} cannot be pointed to a relay");
         return Err(CaptureError::Relay(why));
     };
-    let trust = match options.start {
-        Start::Typed { is_trusted } | Start::Measured { is_trusted, .. } if is_trusted => {
-            Trust::Trusted
-        }
-        Start::Typed { .. } | Start::Measured { .. } => Trust::Untrusted,
-    };
+    let trust = options.start.trust();
     let commands_withheld = match trust {
         Trust::Trusted => None,
         Trust::Untrusted => commands_to_withhold(agent, vendor, host_environment)?,
@@ -95,15 +91,6 @@ pub async fn capture_live(
     env.extend(named);
     // The program can write to no other directory of temporary files.
     env.push(("TMPDIR".into(), private.path().into()));
-    let project = Project { cwd: &host_environment.cwd, home: Some(&host_environment.home), trust };
-    let mut environment = ConfinedEnvironment::new(
-        env.into_iter().collect(),
-        project,
-        Some(vendor),
-        convoke_vendors::programs(),
-    )
-    .map_err(|file| CaptureError::untrusted(agent, file))?;
-    let withheld = environment.take_diagnostics();
     let mut arguments: Vec<OsString> = arguments.into_iter().map(OsString::from).collect();
     if commands_withheld.is_some() {
         if prompt.is_none() {
@@ -114,12 +101,10 @@ pub async fn capture_live(
             .withhold_hooks(&arguments, private.path(), &host_environment.cwd)
             .map_err(CaptureError::Home)?;
     }
-    if trust == Trust::Untrusted {
-        let variables = environment.variables();
-        let project = host_environment.untrusted_project();
-        let kept = vendor.keep_variables(&arguments, private.path(), project, variables);
-        kept.map_err(|error| CaptureError::withheld(agent, error))?;
-    }
+    let variables = env.into_iter().collect();
+    let mut environment =
+        confined(agent, trust, variables, &arguments, private.path(), host_environment)?;
+    let withheld = environment.take_diagnostics();
     let run = child::Child {
         program: path.clone(),
         vendor: Some(vendor),
@@ -134,7 +119,7 @@ pub async fn capture_live(
         temporary: private.path(),
         time_limit: options.time_limit,
     };
-    let (relay, mut exchanges) = (relayed.relay, relayed.exchanges);
+    let relay = relayed.relay;
     let run = async {
         let pending = std::future::pending();
         let ran = child::run(&run, dialogue, &options.guardian, pending).await;
@@ -142,25 +127,8 @@ pub async fn capture_live(
         relay.shutdown().await;
         (ran, failure, uncounted)
     };
-    let mut requests: Vec<Recorded> = Vec::new();
-    let mut without_body = 0;
-    let take = async {
-        while let Some(exchange) = exchanges.recv().await {
-            match exchange {
-                Exchange::Sent(request) => {
-                    without_body += u64::from(request.body.is_none());
-                    requests.push(recorded(request));
-                }
-                Exchange::Answered { number, answer } => {
-                    let found = requests.iter_mut().find(|it| it.number as u64 == number);
-                    if let Some(request) = found {
-                        note_answer(request, &answer);
-                    }
-                }
-            }
-        }
-    };
-    let ((ran, failure, uncounted), ()) = tokio::join!(run, take);
+    let ((ran, failure, uncounted), requests) = tokio::join!(run, received(relayed.exchanges));
+    let ReceivedRequests { requests, without_body } = requests;
     if requests.is_empty() && uncounted > 0 {
         let why =
             format!("{uncounted} were forwarded, and their user agent is not that of {agent}");
@@ -201,6 +169,33 @@ pub async fn capture_live(
             .collect(),
         requests,
     })
+}
+
+/// The requests that a relay forwarded.
+#[derive(Default)]
+struct ReceivedRequests {
+    requests: Vec<Recorded>,
+    without_body: u64,
+}
+
+/// Collects the requests of a relay and their answers, until it ends.
+async fn received(mut exchanges: Receiver<Exchange>) -> ReceivedRequests {
+    let mut received = ReceivedRequests::default();
+    while let Some(exchange) = exchanges.recv().await {
+        match exchange {
+            Exchange::Sent(request) => {
+                received.without_body += u64::from(request.body.is_none());
+                received.requests.push(recorded(request));
+            }
+            Exchange::Answered { number, answer } => {
+                let found = received.requests.iter_mut().find(|it| it.number as u64 == number);
+                if let Some(request) = found {
+                    note_answer(request, &answer);
+                }
+            }
+        }
+    }
+    received
 }
 
 /// Reports the commands of a project that must be withheld. Those that cannot be withheld are an error.
@@ -246,10 +241,12 @@ fn recorded(request: SentRequest) -> Recorded {
         answered: Answered::Endpoint,
         status: 0,
         usage: None,
+        end: None,
     }
 }
 
 fn note_answer(request: &mut Recorded, answer: &ReceivedAnswer) {
     request.status = answer.status.unwrap_or_default();
     request.usage = answer.facts.usage;
+    request.end.clone_from(&answer.facts.end);
 }

@@ -34,7 +34,6 @@ pub struct MeasureOptions {
     pub directory: Option<PathBuf>,
     /// Further arguments.
     pub arguments: Vec<OsString>,
-    /// The prompt.
     pub prompt: String,
     /// The purpose of the request.
     pub purpose: MeasurePurpose,
@@ -59,7 +58,6 @@ pub enum MeasurePurpose {
 /// A measured request.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// The program.
     pub program: Installed<CapturedAgent>,
     /// The body, with the user's own paths in place of the private home.
     pub body: Vec<u8>,
@@ -67,7 +65,6 @@ pub struct Measured {
     pub parts: Vec<Part>,
     /// The ledger and its sums.
     pub account: Account,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -100,6 +97,9 @@ pub async fn measure(
                     CapturedAgent::Cli(vendor),
                     host_environment,
                 )?);
+                notes.extend(
+                    vendor.withheld_commands_of_user(&user).map(|path| own_withheld(&path)),
+                );
             }
             let as_vendors = is_first_party(vendor, commands, &options.arguments, host_environment);
             Conditions { commands, as_vendors }
@@ -178,6 +178,17 @@ pub(super) fn commands_withheld(
     );
     let note = Diagnostic::new(diagnostics::CAPTURE_COMMANDS_WITHHELD, message);
     Ok(Some(note.at_path(path.display().to_string())))
+}
+
+/// Reports that commands of the user's own were withheld with those of the project.
+fn own_withheld(path: &Path) -> Diagnostic {
+    let message = format!(
+        "your own commands in {} (hooks, MCP servers) were not run, as they are in your own runs: this directory is not \
+         trusted; `convoke trust` trusts it",
+        path.display()
+    );
+    Diagnostic::new(diagnostics::CAPTURE_COMMANDS_WITHHELD, message)
+        .at_path(path.display().to_string())
 }
 
 impl Capture {

@@ -9,28 +9,25 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_agent::adapter::Preset;
-use convoke_agent::adapter::acp::TypedStart;
-use convoke_agent::endpoint::measured::{self as measured_start, Commands, Conditions};
-use convoke_agent::endpoint::{
-    self, EndpointError, ModelServer, OfflinePlace, VendorServices, WithholdError,
-};
+use convoke_agent::endpoint::measured::Conditions;
+use convoke_agent::endpoint::{self, EndpointError, ModelServer, OfflinePlace, WithholdError};
 use convoke_agent::launch::{ConfinedEnvironment, ObservedState, Project, UntrustedFile};
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::process::{Dialogue, PrivateDir, temp_root};
+use convoke_agent::process::{PrivateDir, temp_root};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
-use convoke_rehearsal::{
-    Answered, CertificateError, Recorded, Rehearsal, Script, StartError, start,
-};
+use convoke_rehearsal::{Answered, CertificateError, Recorded, Script, StartError, start};
 use convoke_vendor::MeasuredCli;
 use convoke_wire::RequestKind;
 
+use self::call::{Call, Caller};
 use crate::host_environment::HostEnvironment;
 use crate::installed::{Installed, version_in};
 use crate::{diagnostics, explained};
 
 pub(crate) mod account;
 mod agent;
+mod call;
 mod child;
 mod diff;
 mod git;
@@ -54,7 +51,6 @@ pub use saved::{Existing, SavedError, is_saved, load, save};
 /// The options of a capture.
 #[derive(Debug, Clone)]
 pub struct CaptureOptions {
-    /// The command.
     pub command: Vec<OsString>,
     /// The agent, if it cannot be recognised by the name of the command.
     pub agent: Option<CapturedAgent>,
@@ -68,11 +64,9 @@ pub struct CaptureOptions {
     pub directory: Option<PathBuf>,
     /// The script of the model's replies.
     pub script: Script,
-    /// The time limit.
     pub time_limit: Duration,
     /// Its start, and its time limit.
     pub start: Start,
-    /// The guardian.
     pub guardian: Guardian,
 }
 
@@ -149,10 +143,21 @@ pub enum Start {
     },
 }
 
+impl Start {
+    /// Returns whether the user trusts the project.
+    fn trust(self) -> Trust {
+        match self {
+            Self::Typed { is_trusted: true } | Self::Measured { is_trusted: true, .. } => {
+                Trust::Trusted
+            }
+            Self::Typed { .. } | Self::Measured { .. } => Trust::Untrusted,
+        }
+    }
+}
+
 /// A captured run.
 #[derive(Debug, Clone)]
 pub struct Capture {
-    /// The program.
     pub program: Installed<CapturedAgent>,
     /// The command that was run.
     pub command: Vec<String>,
@@ -170,18 +175,6 @@ pub struct Capture {
     pub notes: Vec<Diagnostic>,
 }
 
-/// Lets the server answer for services of a vendor. Returns the variable with which a program trusts it.
-fn answered_services(
-    server: &Rehearsal,
-    services: VendorServices,
-    home: &Path,
-) -> Result<(OsString, Option<OsString>), CaptureError> {
-    let certificate = server.answer_for(services.hosts).map_err(CaptureError::Certificate)?;
-    let path = home.join("certificate.pem");
-    std::fs::write(&path, certificate).map_err(CaptureError::Home)?;
-    Ok((services.certificates.into(), Some(path.into())))
-}
-
 /// Runs a CLI and captures what it sends.
 pub async fn capture(
     options: CaptureOptions,
@@ -193,24 +186,7 @@ pub async fn capture(
     let vendor = agent.vendor();
     let home = PrivateDir::create(&temp_root()).map_err(CaptureError::Home)?;
     let mut notes = Vec::new();
-    let user = match (options.configuration_from.as_deref(), vendor) {
-        (Some(home), Some(vendor)) => Some(UserHome {
-            directory: options.directory.unwrap_or_else(|| home.join(vendor.facts().directory)),
-            home: home.to_owned(),
-        }),
-        (Some(_), None) => return Err(CaptureError::NoConfiguration(agent)),
-        (None, _) => None,
-    };
-    if let (Some(from), Some(vendor)) = (&user, vendor) {
-        let left = ConfigurationCopy::make(vendor, from, home.path(), &host_environment.cwd)?;
-        git::copy_configuration(&from.home, home.path(), host_environment, &options.guardian)
-            .map_err(CaptureError::Home)?;
-        notes.extend(left.iter().map(|path| notes::left_out(path)));
-    }
-    if let Some(vendor) = vendor {
-        let checked = vendor.check_managed(Path::new("/etc"));
-        checked.map_err(|error| CaptureError::Managed(error.to_string()))?;
-    }
+    let user = copied_configuration(&options, agent, home.path(), host_environment, &mut notes)?;
     let server = start(options.script).await?;
     agent.configure(&server.base_url(), home.path()).map_err(|error| {
         // Name the file by its original path.
@@ -220,13 +196,7 @@ pub async fn capture(
 
     let model_server = ModelServer { base_url: &server.base_url(), proxy_url: &server.proxy_url() };
     let mut environment = environment(agent, model_server, home.path(), host_environment);
-    let trust = match options.start {
-        Start::Typed { is_trusted } | Start::Measured { is_trusted, .. } if is_trusted => {
-            Trust::Trusted
-        }
-        Start::Typed { .. } | Start::Measured { .. } => Trust::Untrusted,
-    };
-    let one_shot = || child::one_shot(options.stdin.as_str());
+    let trust = options.start.trust();
     let users_directory = match (&user, vendor) {
         (Some(user), _) => user.directory.clone(),
         (None, Some(vendor)) => host_environment.user_home(vendor).directory,
@@ -238,83 +208,28 @@ pub async fn capture(
         users_directory: &users_directory,
         cwd: &host_environment.cwd,
     };
-    let (arguments, own_environment, dialogue) = match (agent, options.start) {
-        (CapturedAgent::Acp(preset), start) => {
-            let (mut users, prompt) = split_prompt(users_words.clone(), &options.stdin);
-            if trust == Trust::Untrusted {
-                if let Some(path) = preset.followed_file(&host_environment.cwd) {
-                    return Err(CaptureError::WouldApply { agent, path });
-                }
-                if let Some(vendor) = vendor.filter(|_| !preset.is_adapter()) {
-                    let own = host_environment.user_home(vendor);
-                    measured::commands(vendor, &own, host_environment)?;
-                }
-            }
-            // The other adapters take the address from variables, which count more than files.
-            let pointed = vendor.filter(|it| preset.is_adapter() && it.facts().adapter_settings);
-            if let Some(vendor) = pointed {
-                let own = host_environment.user_home(vendor);
-                let commands = match start {
-                    Start::Typed { is_trusted: true } => Commands::Run,
-                    _ => measured::commands(vendor, &own, host_environment)?,
-                };
-                let pointed = vendor.pointed_arguments(commands, &place, &users);
-                users = pointed.map_err(CaptureError::Endpoint)?;
-            }
-            let started = TypedStart::new(preset, &users, &prompt, &host_environment.cwd);
-            let arguments = started.args.into_iter().map(OsString::from).collect();
-            (arguments, Vec::new(), Box::new(started.session) as Box<dyn Dialogue>)
-        }
-        (CapturedAgent::Cli(vendor), Start::Typed { is_trusted }) => {
-            let own = host_environment.user_home(vendor);
-            let mut withheld = None;
-            if !is_trusted
-                && measured::commands(vendor, &own, host_environment)? == Commands::Withheld
-            {
-                withheld = measured::commands_withheld(vendor, agent, host_environment)?;
-            }
-            let commands = if withheld.is_some() { Commands::Withheld } else { Commands::Run };
-            notes.extend(withheld);
-            let mut given = Vec::from_iter(vendor.withholding(commands));
-            let pointed = vendor.pointed_arguments(commands, &place, &users_words);
-            given.extend(pointed.map_err(CaptureError::Endpoint)?);
-            let given: Vec<OsString> = given.into_iter().map(OsString::from).collect();
-            (vendor.headless(&given), Vec::new(), one_shot())
-        }
-        (CapturedAgent::Cli(vendor), Start::Measured { conditions, .. }) => {
-            let users = &host_environment.environment;
-            let mut variables = measured_start::environment(vendor, conditions, users);
-            if let Some(services) = vendor.vendor_services().filter(|_| conditions.as_vendors) {
-                variables.push(answered_services(&server, services, home.path())?);
-            }
-            let arguments =
-                measured_start::arguments(vendor, conditions.commands, &place, &users_words);
-            let arguments = arguments.map_err(CaptureError::Endpoint)?;
-            (arguments.into_iter().map(OsString::from).collect(), variables, one_shot())
-        }
+    let caller = Caller {
+        agent,
+        trust,
+        place,
+        server: &server,
+        home: home.path(),
+        words: &users_words,
+        stdin: &options.stdin,
+        host_environment,
     };
-    for (name, value) in own_environment {
+    let Call { arguments, variables, dialogue, withheld } = caller.call(options.start)?;
+    notes.extend(withheld);
+    for (name, value) in variables {
         match value {
             Some(value) => environment.insert(name, value),
             None => environment.remove(&name),
         };
     }
     environment.extend(options.environment);
-    let project = Project { cwd: &host_environment.cwd, home: Some(&host_environment.home), trust };
-    let mut environment = ConfinedEnvironment::new(
-        environment,
-        project,
-        vendor.map(|it| it as _),
-        convoke_vendors::programs(),
-    )
-    .map_err(|file| CaptureError::untrusted(agent, file))?;
+    let mut environment =
+        confined(agent, trust, environment, &arguments, home.path(), host_environment)?;
     notes.extend(environment.take_diagnostics());
-    if let Some(vendor) = vendor.filter(|_| trust == Trust::Untrusted) {
-        let variables = environment.variables();
-        let project = host_environment.untrusted_project();
-        let kept = vendor.keep_variables(&arguments, home.path(), project, variables);
-        kept.map_err(|error| CaptureError::withheld(agent, error))?;
-    }
     let run = child::Child {
         program: path.clone(),
         vendor: vendor.map(|it| it as _),
@@ -350,13 +265,7 @@ pub async fn capture(
     let mut program = Installed::captured(&path, agent);
     let was_stopped = matches!(ended, ChildEnd::TimedOut | ChildEnd::Interrupted);
     if program.version.is_none() && !was_stopped {
-        let arguments = vec!["--version".into()];
-        let question = child::Child { arguments, cwd: home.path(), ..run };
-        let pending = std::future::pending();
-        let answer = child::run(&question, child::one_shot(""), &options.guardian, pending).await;
-        if let ChildEnd::Done { output } = answer.end {
-            program.version = version_in(&output);
-        }
+        program.version = asked_version(run, home.path(), &options.guardian).await;
     }
     server.shutdown().await;
     let version = program.version.as_deref().filter(|_| matches!(agent, CapturedAgent::Cli(_)));
@@ -364,22 +273,22 @@ pub async fn capture(
         let explained = explained::explained(vendor, version, host_environment);
         notes.extend(notes::trust_supplied(vendor, explained.as_ref(), host_environment));
     }
-    // The arguments that point it to the server are not the user's, and the prompt of an ACP agent is not an argument.
-    let shown: Vec<OsString> = match agent {
-        CapturedAgent::Cli(vendor) => vendor.headless(users_arguments),
-        CapturedAgent::Acp(_) => arguments,
+    let (words, given_words) = match agent {
+        // The arguments that point it to the server are not the user's.
+        CapturedAgent::Cli(vendor) => {
+            let shown = vendor.headless(users_arguments);
+            let given: Vec<String> = shown.iter().map(as_text).collect::<Result<_, _>>()?;
+            (given.clone(), given)
+        }
+        CapturedAgent::Acp(_) => {
+            let mut shown: Vec<String> = arguments.iter().map(as_text).collect::<Result<_, _>>()?;
+            // The prompt of an ACP agent is not an argument.
+            let prompt = users_words.last().filter(|_| options.stdin.is_empty());
+            shown.extend(prompt.cloned());
+            (shown, users_words)
+        }
     };
-    let words = std::iter::once(name).chain(&shown);
-    let mut words: Vec<String> = words.map(as_text).collect::<Result<_, _>>()?;
-    let given_words = match agent {
-        CapturedAgent::Cli(_) => words[1..].to_vec(),
-        CapturedAgent::Acp(_) => users_words,
-    };
-    if let (CapturedAgent::Acp(_), true, Some(prompt)) =
-        (agent, options.stdin.is_empty(), given_words.last())
-    {
-        words.push(prompt.clone());
-    }
+    let command = std::iter::once(as_text(name)?).chain(words).collect();
     let given = ownership::Given {
         arguments: &given_words,
         stdin: &options.stdin,
@@ -395,7 +304,7 @@ pub async fn capture(
     let yours = ownership::candidates(&given, vendor, &requests, home.path(), report.as_ref());
     Ok(Capture {
         program,
-        command: words,
+        command,
         cwd: host_environment.cwd.clone(),
         home: home.path().to_owned(),
         ended,
@@ -403,6 +312,71 @@ pub async fn capture(
         yours,
         notes,
     })
+}
+
+/// Copies the configuration of the user whose home is named, if one is. Returns that home.
+fn copied_configuration(
+    options: &CaptureOptions,
+    agent: CapturedAgent,
+    home: &Path,
+    host_environment: &HostEnvironment,
+    notes: &mut Vec<Diagnostic>,
+) -> Result<Option<UserHome>, CaptureError> {
+    let vendor = agent.vendor();
+    let user = match (options.configuration_from.as_deref(), vendor) {
+        (Some(home), Some(vendor)) => {
+            let directory = options.directory.clone();
+            let directory = directory.unwrap_or_else(|| home.join(vendor.facts().directory));
+            Some(UserHome { directory, home: home.to_owned() })
+        }
+        (Some(_), None) => return Err(CaptureError::NoConfiguration(agent)),
+        (None, _) => None,
+    };
+    if let (Some(from), Some(vendor)) = (&user, vendor) {
+        let left = ConfigurationCopy::make(vendor, from, home, &host_environment.cwd)?;
+        git::copy_configuration(&from.home, home, host_environment, &options.guardian)
+            .map_err(CaptureError::Home)?;
+        notes.extend(left.iter().map(|path| notes::left_out(path)));
+    }
+    if let Some(vendor) = vendor {
+        let checked = vendor.check_managed(Path::new("/etc"));
+        checked.map_err(|error| CaptureError::Managed(error.to_string()))?;
+    }
+    Ok(user)
+}
+
+/// Asks a program for its version, as it was run.
+async fn asked_version(run: child::Child<'_>, home: &Path, guardian: &Guardian) -> Option<String> {
+    let question = child::Child { arguments: vec!["--version".into()], cwd: home, ..run };
+    let pending = std::future::pending();
+    match child::run(&question, child::one_shot(""), guardian, pending).await.end {
+        ChildEnd::Done { output } => version_in(&output),
+        _ => None,
+    }
+}
+
+/// Returns the environment of a program, which keeps nothing of an untrusted project.
+fn confined(
+    agent: CapturedAgent,
+    trust: Trust,
+    variables: BTreeMap<OsString, OsString>,
+    arguments: &[OsString],
+    home: &Path,
+    host_environment: &HostEnvironment,
+) -> Result<ConfinedEnvironment, CaptureError> {
+    let vendor = agent.vendor();
+    let project = Project { cwd: &host_environment.cwd, home: Some(&host_environment.home), trust };
+    let programs = convoke_vendors::programs();
+    let environment =
+        ConfinedEnvironment::new(variables, project, vendor.map(|it| it as _), programs)
+            .map_err(|file| CaptureError::untrusted(agent, file))?;
+    if let Some(vendor) = vendor.filter(|_| trust == Trust::Untrusted) {
+        let variables = environment.variables();
+        let project = host_environment.untrusted_project();
+        let kept = vendor.keep_variables(arguments, home, project, variables);
+        kept.map_err(|error| CaptureError::withheld(agent, error))?;
+    }
+    Ok(environment)
 }
 
 fn as_text(word: &OsString) -> Result<String, CaptureError> {
@@ -570,15 +544,11 @@ pub enum CaptureError {
     NoCall {
         /// Its other requests.
         sent: Vec<String>,
-        /// Its output.
         output: String,
     },
     /// The program ended without an error and without a model request here.
     #[error("no request reached Convoke: the program made none, or its settings lead past Convoke{}", because(&[], output))]
-    WentPast {
-        /// Its output.
-        output: String,
-    },
+    WentPast { output: String },
     /// The program was interrupted before it called a model.
     #[error("interrupted before the program called a model")]
     Interrupted,

@@ -19,7 +19,6 @@ use convoke_vendor::MeasuredCli;
 /// A text of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserText {
-    /// The origin.
     pub origin: Origin,
     /// The text, as far as the program loads it.
     pub text: String,
@@ -49,10 +48,7 @@ pub enum Origin {
     /// The prompt, where Convoke passes it to the program.
     Prompt,
     /// A setting of the program.
-    Setting {
-        /// Its name.
-        name: String,
-    },
+    Setting { name: String },
     /// A file.
     File {
         /// The file.

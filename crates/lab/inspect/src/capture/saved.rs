@@ -165,6 +165,7 @@ pub fn load(directory: &Path) -> Result<Capture, SavedError> {
             answered: request.answered,
             status: request.status,
             usage: request.usage,
+            end: None,
         });
     }
     Ok(Capture {
@@ -213,7 +214,6 @@ pub enum SavedError {
     Invalid {
         /// The file.
         path: PathBuf,
-        /// The reason.
         reason: String,
     },
 }

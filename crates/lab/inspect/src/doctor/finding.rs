@@ -20,11 +20,8 @@ pub enum Level {
 /// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The level.
     pub level: Level,
-    /// The diagnostic.
     pub diagnostic: Diagnostic,
-    /// The fix.
     pub fix: String,
 }
 

@@ -17,7 +17,6 @@ use crate::host_environment::HostEnvironment;
 pub struct Instructions {
     /// The files, in loading order.
     pub files: Vec<InstructionFile>,
-    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 

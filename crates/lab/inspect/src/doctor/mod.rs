@@ -44,7 +44,6 @@ pub enum Depth {
 pub struct MachineReport {
     /// The version of the report's format.
     pub version: u32,
-    /// The agents.
     pub agents: Vec<AgentReport>,
     /// The ACP agents that are installed or configured.
     pub acp: Vec<AcpReport>,
@@ -64,11 +63,9 @@ pub struct MachineReport {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentReport {
-    /// The agent.
     pub agent: &'static dyn MeasuredCli,
     /// The installations, in the order of `PATH`; the first one runs.
     pub installed: Vec<Installed>,
-    /// The sign-in.
     pub sign_in: SignInReport,
     /// The instruction files that it loads here.
     pub instructions: Instructions,

@@ -11,7 +11,6 @@ use convoke_vendor::MeasuredCli;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Network {
-    /// The proxies.
     pub proxies: Vec<Proxy>,
     /// The hosts that are reached without a proxy.
     pub without_proxy: Option<String>,
@@ -23,7 +22,6 @@ pub struct Network {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Proxy {
-    /// The variable.
     pub variable: &'static str,
     /// The address, without credentials.
     pub address: String,
@@ -33,9 +31,7 @@ pub struct Proxy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Redirect {
-    /// The agent.
     pub agent: &'static dyn MeasuredCli,
-    /// The variable.
     pub variable: &'static str,
     /// The address, without credentials.
     pub address: String,

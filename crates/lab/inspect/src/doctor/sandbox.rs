@@ -13,7 +13,6 @@ use crate::host_environment::HostEnvironment;
 pub struct SandboxReport {
     /// The enforcer, in words.
     pub enforcer: String,
-    /// The gaps.
     pub gaps: Vec<Gap>,
 }
 

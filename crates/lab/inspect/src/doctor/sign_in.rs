@@ -32,15 +32,9 @@ pub struct SignInReport {
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Evidence {
     /// The variable of a key is set.
-    Key {
-        /// The variable.
-        variable: Cow<'static, str>,
-    },
+    Key { variable: Cow<'static, str> },
     /// A variable selects a cloud provider with its own credentials.
-    Cloud {
-        /// The variable.
-        variable: &'static str,
-    },
+    Cloud { variable: &'static str },
     /// A credential file exists.
     Credentials {
         /// The file.

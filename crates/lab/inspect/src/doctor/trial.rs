@@ -142,7 +142,7 @@ async fn once(
     let mut seen = run(turn_input.clone()).await.map_err(|it| it.message)?;
     if let (Verdict::Done, Some(session)) = (&seen.result.verdict, seen.session.take()) {
         let model = turn_input.model.clone();
-        turn_input.resume = Some(ResumeHandle { session, cwd: work, model, used: None });
+        turn_input.resume = Some(ResumeHandle { model, ..ResumeHandle::new(session, work) });
         seen = run(turn_input).await.map_err(|it| it.message)?;
     }
     server.shutdown().await;

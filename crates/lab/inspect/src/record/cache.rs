@@ -79,13 +79,13 @@ fn wire(meta: &RequestMeta) -> Option<Wire> {
 
 /// Compares a request with the one before it; `None` if a body cannot be read.
 pub fn compare(
-    before: Option<&RequestTexts>,
+    before: Option<(&RequestMeta, &RequestTexts)>,
     record: &RequestRecord<()>,
     texts: &RequestTexts,
 ) -> Option<CacheStep> {
     let wire = wire(&record.meta)?;
-    let later = cache::segments(wire, texts.body.as_bytes()).ok()?;
-    let Some(before) = before else {
+    let later = cache::segments(wire, &record.meta.path, texts.body.as_bytes()).ok()?;
+    let Some((meta_before, before)) = before else {
         return Some(CacheStep {
             unchanged_bytes: 0,
             unchanged_tokens: 0,
@@ -93,7 +93,7 @@ pub fn compare(
             verdict: CacheVerdict::First,
         });
     };
-    let earlier = cache::segments(wire, before.body.as_bytes()).ok()?;
+    let earlier = cache::segments(wire, &meta_before.path, before.body.as_bytes()).ok()?;
     let comparison = cache::compare(&earlier, &later);
     // The settings and the JSON around the texts of a repeated request are the same too.
     let is_repeated = before.body == texts.body;
@@ -159,7 +159,7 @@ mod tests {
             outcome: RequestOutcome { usage, ..RequestOutcome::default() },
             texts: (),
         };
-        compare(Some(&before), &record, &texts).unwrap()
+        compare(Some((&record.meta, &before)), &record, &texts).unwrap()
     }
 
     fn body(instructions: &str, input: &[&str]) -> Value {

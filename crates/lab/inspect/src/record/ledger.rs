@@ -111,6 +111,21 @@ impl HandedOver {
         Ok((self.refined(&ledger, body), shares))
     }
 
+    pub(super) fn vendor(&self) -> &'static dyn MeasuredCli {
+        self.program.vendor
+    }
+
+    /// Returns whether a text is one of the program's own configuration, which its user may change at any time.
+    pub(super) fn is_setting_of_user(&self, source: &Source<'_>) -> bool {
+        let Source::Setting { name } = source else { return false };
+        let directory = match &self.program.home {
+            ProgramHome::Users(home) => Some(home.directory.as_path()),
+            ProgramHome::Private(_) => None,
+        };
+        let found = self.program.vendor.setting_texts(&self.arguments, directory, &self.cwd);
+        found.texts.iter().any(|(it, _)| it == name)
+    }
+
     fn files(&self, call: &ModelCall, body: &str) -> Vec<UserText> {
         let (private_home, configuration_from) = match &self.program.home {
             ProgramHome::Users(home) => (Path::new("/nonexistent"), Some(home)),
@@ -130,6 +145,7 @@ impl HandedOver {
             answered: Answered::Default,
             status: 200,
             usage: None,
+            end: None,
         };
         ownership::candidates(&given, Some(self.program.vendor), &[request], private_home, None)
     }

@@ -18,10 +18,11 @@ use std::sync::Arc;
 
 use convoke_agent::redaction::{EventRedactor, redact_result};
 use convoke_agent::thread::ThreadStore;
-use convoke_agent::turn::TurnSide;
+use convoke_agent::turn::{Continuity, TurnSide};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult};
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
 use convoke_protocol::id::ThreadId;
+use convoke_protocol::resume::ResumeHandle;
 use convoke_redact::Redactor;
 use convoke_rehearsal::RequestFeed;
 use convoke_vendor::MeasuredCli;
@@ -81,6 +82,14 @@ impl RecordingAgent {
 }
 
 impl Agent for RecordingAgent {
+    fn continuity(&self) -> Continuity {
+        self.agent.continuity()
+    }
+
+    fn holds(&self, thread: &ThreadId, handle: &ResumeHandle) -> bool {
+        self.agent.holds(thread, handle)
+    }
+
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let (turn, side) = AgentTurn::open(self.recording.redactor.clone());
         let (agent, feed) = (Arc::clone(&self.agent), Arc::clone(&self.feed));

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
-use convoke_agent::adapter::{Host, agent};
+use convoke_agent::adapter::{Host, agent, continuity};
 use convoke_agent::config::Definition;
 use convoke_agent::process::PrivateDir;
 use convoke_agent::sandbox::Route;
-use convoke_agent::turn::TurnSide;
+use convoke_agent::turn::{Continuity, TurnSide};
 use convoke_agent::turn_input::Permissions;
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult};
 use convoke_core::Diagnostic;
@@ -37,6 +37,10 @@ pub struct RelayingAgent {
 }
 
 impl Agent for RelayingAgent {
+    fn continuity(&self) -> Continuity {
+        continuity(&self.definition)
+    }
+
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let (turn, side) = AgentTurn::open(self.recording.redactor.clone());
         let agent = self.clone();

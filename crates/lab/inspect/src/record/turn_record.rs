@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use convoke_agent::TurnResult;
 use convoke_agent::clock::now;
+use convoke_agent::ending::correct_by_answer;
 use convoke_agent::thread::{FirstDifference, ThreadStoreError};
 use convoke_agent::turn::TurnSide;
 use convoke_core::Diagnostic;
@@ -19,8 +20,12 @@ use convoke_protocol::request::{
 };
 use convoke_protocol::usage::Usage;
 use convoke_rehearsal::Recorded;
+use convoke_vendor::MeasuredCli;
 use convoke_wire::cache;
-use convoke_wire::{AnswerFacts, Exchange, ReceivedAnswer, RequestKind, SentRequest};
+use convoke_wire::{
+    AnswerEnd, AnswerFacts, Exchange, PartKind, ReceivedAnswer, RequestKind, RequestParts,
+    SentRequest,
+};
 use sha2::{Digest as _, Sha256};
 
 use super::Recording;
@@ -63,6 +68,10 @@ pub(super) struct TurnRecord {
     shares: HashMap<String, u64>,
     /// The model of the last request of the conversation.
     model: Option<String>,
+    /// The last request of the conversation that was answered, and why its model stopped.
+    last_answer: Option<(u64, Option<AnswerEnd>)>,
+    /// The tokens of all requests whose count is known.
+    spent: Option<Usage>,
     failure: Option<ThreadStoreError>,
 }
 
@@ -118,6 +127,8 @@ impl TurnRecord {
             received,
             shares: HashMap::new(),
             model: None,
+            last_answer: None,
+            spent: None,
             failure: None,
         }
     }
@@ -137,7 +148,8 @@ impl TurnRecord {
             masked: Vec::new(),
         };
         self.sent(sent, side).await;
-        let facts = AnswerFacts { usage: request.usage, ..AnswerFacts::default() };
+        let Recorded { usage, end, .. } = request;
+        let facts = AnswerFacts { usage, end, ..AnswerFacts::default() };
         let answer =
             ReceivedAnswer { status: Some(request.status), facts, ..ReceivedAnswer::default() };
         self.answered(number, answer).await;
@@ -205,11 +217,12 @@ impl TurnRecord {
             // An unreadable predecessor must not keep a request from being stored.
             self.last = store.last_request(thread).await.unwrap_or(None).map(Arc::new);
         }
-        let purpose = purpose(&request);
+        let body = String::from_utf8_lossy(body).into_owned();
+        let purpose = purpose(&request, self.handed_over.vendor(), &body);
         let compared = self.before(purpose).await;
         let (recording, handed_over) = (Arc::clone(&self.recording), Arc::clone(&self.handed_over));
-        let body = String::from_utf8_lossy(body).into_owned();
-        let prepare = move || prepare(&recording, &handed_over, request, body, compared.as_deref());
+        let prepare =
+            move || prepare(&recording, &handed_over, request, purpose, body, compared.as_deref());
         let joined = tokio::task::spawn_blocking(prepare).await;
         let prepared = joined.map_err(|error| ThreadStoreError::Failed(Box::new(error)))?;
         let prepared = prepared.map_err(|error| ThreadStoreError::Failed(Box::new(error)))?;
@@ -237,6 +250,11 @@ impl TurnRecord {
     /// Returns the request that the next one of a purpose is compared with: a small request of the program itself may
     /// come between two of the conversation.
     async fn before(&mut self, purpose: RequestPurpose) -> Option<Arc<RequestRecord>> {
+        // A compaction continues the conversation that it summarizes.
+        let purpose = match purpose {
+            RequestPurpose::Compaction => RequestPurpose::Answer,
+            purpose => purpose,
+        };
         if let Some(before) = self.compared.get(purpose.as_str()) {
             return before.clone();
         }
@@ -266,6 +284,10 @@ impl TurnRecord {
         let Some(mut open) = self.open.remove(&number) else { return };
         let model = facts.model.or_else(|| open.model.take());
         let is_success = status.is_some_and(|status| (200..300).contains(&status));
+        let is_last = self.last_answer.as_ref().is_none_or(|(last, _)| *last < number);
+        if is_last && !open.is_aside {
+            self.last_answer = Some((number, facts.end.filter(|_| is_success)));
+        }
         let problem = failure.or(facts.error);
         let problem = problem.map(|it| self.recording.redactor.redact(&it).into_owned());
         let stored = open.stored.as_ref().map(|(number, _)| *number);
@@ -308,7 +330,10 @@ impl TurnRecord {
         self.received.requests += 1;
         self.received.bytes += request.bytes;
         match usage {
-            Some(usage) => *self.received.tokens.get_or_insert(0) += usage.input,
+            Some(usage) => {
+                *self.received.tokens.get_or_insert(0) += usage.input;
+                self.spent = Some(self.spent.unwrap_or_default().and(usage));
+            }
             None => self.received.uncounted += 1,
         }
         for share in request.stored.into_iter().flat_map(|(_, shares)| shares) {
@@ -316,14 +341,21 @@ impl TurnRecord {
         }
     }
 
-    /// Ends the record: reports the requests that the model received, and adds to the result of the turn the model, if
-    /// the program did not name it, and diagnostics of the requests that were not stored.
+    /// Ends the record: reports the requests that the model received, and adds to the result of the turn what the program
+    /// did not report: the model, the end of its last answer, the tokens of every request. Adds diagnostics of the requests
+    /// that were not stored.
     pub(super) async fn finish(mut self, result: &mut TurnResult, side: &TurnSide) {
         // The turn ended before their answers.
         for request in std::mem::take(&mut self.open).into_values() {
             self.count(request, None);
         }
         result.model = result.model.take().or(self.model);
+        if let Some((_, Some(end))) = &self.last_answer {
+            correct_by_answer(&mut result.verdict, end);
+        }
+        if let Room::Turn = self.room {
+            result.usage = spent(result.usage, self.spent, self.received.uncounted);
+        }
         let shares = self.shares.drain();
         let shares = shares.map(|(owner, bytes)| OwnerShare { owner, bytes }).collect();
         self.received.shares = sorted(shares);
@@ -364,13 +396,36 @@ impl TurnRecord {
     }
 }
 
+/// Returns the tokens of a turn: those of its requests if all were counted, else the greater of what the program and the
+/// record know.
+fn spent(reported: Option<Usage>, recorded: Option<Usage>, uncounted: u64) -> Option<Usage> {
+    let total = |usage: &Usage| usage.input.saturating_add(usage.output);
+    match (reported, recorded) {
+        (Some(reported), Some(recorded))
+            if uncounted > 0 && total(&reported) > total(&recorded) =>
+        {
+            Some(reported)
+        }
+        (reported, recorded) => recorded.or(reported),
+    }
+}
+
 /// Returns the SHA-256 of bytes, in hexadecimal.
 fn sha256(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
-fn purpose(request: &SentRequest) -> RequestPurpose {
-    if request.call.aside { RequestPurpose::Aside } else { RequestPurpose::Answer }
+fn purpose(request: &SentRequest, vendor: &dyn MeasuredCli, body: &str) -> RequestPurpose {
+    if request.call.aside {
+        return RequestPurpose::Aside;
+    }
+    // A body that cannot be read asks for nothing that is known.
+    let read = RequestParts::parse(request.call.wire, body.as_bytes()).ok();
+    let parts = read.iter().flat_map(|it| it.parts.iter().rev());
+    match parts.into_iter().find(|part| part.kind != PartKind::Tool) {
+        Some(last) if vendor.asks_for_compaction(&last.text) => RequestPurpose::Compaction,
+        _ => RequestPurpose::Answer,
+    }
 }
 
 /// Removes secrets from a request, accounts for it, and compares it with the one before.
@@ -378,6 +433,7 @@ fn prepare(
     recording: &Recording,
     handed_over: &HandedOver,
     request: SentRequest,
+    purpose: RequestPurpose,
     mut body: String,
     before: Option<&RequestRecord>,
 ) -> Result<Prepared, serde_json::Error> {
@@ -386,16 +442,16 @@ fn prepare(
     // A body that is not JSON has no parts, and is stored too.
     let (ledger, shares) =
         handed_over.account(call, &body).unwrap_or_else(|_| (unparsed(&body), Vec::new()));
-    let purpose = purpose(&request);
     let comparison = before.filter(|before| before.meta.wire == Some(wire)).and_then(|before| {
-        let earlier = cache::segments(wire, before.texts.body.as_bytes()).ok()?;
-        let later = cache::segments(wire, body.as_bytes()).ok()?;
+        let earlier =
+            cache::segments(wire, &before.meta.path, before.texts.body.as_bytes()).ok()?;
+        let later = cache::segments(wire, &request.target, body.as_bytes()).ok()?;
         Some(cache::compare(&earlier, &later))
     });
     let broken = comparison.as_ref().and_then(|comparison| {
         let earlier = before.and_then(|it| it.texts.parse_ledger(&it.meta).ok());
         let first = FirstDifference::of(comparison, [earlier.as_ref(), Some(&ledger)])?;
-        first.broken_prefix(comparison, is_ours)
+        first.broken_prefix(comparison, |it| is_ours(it) && !handed_over.is_setting_of_user(it))
     });
     let is_repeated = before.is_some_and(|before| before.texts.body == body);
     let unchanged_bytes = match comparison {
@@ -450,7 +506,7 @@ mod tests {
     use convoke_agent::turn_input::Trust;
     use convoke_agent::{AgentTurn, TurnInput};
     use convoke_protocol::id::ThreadId;
-    use convoke_protocol::verdict::Verdict;
+    use convoke_protocol::verdict::{FailureReason, Verdict};
     use convoke_protocol::wire::Wire;
     use convoke_redact::Redactor;
     use convoke_wire::ModelCall;
@@ -535,6 +591,75 @@ mod tests {
         let stored: Vec<_> = stored.iter().map(|it| (it.outcome.usage, it.outcome.end)).collect();
         let (answered, failed) = (Some(RequestEnd::Answered), Some(RequestEnd::Failed));
         assert_eq!(stored, [(Some(usage), answered), (None, failed)]);
+    }
+
+    #[test]
+    fn a_request_for_a_summary_of_claude_code_is_a_compaction() {
+        let body = |last: &str| {
+            serde_json::json!({
+                "messages": [{"role": "user", "content": "Hello"}, {"role": "user", "content": last}],
+                "tools": [{"name": "Read", "description": "Reads."}],
+            })
+            .to_string()
+        };
+        let purpose_of = |cli: &str, last: &str| {
+            let request = request(1, Wire::Messages, String::new());
+            purpose(&request, convoke_vendors::cli(cli).unwrap(), &body(last))
+        };
+        let asked =
+            "Answer with text only.\n\nYour task is to create a detailed summary of the talk.";
+        assert_eq!(purpose_of("claude", asked), RequestPurpose::Compaction);
+        assert_eq!(purpose_of("claude", "Go on."), RequestPurpose::Answer);
+        assert_eq!(purpose_of("codex", asked), RequestPurpose::Answer);
+    }
+
+    #[test]
+    fn a_setting_of_the_programs_own_configuration_is_its_users() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join(".codex")).unwrap();
+        let text = "developer_instructions = \"Be brief.\"\n";
+        std::fs::write(directory.path().join(".codex/config.toml"), text).unwrap();
+        let turn_input = TurnInput::new("Hello", directory.path());
+        let handed_over = HandedOver::new(&turn_input, recording().program());
+        assert!(handed_over.is_setting_of_user(&Source::setting("developer_instructions")));
+        assert!(!handed_over.is_setting_of_user(&Source::setting("instructions")));
+    }
+
+    fn answered(word: &str, usage: Usage) -> ReceivedAnswer {
+        let end = Some(AnswerEnd::from_word(word));
+        let facts = AnswerFacts { usage: Some(usage), end, ..AnswerFacts::default() };
+        ReceivedAnswer { status: Some(200), facts, ..Default::default() }
+    }
+
+    #[tokio::test]
+    async fn the_end_and_the_tokens_of_a_turn_are_those_of_its_answers() {
+        let usage = Usage { input: 30, output: 4, ..Usage::default() };
+        let body = r#"{"model":"gpt"}"#.to_owned();
+        let sent = |number| request(number, Wire::Gemini, body.clone());
+        let (result, ..) = recorded(vec![
+            (sent(1), answered("STOP", usage)),
+            (sent(2), answered("SAFETY", usage)),
+        ])
+        .await;
+        let Verdict::Failed(failure) = &result.verdict else { panic!("{:?}", result.verdict) };
+        assert_eq!(failure.reason, FailureReason::Refused);
+        assert_eq!(result.usage, Some(usage.and(usage)));
+
+        let mut aside = sent(2);
+        aside.call.aside = true;
+        let (result, ..) =
+            recorded(vec![(sent(1), answered("STOP", usage)), (aside, answered("SAFETY", usage))])
+                .await;
+        assert_eq!(result.verdict, Verdict::Done, "the end of a side request is not the turn's");
+    }
+
+    #[test]
+    fn a_count_that_is_not_whole_replaces_no_greater_one() {
+        let count = |input| Some(Usage { input, ..Usage::default() });
+        assert_eq!(spent(count(30), count(20), 0), count(20));
+        assert_eq!(spent(count(30), count(20), 1), count(30));
+        assert_eq!(spent(count(10), count(20), 1), count(20));
+        assert_eq!(spent(count(10), None, 0), count(10));
     }
 
     async fn fifty_megabytes_are_stored_whole(wire: Wire, before: &str, after: &str) {

@@ -59,7 +59,6 @@ pub enum WatchError {
     /// Its endpoint cannot be set.
     #[error("the requests of `{program}` cannot be recorded: Convoke can watch {known}")]
     Unknown {
-        /// The program.
         program: String,
         /// The programs that can be watched.
         known: String,
@@ -69,12 +68,7 @@ pub enum WatchError {
     NotText(String),
     /// Its endpoint cannot be relayed.
     #[error("the requests of {program} cannot be recorded: {reason}; start it without `watch`")]
-    Endpoint {
-        /// The program.
-        program: &'static str,
-        /// The reason.
-        reason: String,
-    },
+    Endpoint { program: &'static str, reason: String },
     /// There is no private directory.
     #[error("cannot create a private directory")]
     Private(#[source] std::io::Error),

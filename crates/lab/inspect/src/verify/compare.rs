@@ -53,13 +53,9 @@ pub enum Difference {
         second: PathBuf,
     },
     /// A skill was to be listed and was not.
-    SkillMissing {
-        /// Its name.
-        name: String,
-    },
+    SkillMissing { name: String },
     /// Another part of a skill's description arrived.
     SkillBytes {
-        /// Its name.
         name: String,
         /// The bytes that were to arrive.
         explained: u64,
@@ -67,15 +63,9 @@ pub enum Difference {
         arrived: u64,
     },
     /// A skill is listed before one that was to come first.
-    SkillOrder {
-        /// Its name.
-        name: String,
-    },
+    SkillOrder { name: String },
     /// A skill is listed that was not explained.
-    SkillUnexplained {
-        /// Its name.
-        name: String,
-    },
+    SkillUnexplained { name: String },
     /// No request was made.
     NoRequest {
         /// The program's message.

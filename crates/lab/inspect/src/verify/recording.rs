@@ -54,6 +54,10 @@ impl Files for Recording<'_> {
         self.files.canonicalize(path)
     }
 
+    fn identity(&self, path: &Path) -> io::Result<OsString> {
+        self.files.identity(path)
+    }
+
     fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
         self.files.entries(directory)
     }

@@ -3,8 +3,36 @@
 use std::time::Duration;
 
 use convoke_diff::LineDiff;
+use convoke_protocol::agent_event::FileChange;
 
-use super::item::Edit;
+/// A change of one file.
+#[derive(Debug)]
+pub(crate) struct Edit {
+    pub path: String,
+    pub change: String,
+    /// The text before, if there was one, and the text after; `None` if they are not recorded or too large to hold.
+    pub texts: Option<(Option<String>, String)>,
+}
+
+impl Edit {
+    /// Returns a change as its program recorded it.
+    pub fn of(change: &FileChange<'_>) -> Self {
+        let texts = change.diff.as_ref().map(|diff| {
+            (diff.before.as_deref().map(str::to_owned), diff.after.clone().into_owned())
+        });
+        Self {
+            path: change.path.clone().into_owned(),
+            change: change.change.clone().into_owned(),
+            texts,
+        }
+    }
+
+    /// Returns the bytes of the texts.
+    pub fn bytes(&self) -> usize {
+        let texts = self.texts.as_ref();
+        texts.map_or(0, |(before, after)| before.as_ref().map_or(0, String::len) + after.len())
+    }
+}
 
 /// A file as it is today.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +46,7 @@ pub enum FileToday {
 
 /// The state of an edit in today's tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EditState {
+pub(crate) enum EditState {
     AsLeft,
     ChangedSince,
     Gone,
@@ -26,7 +54,7 @@ pub(super) enum EditState {
 }
 
 impl EditState {
-    pub(super) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::AsLeft => "as it left it",
             Self::ChangedSince => "changed since",
@@ -41,7 +69,7 @@ const MAX_COMPARISON: Duration = Duration::from_millis(20);
 const CONTEXT_LINES: usize = 3;
 
 /// Returns an edit as a diff; the path alone if no texts were recorded.
-pub(super) fn diff(edit: &Edit) -> String {
+pub(crate) fn diff(edit: &Edit) -> String {
     let Some((before, after)) = &edit.texts else {
         return "(the changed text is not recorded)".to_owned();
     };
@@ -54,7 +82,7 @@ pub(super) fn diff(edit: &Edit) -> String {
 const LATER_EDITS: usize = 8;
 
 /// Returns the states of the edits of one file, which are in the order in which they were made.
-pub(super) fn states(edits: &[&Edit], today: &FileToday) -> Vec<EditState> {
+pub(crate) fn states(edits: &[&Edit], today: &FileToday) -> Vec<EditState> {
     let mut states = vec![EditState::Unknown; edits.len()];
     let is_deleted = edits.last().is_some_and(|last| last.change.starts_with("delete"));
     for (at, edit) in edits.iter().enumerate().rev() {

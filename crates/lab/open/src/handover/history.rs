@@ -11,7 +11,8 @@ use convoke_source::{Entry, EntryKind, Facts, Sink};
 
 use super::clean::held;
 use super::earlier::{self, Earlier};
-use super::item::{Body, Count, Edit, Item, Items, Kind};
+use super::edits::Edit;
+use super::item::{Body, Count, Item, Items, Kind};
 use super::{BYTES_PER_TOKEN, Tokens};
 
 /// The minimum size of the items of one kind that are held, in bytes.
@@ -187,19 +188,13 @@ impl History {
     }
 
     fn add_edits(&mut self, place: &Place, changes: &[FileChange<'_>]) {
-        for FileChange { path, change, diff } in changes {
-            let texts = diff.as_ref().map(|diff| {
-                (diff.before.as_deref().map(str::to_owned), diff.after.clone().into_owned())
-            });
-            let bytes = texts
-                .as_ref()
-                .map_or(0, |(before, after)| before.as_ref().map_or(0, String::len) + after.len());
+        for change in changes {
+            let mut edit = Edit::of(change);
+            let bytes = edit.bytes();
             let is_held = bytes <= super::clean::MAX_TEXT;
-            let edit = Edit {
-                path: path.clone().into_owned(),
-                change: change.clone().into_owned(),
-                texts: texts.filter(|_| is_held),
-            };
+            if !is_held {
+                edit.texts = None;
+            }
             let lost = if is_held { 0 } else { bytes as u64 };
             let item =
                 Item { place: place.clone(), heading: String::new(), body: Body::Edit(edit), lost };

@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 use convoke_core::ledger::Source;
 use convoke_protocol::window::Place;
 
+use super::edits::Edit;
+
 /// The kinds of items, in the order in which a handover has them: the most important first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
@@ -132,15 +134,6 @@ pub(super) enum Body {
         output: Option<(bool, String)>,
     },
     Edit(Edit),
-}
-
-/// A change of one file.
-#[derive(Debug)]
-pub(super) struct Edit {
-    pub(super) path: String,
-    pub(super) change: String,
-    /// The text before, if there was one, and the text after; `None` if they are not recorded or too large to hold.
-    pub(super) texts: Option<(Option<String>, String)>,
 }
 
 impl Item {

@@ -50,7 +50,9 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let settings =
         SessionSettings { model: context.model().map(str::to_owned), meta, ..settings(context) };
     let turn_input = context.turn_input;
-    let prompt = match &turn_input.system {
+    // A session that goes on has the system text already.
+    let is_continued = turn_input.memory.is_some() && turn_input.resume.is_some();
+    let prompt = match turn_input.system.as_ref().filter(|_| !is_continued) {
         Some(system) => format!("{system}\n\n{}", turn_input.prompt),
         None => turn_input.prompt.clone(),
     };
@@ -62,7 +64,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         settings["type"] = "local".into();
         settings["tools"] = json!(["*"]);
         let servers = json!({ "mcpServers": { SERVER: settings } });
-        let path = context.write_private("mcp.json", &servers.to_string())?;
+        let path = context.write_private("mcp.json", servers.to_string())?;
         args.extend([option.into(), format!("@{}", path.display()).into()]);
     }
     let mut ports = Vec::new();
@@ -160,6 +162,8 @@ pub fn settings(context: &Context<'_>) -> SessionSettings {
     SessionSettings {
         cwd: PathBuf::from(&*context.turn_input.cwd.to_string_lossy()),
         resume: context.resume().map(str::to_owned),
+        must_resume: context.turn_input.memory.is_some(),
+        stays: context.turn_input.memory.is_some() && context.turn_input.team_tools.is_none(),
         mode: context.definition.mode.clone(),
         fitting_mode: preset.and_then(|preset| (preset.mode)(permissions, is_confined)),
         permit: (permissions != Permissions::Ask).then_some(Permit { permissions, is_confined }),
@@ -195,8 +199,10 @@ pub fn program_call(
     mut settings: SessionSettings,
 ) -> ProgramCall {
     let preset = context.definition.preset;
-    let (blocks, note) = inert::blocks(prompt, preset.and_then(|preset| preset.tail));
+    settings.tail = preset.and_then(|preset| preset.tail);
+    let (blocks, note) = inert::blocks(prompt, settings.tail);
     settings.prompt = blocks.into_iter().map(Cow::into_owned).collect();
+    settings.images.clone_from(&context.turn_input.images);
     let reports_errors_as_text = preset.is_some_and(|preset| preset.reports_errors_as_text);
     let reader = Acp::new(context.turn_input.limits.reply_bytes)
         .reporting_errors_as_text(reports_errors_as_text);

@@ -5,6 +5,7 @@
 
 pub mod acp;
 mod diff;
+mod live;
 mod one_shot;
 mod plain;
 mod program;
@@ -19,21 +20,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_core::{AgentType, Diagnostic, Escaping};
+use convoke_protocol::id::ThreadId;
+use convoke_protocol::image::Image;
+use convoke_protocol::memory::Branch;
 use convoke_protocol::resume::ResumeHandle;
 use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use convoke_redact::{Redactor, is_secret_name};
 
 pub use self::acp::{Preset, PresetEndpoint};
 pub use self::diff::unified;
+use self::live::LivePrograms;
 pub use self::one_shot::OneShot;
 pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};
-use crate::cli::{Cli, Programs, RenewedSignIn};
+use crate::cli::{Cli, Programs, RenewedSignIn, TurnProgram};
 use crate::config::{AgentKind, Definition, is_option};
 use crate::diagnostics;
 use crate::launch::{self, Confined, ConfinedEnvironment, Program, Project, UntrustedFile};
 use crate::process::guardian::Guardian;
-use crate::process::{self, Dialogue, HostAccess, Launch, PrivateDir};
+use crate::process::{
+    self, Dialogue, HostAccess, Launch, NextTurn, Opening, PrivateDir, RunningProgram, Supervised,
+    Terms,
+};
 use crate::sandbox::variables::OwnVariables;
 use crate::sandbox::{
     AddedPaths, Enforcer, ProgramState, Reach, Sandbox, SandboxSettings, secrets,
@@ -41,7 +49,7 @@ use crate::sandbox::{
 use crate::stream::{is_signed_out, is_unconnected};
 use crate::team_tools::McpServer;
 use crate::team_tools::socket::TeamSocket;
-use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
+use crate::turn::{Agent, AgentTurn, Continuity, TurnResult, TurnSide};
 use crate::turn_input::{Permissions, TurnInput};
 use crate::working_directory::WorkingDirectory;
 
@@ -90,6 +98,8 @@ struct CliAgent {
     host: Arc<Host>,
     /// The paths of the user's configuration, looked up before any turn.
     added: Arc<AddedPaths>,
+    /// The programs that wait for the next turn of their member.
+    live: LivePrograms,
 }
 
 impl CliAgent {
@@ -100,7 +110,8 @@ impl CliAgent {
         let mut homes = definition.env.get("HOME").map(Path::new).into_iter().chain(homes);
         let home = homes.find(|home| home.is_absolute());
         let added = Arc::new(AddedPaths::find(&definition.sandbox, home));
-        Self { definition: Arc::new(definition), host: Arc::new(host), added }
+        let live = LivePrograms::default();
+        Self { definition: Arc::new(definition), host: Arc::new(host), added, live }
     }
 }
 
@@ -148,7 +159,6 @@ impl ProgramCall {
 
 /// The input of an adapter.
 pub struct Context<'a> {
-    /// The turn.
     pub turn_input: &'a TurnInput,
     /// The agent.
     pub definition: &'a Definition,
@@ -214,6 +224,17 @@ impl Context<'_> {
     pub fn resume(&self) -> Option<&str> {
         let handle = self.turn_input.resume.as_ref();
         handle.map(|handle| handle.session.as_str())
+    }
+
+    /// Returns whether the session to resume goes on in a new one.
+    pub fn is_branch(&self) -> bool {
+        self.turn_input.memory.is_some_and(|memory| memory.branch == Branch::New)
+    }
+
+    /// Returns the mark in the session to resume to which the program returns; only for a session that goes on.
+    pub fn mark(&self) -> Option<&str> {
+        let handle = self.turn_input.resume.as_ref().filter(|_| self.turn_input.memory.is_some());
+        handle?.mark.as_deref()
     }
 
     /// Returns a variable of the agent's environment, before the adapter's additions.
@@ -325,9 +346,9 @@ impl Context<'_> {
     }
 
     /// Writes a file that only this user can read.
-    pub fn write_private(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+    pub fn write_private(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf, Failure> {
         let path = self.private_dir.join(name);
-        write_private(&path, text.as_bytes()).map_err(|error| {
+        write_private(&path, content.as_ref()).map_err(|error| {
             start_failure(format!("cannot write `{}`: {error}", path.display()))
         })?;
         Ok(path)
@@ -339,6 +360,29 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)
+}
+
+/// Returns a diagnostic about a message that begins like a command, for an agent whose program acts on commands that a
+/// person types. To the agent, it is text.
+pub fn command_is_text(agent_type: &str, message: &str) -> Option<Diagnostic> {
+    let acts_on_commands =
+        matches!(AgentType::normalize(agent_type), AgentType::ClaudeCode | AgentType::GoogleGemini)
+            || agent_type == AgentKind::Acp.name();
+    let first = message.split_whitespace().next().unwrap_or_default();
+    let name = first.strip_prefix('/')?;
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ':');
+    let is_command = name.starts_with(char::is_alphabetic) && name.chars().all(is_name);
+    let note = format!("`{first}` is text for the agent: no command of its program is run");
+    let note = Diagnostic::new(diagnostics::AGENT_COMMAND_IS_TEXT, note);
+    (acts_on_commands && is_command).then_some(note)
+}
+
+/// Returns a diagnostic about images that are not passed to an agent.
+pub fn unseen_images(images: &[Image], why: &str) -> Option<Diagnostic> {
+    let names: Vec<&str> = images.iter().map(|image| &*image.path).collect();
+    let message = format!("{why}, so it does not see {}", names.join(", "));
+    let diagnostic = Diagnostic::new(diagnostics::AGENT_IMAGE_UNSEEN, message);
+    (!names.is_empty()).then(|| diagnostic.with_count(names.len() as u64))
 }
 
 /// Returns the failure of a program that would apply a file of an untrusted project.
@@ -387,24 +431,36 @@ pub fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     }
 }
 
+/// Returns how a later turn can continue the session of an agent.
+pub fn continuity(definition: &Definition) -> Continuity {
+    match definition.kind {
+        AgentKind::Cli(cli) => cli.continuity(definition),
+        AgentKind::Acp => {
+            let cli = definition.preset.and_then(|preset| preset.vendor);
+            cli.map_or(Continuity::Resumed, TurnProgram::adapter_continuity)
+        }
+        AgentKind::Plain => Continuity::None,
+        AgentKind::Api | AgentKind::StandIn => Continuity::Own,
+    }
+}
+
 impl Agent for CliAgent {
+    fn continuity(&self) -> Continuity {
+        continuity(&self.definition)
+    }
+
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let (agent, turn_input) = (self.clone(), Arc::new(turn_input));
         let (turn, mut side) = AgentTurn::open(Redactor::default());
         tokio::spawn(async move {
-            let result = match agent.clone().prepare(turn_input.clone()).await {
-                Ok((redactor, prepared)) => {
-                    side.set_redactor(redactor);
-                    match prepared {
-                        Ok(prepared) => agent.take_turn(&turn_input, prepared, &side).await,
-                        Err(failure) => Err(failure),
-                    }
-                }
-                Err(failure) => Err(failure),
-            };
+            let result = agent.run(turn_input, &mut side).await;
             side.finish(result.unwrap_or_else(TurnResult::failed)).await;
         });
         turn
+    }
+
+    fn holds(&self, thread: &ThreadId, handle: &ResumeHandle) -> bool {
+        self.live.holds(thread, handle)
     }
 }
 
@@ -419,10 +475,46 @@ struct PreparedTurn {
     sign_in: Option<Box<dyn RenewedSignIn>>,
     /// The CLI that the program is, if it is one.
     vendor: Option<&'static dyn Cli>,
-    /// Removed when the turn is over.
-    private: PrivateDir,
+    /// Removed when the program has ended.
+    private: Option<PrivateDir>,
+    /// The path of the program's private home.
+    home_path: Option<PathBuf>,
     /// Open until the turn is over.
     team_socket: Option<TeamSocket>,
+}
+
+impl PreparedTurn {
+    async fn supervise(
+        &mut self,
+        turn_input: &TurnInput,
+        program: RunningProgram,
+        opening: Opening<'_>,
+        side: &TurnSide,
+    ) -> Supervised {
+        let terms = Terms {
+            limits: &turn_input.limits,
+            approvals: &turn_input.approvals.clone().within(self.reach.clone()),
+            held_until: turn_input.held_until.clone(),
+            stopped_by: self.launch.stopped_by,
+        };
+        process::supervise_turn(program, opening, self.call.dialogue.as_mut(), terms, side).await
+    }
+
+    /// Keeps a sign-in that the program renewed. Returns whether it did.
+    fn keep_sign_in(&self) -> io::Result<bool> {
+        self.sign_in.as_ref().map_or(Ok(false), |it| it.keep())
+    }
+
+    /// Removes the files of a program that has ended, after its sign-in is kept.
+    async fn remove(&mut self) -> Result<io::Result<bool>, Failure> {
+        let (private, home) = (self.private.take(), self.call.home.take());
+        let sign_in = self.sign_in.take();
+        off_the_runtime(move || {
+            drop((private, home));
+            sign_in.map_or(Ok(false), |it| it.keep())
+        })
+        .await
+    }
 }
 
 /// Runs work that waits for the disk on a thread of its own. A panic there is a failure of the turn.
@@ -434,18 +526,41 @@ async fn off_the_runtime<T: Send + 'static>(
 }
 
 impl CliAgent {
+    /// Runs a turn, in the program of the turn before if that waits for it.
+    async fn run(
+        &self,
+        turn_input: Arc<TurnInput>,
+        side: &mut TurnSide,
+    ) -> Result<TurnResult, Failure> {
+        if let Some((prepared, program)) = self.live.wake(&turn_input).await {
+            let agent = self.clone();
+            side.set_redactor(off_the_runtime(move || agent.redactor()).await?);
+            return self.take_turn(&turn_input, prepared, Some(program), side).await;
+        }
+        let remembers = turn_input.memory.is_some() && turn_input.resume.is_some();
+        if remembers && self.continuity() < Continuity::Resumed {
+            let message = "its program has ended, and cannot be continued by another process";
+            return Err(Failure::new(FailureReason::Session, message));
+        }
+        let (redactor, prepared) = self.clone().prepare(turn_input.clone()).await?;
+        side.set_redactor(redactor);
+        self.take_turn(&turn_input, prepared?, None, side).await
+    }
+
+    /// Returns a redactor of the secrets that are known now.
+    fn redactor(&self) -> Redactor {
+        let mut secrets = self.host.env.clone();
+        secrets.extend(os_pairs(&self.definition.env));
+        secrets.extend(self.host.programs.stored_secrets(&secrets));
+        Redactor::for_env(&secrets)
+    }
+
     /// Finds the secrets to redact, and prepares the turn.
     async fn prepare(
         self,
         turn_input: Arc<TurnInput>,
     ) -> Result<(Redactor, Result<PreparedTurn, Failure>), Failure> {
-        off_the_runtime(move || {
-            let mut secrets = self.host.env.clone();
-            secrets.extend(os_pairs(&self.definition.env));
-            secrets.extend(self.host.programs.stored_secrets(&secrets));
-            (Redactor::for_env(&secrets), self.prepared(&turn_input))
-        })
-        .await
+        off_the_runtime(move || (self.redactor(), self.prepared(&turn_input))).await
     }
 
     fn prepared(&self, turn_input: &TurnInput) -> Result<PreparedTurn, Failure> {
@@ -477,57 +592,56 @@ impl CliAgent {
         let equipped = call.dialogue.equip(access);
         equipped.map_err(|error| start_failure(format!("cannot prepare the turn: {error}")))?;
         let (vendor, team_socket) = (context.vendor, team_socket.map(|(socket, _)| socket));
-        Ok(PreparedTurn { call, launch, reach, withheld, sign_in, vendor, private, team_socket })
-    }
-
-    async fn take_turn(
-        &self,
-        turn_input: &TurnInput,
-        prepared: PreparedTurn,
-        side: &TurnSide,
-    ) -> Result<TurnResult, Failure> {
-        let PreparedTurn {
-            mut call,
+        let home_path = call.home.as_ref().map(|home| home.path().to_owned());
+        let private = Some(private);
+        Ok(PreparedTurn {
+            call,
             launch,
             reach,
             withheld,
             sign_in,
             vendor,
             private,
+            home_path,
             team_socket,
-        } = prepared;
-        let context = Context {
-            vendor,
-            ..Context::new(turn_input, &self.definition, &self.host, &launch.private_dir)
-        };
-        for diagnostic in &call.diagnostics {
+        })
+    }
+
+    async fn take_turn(
+        &self,
+        turn_input: &TurnInput,
+        mut prepared: PreparedTurn,
+        running: Option<RunningProgram>,
+        side: &TurnSide,
+    ) -> Result<TurnResult, Failure> {
+        for diagnostic in &prepared.call.diagnostics {
             side.warn(diagnostic.clone()).await;
         }
-        tracing::info!(
-            program = %launch.program.display(), cwd = %launch.cwd.path().display(),
-            permissions = context.permissions().as_str(), "starting {}", self.definition.kind.name()
-        );
-        tracing::debug!(args = ?launch.args, private = %launch.private_dir.display(), "arguments");
-        let result = process::supervise(
-            &launch,
-            &self.host.guardian,
-            call.dialogue.as_mut(),
-            &turn_input.limits,
-            &turn_input.approvals.clone().within(reach),
-            turn_input.lease.clone(),
-            side,
-        )
-        .await
-        .map_err(|error| start_failure(error.to_string()));
-        drop(team_socket);
-        let home = call.home.take();
-        let home_path = home.as_ref().map(|home| home.path().to_owned());
-        let kept = off_the_runtime(move || {
-            drop((private, home));
-            sign_in.map_or(Ok(false), |it| it.keep())
-        });
-        let kept = kept.await?;
-        let mut result = result?;
+        let supervised = match running {
+            Some(program) => {
+                let next = NextTurn {
+                    prompt: &turn_input.prompt,
+                    images: &turn_input.images,
+                    reply_bytes: turn_input.limits.reply_bytes,
+                    used: turn_input.resume.as_ref().and_then(|handle| handle.used),
+                };
+                Ok(prepared.supervise(turn_input, program, Opening::Next(next), side).await)
+            }
+            None => self.start_program(turn_input, &mut prepared, side).await,
+        };
+        drop(prepared.team_socket.take());
+        let Supervised { mut result, program } = match supervised {
+            Ok(supervised) => supervised,
+            Err(failure) => {
+                if let Err(error) = prepared.remove().await? {
+                    tracing::warn!(%error, "a renewed sign-in was not kept");
+                }
+                return Err(failure);
+            }
+        };
+        let is_kept = program.is_some();
+        // A program that stays needs its files.
+        let kept = if is_kept { prepared.keep_sign_in() } else { prepared.remove().await? };
         match kept {
             Ok(false) => {}
             Ok(true) => {
@@ -539,10 +653,45 @@ impl CliAgent {
             Err(error) => tracing::warn!(%error, "a renewed sign-in was not kept"),
         }
         if matches!(result.verdict, Verdict::Failed(_)) {
-            result.diagnostics.extend(withheld);
+            result.diagnostics.extend(prepared.withheld.clone());
         }
         tracing::debug!(agent = self.definition.kind.name(), verdict = %result.verdict, "turn ended");
-        Ok(complete(&context, call, home_path.as_deref(), result, side).await)
+        let private_dir = prepared.launch.private_dir.clone();
+        let context = Context {
+            vendor: prepared.vendor,
+            ..Context::new(turn_input, &self.definition, &self.host, &private_dir)
+        };
+        let home = prepared.home_path.clone();
+        let result = complete(&context, &mut prepared.call, home.as_deref(), result, side).await;
+        if let (Some(program), Some(handle), Verdict::Done) =
+            (program, &result.resume, &result.verdict)
+        {
+            self.live.keep(turn_input, handle, prepared, program);
+        }
+        Ok(result)
+    }
+
+    /// Starts the program of a turn and supervises the turn.
+    async fn start_program(
+        &self,
+        turn_input: &TurnInput,
+        prepared: &mut PreparedTurn,
+        side: &TurnSide,
+    ) -> Result<Supervised, Failure> {
+        let launch = &prepared.launch;
+        tracing::info!(
+            program = %launch.program.display(), cwd = %launch.cwd.path().display(),
+            "starting {}", self.definition.kind.name()
+        );
+        tracing::debug!(args = ?launch.args, private = %launch.private_dir.display(), "arguments");
+        if side.is_cancelled() {
+            let result = TurnResult::new(Verdict::Withdrawn);
+            return Ok(Supervised { result, program: None });
+        }
+        let lines = process::lines_of(&*prepared.call.dialogue, &turn_input.limits);
+        let started = RunningProgram::start(launch, &self.host.guardian, lines).await;
+        let program = started.map_err(|error| start_failure(error.to_string()))?;
+        Ok(prepared.supervise(turn_input, program, Opening::First, side).await)
     }
 
     /// Returns a diagnostic about variables with secrets that were withheld from a program of the user's
@@ -615,13 +764,13 @@ fn os_pairs(env: &BTreeMap<String, String>) -> impl Iterator<Item = (OsString, O
 /// Completes a result with the adapter's diagnostics, the tokens of this turn only, and the resume handle.
 pub async fn complete(
     context: &Context<'_>,
-    call: ProgramCall,
+    call: &mut ProgramCall,
     private_home: Option<&Path>,
     mut result: TurnResult,
     side: &TurnSide,
 ) -> TurnResult {
     let turn_input = context.turn_input;
-    result.diagnostics.splice(..0, call.diagnostics);
+    result.diagnostics.splice(..0, std::mem::take(&mut call.diagnostics));
     let has_answered = result.usage.is_some_and(|usage| usage.input > 0 || usage.output > 0)
         || !result.reply.is_empty();
     if let Verdict::Failed(failure) = &mut result.verdict {
@@ -637,8 +786,10 @@ pub async fn complete(
     let is_lost = matches!(&result.verdict, Verdict::Failed(failure) if failure.reason == FailureReason::Session);
     // A session that was not found cannot be resumed.
     let session = call.dialogue.reader().session().filter(|_| !is_lost);
+    let is_branch = turn_input.memory.is_some_and(|memory| memory.branch == Branch::New);
     if let (Some(asked), Some(session)) = (context.resume(), session)
         && asked != session
+        && !is_branch
     {
         let message =
             format!("session {asked} could not be resumed; session {session} was started");
@@ -653,7 +804,7 @@ pub async fn complete(
     let resumed = turn_input
         .resume
         .as_ref()
-        .filter(|handle| session.is_none_or(|session| *session == handle.session));
+        .filter(|handle| is_branch || session.is_none_or(|session| *session == handle.session));
     let earlier = resumed.and_then(|handle| handle.used);
     let counted = result.usage;
     if call.counts_sessions {
@@ -663,12 +814,24 @@ pub async fn complete(
         // A program whose answer was cut reports zero: the provider sends its count at the end.
         result.usage = result.usage.filter(|usage| usage.input > 0 || usage.output > 0);
     }
-    result.resume = session.map(|session| ResumeHandle {
-        session: session.to_owned(),
-        cwd: turn_input.cwd.clone(),
-        model: context.model().map(str::to_owned),
-        // A turn without counts leaves the session's count unchanged.
-        used: counted.or(earlier).filter(|_| call.counts_sessions),
+    let progress = call.dialogue.reader().progress();
+    result.resume = session.map(|session| {
+        let handle = ResumeHandle {
+            model: context.model().map(str::to_owned),
+            // A turn without counts leaves the session's count unchanged.
+            used: counted.or(earlier).filter(|_| call.counts_sessions),
+            ..ResumeHandle::new(session, &turn_input.cwd)
+        };
+        if turn_input.memory.is_none() {
+            return handle;
+        }
+        ResumeHandle {
+            mark: progress.mark.clone(),
+            program: Some(context.definition.kind.name().to_owned()),
+            version: progress.version.clone(),
+            window: progress.window,
+            ..handle
+        }
     });
     result
 }
@@ -697,6 +860,23 @@ fn in_the_users_home(message: &str, home: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_that_begins_like_a_command_is_reported() {
+        for (agent, message, expected) in [
+            ("claude", "/compact", true),
+            ("gemini", "\n /memory show", true),
+            ("acp", "/plugin:run it", true),
+            ("codex", "/compact", false),
+            ("claude", "/etc/passwd is open", false),
+            ("claude", "// a comment", false),
+            ("claude", "see /compact", false),
+            ("claude", "", false),
+        ] {
+            let note = command_is_text(agent, message);
+            assert_eq!(note.is_some(), expected, "{agent} {message}");
+        }
+    }
 
     #[test]
     fn a_failure_says_whether_anything_was_sent() {

@@ -1,7 +1,7 @@
 //! Any command: the prompt on standard input, the reply on standard output.
 
 use super::one_shot::OneShot;
-use super::{Context, ProgramCall};
+use super::{Context, ProgramCall, unseen_images};
 use crate::stream::plain::Plain;
 
 /// Prepares a call. The system text comes before the prompt.
@@ -12,5 +12,7 @@ pub(super) fn call(context: &Context<'_>) -> ProgramCall {
         None => turn_input.prompt.clone(),
     };
     let reader = Plain::new(turn_input.limits.reply_bytes);
-    ProgramCall::new(context.users_args(), OneShot::new(reader, prompt))
+    let mut call = ProgramCall::new(context.users_args(), OneShot::new(reader, prompt));
+    call.diagnostics.extend(unseen_images(&turn_input.images, "the program reads only text"));
+    call
 }

@@ -9,13 +9,12 @@ use convoke_protocol::resume::ResumeHandle;
 use convoke_protocol::verdict::{Failure, Verdict};
 use convoke_redact::Redactor;
 
-use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
+use crate::turn::{Agent, AgentTurn, Continuity, TurnResult, TurnSide};
 use crate::turn_input::TurnInput;
 
 /// The script of a stand-in. After its last turn, the stand-in replies with the size of its prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
-    /// The turns.
     pub turns: Vec<Vec<Step>>,
 }
 
@@ -32,6 +31,8 @@ impl Script {
 pub enum Step {
     /// Write text, word by word.
     Say(String),
+    /// Write the size of the prompt between two texts.
+    Account { before: String, after: String },
     /// Write reasoning.
     Think(String),
     /// Wait.
@@ -42,7 +43,6 @@ pub enum Step {
         name: String,
         /// The input, as JSON.
         input: String,
-        /// The output.
         output: String,
     },
     /// Fail.
@@ -70,12 +70,17 @@ impl StandIn {
         self
     }
 
-    fn next_steps(&self, turn_input: &TurnInput) -> (usize, Vec<Step>) {
+    fn next_steps(&self) -> (usize, Vec<Step>) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let turn = *taken;
         *taken += 1;
         let steps = self.script.turns.get(turn).cloned();
-        (turn, steps.unwrap_or_else(|| vec![Step::Say(account_of(turn_input))]))
+        (
+            turn,
+            steps.unwrap_or_else(|| {
+                vec![Step::Account { before: String::new(), after: String::new() }]
+            }),
+        )
     }
 }
 
@@ -96,9 +101,13 @@ fn account_of(turn_input: &TurnInput) -> String {
 }
 
 impl Agent for StandIn {
+    fn continuity(&self) -> Continuity {
+        Continuity::Own
+    }
+
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
         let (turn, side) = AgentTurn::open(Redactor::default());
-        let (number, steps) = self.next_steps(&turn_input);
+        let (number, steps) = self.next_steps();
         let pace = self.pace;
         tokio::spawn(async move {
             let session = match &turn_input.resume {
@@ -133,7 +142,7 @@ async fn perform(
         }))
         .await;
         for (number, step) in steps.into_iter().enumerate() {
-            if let Some(failure) = act(step, number, pace, &mut reply, side).await {
+            if let Some(failure) = act(turn_input, step, (number, pace), &mut reply, side).await {
                 return Verdict::Failed(failure);
             }
         }
@@ -148,43 +157,40 @@ async fn perform(
     // Nothing counts tokens: there is no usage.
     TurnResult {
         reply,
-        resume: Some(ResumeHandle {
-            session: session.to_owned(),
-            cwd: turn_input.cwd.clone(),
-            model: None,
-            used: None,
-        }),
+        resume: Some(ResumeHandle::new(session, &turn_input.cwd)),
         ..TurnResult::new(verdict)
     }
 }
 
+/// Writes a text word by word.
+async fn say(text: &str, pace: Duration, reply: &mut String, side: &TurnSide) {
+    reply.clear();
+    for word in text.split_inclusive(' ') {
+        if !pace.is_zero() {
+            tokio::time::sleep(pace).await;
+        }
+        reply.push_str(word);
+        let part = TextPart::Delta;
+        let text = Cow::Owned(word.to_owned());
+        side.send(AgentEvent::own(AgentEventKind::Text { text, part })).await;
+    }
+    let (text, part) = (Cow::Owned(text.to_owned()), TextPart::Whole);
+    side.send(AgentEvent::own(AgentEventKind::Text { text, part })).await;
+}
+
 async fn act(
+    turn_input: &TurnInput,
     step: Step,
-    number: usize,
-    pace: Duration,
+    (number, pace): (usize, Duration),
     reply: &mut String,
     side: &TurnSide,
 ) -> Option<Failure> {
     match step {
-        Step::Say(text) => {
-            reply.clear();
-            for word in text.split_inclusive(' ') {
-                if !pace.is_zero() {
-                    tokio::time::sleep(pace).await;
-                }
-                reply.push_str(word);
-                side.send(AgentEvent::own(AgentEventKind::Text {
-                    text: Cow::Owned(word.to_owned()),
-                    part: TextPart::Delta,
-                }))
-                .await;
-            }
-            side.send(AgentEvent::own(AgentEventKind::Text {
-                text: Cow::Owned(text),
-                part: TextPart::Whole,
-            }))
-            .await;
+        Step::Account { before, after } => {
+            let text = before + &account_of(turn_input) + &after;
+            say(&text, pace, reply, side).await;
         }
+        Step::Say(text) => say(&text, pace, reply, side).await,
         Step::Think(text) => {
             side.send(AgentEvent::own(AgentEventKind::Thinking {
                 text: Cow::Owned(text),

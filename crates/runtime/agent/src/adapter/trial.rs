@@ -28,7 +28,6 @@ pub struct Trial {
     pub events: BTreeSet<String>,
     /// The unknown kinds among them.
     pub unknown: BTreeSet<String>,
-    /// The result of the turn.
     pub result: TurnResult,
     /// The session of the turn, which a next one can resume.
     pub session: Option<String>,
@@ -66,7 +65,7 @@ pub async fn trial(
         &mut witness,
         &turn_input.limits,
         &turn_input.approvals,
-        turn_input.lease.clone(),
+        turn_input.held_until.clone(),
         &side,
     )
     .await;

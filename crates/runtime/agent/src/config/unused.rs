@@ -37,6 +37,9 @@ impl AgentKind {
             }
             (_, "team-tools") if self.takes_tools() => return None,
             (_, "team-tools") => ("which supports no MCP server", "remove it".to_owned()),
+            (Self::Plain, "memory" | "memory-limit" | "idle-timeout") => {
+                ("whose program has no session", "remove it".to_owned())
+            }
             (Self::Cli(cli), _) => unused_by_cli(cli, setting)?,
             (Self::Plain, "model") => {
                 ("which runs a program of yours", "pass the model in `args`".to_owned())

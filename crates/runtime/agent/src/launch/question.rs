@@ -23,11 +23,8 @@ const MAX_LINE_BYTES: usize = 4 << 20;
 
 /// A question to a program.
 pub struct Question<'a> {
-    /// The program.
     pub program: Program,
-    /// Its place.
     pub place: ObservedPlace<'a>,
-    /// Its guardian.
     pub guardian: &'a Guardian,
     /// The time that it may take.
     pub time_limit: Duration,

@@ -11,6 +11,7 @@ mod open_tools;
 #[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
 mod platform;
 mod private_dir;
+mod running;
 mod start_order;
 mod supervise;
 mod terminal;
@@ -24,8 +25,12 @@ use std::time::Duration;
 pub use self::guarded_child::StartError;
 pub use self::private_dir::{PrivateDir, temp_root};
 pub(crate) use self::private_dir::{is_private_path, other_private_dirs};
-pub use self::supervise::supervise;
+pub use self::running::{RestingProgram, RunningProgram};
+pub use self::supervise::{Opening, Supervised, Terms, lines_of, supervise, supervise_turn};
 pub(crate) use self::terminal::{OutputBounds, Terminal};
+use convoke_protocol::image::Image;
+use convoke_protocol::usage::Usage;
+
 use crate::ending::Ending;
 use crate::sandbox::{Policy, Reach};
 use crate::stream::{EventReader, Sink};
@@ -36,7 +41,6 @@ use crate::working_directory::WorkingDirectory;
 /// A program to start.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// The path of the program.
     pub program: PathBuf,
     /// The arguments. They never contain text of a conversation.
     pub args: Vec<OsString>,
@@ -75,6 +79,16 @@ pub trait Dialogue: Send {
 
     /// Returns the first input.
     fn open(&mut self) -> Input;
+
+    /// Begins another turn in a program that rests, and returns its first input.
+    fn next_turn(&mut self, _turn: NextTurn<'_>, _sink: &mut Sink<'_>) -> Input {
+        Input::last(Vec::new())
+    }
+
+    /// Returns whether the turn is complete and the program waits for another one, without work in the background.
+    fn is_at_rest(&self) -> bool {
+        false
+    }
 
     /// Reads a line of output and returns the next input.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input;
@@ -141,6 +155,17 @@ pub trait Dialogue: Send {
     }
 }
 
+/// Another turn of a program that rests.
+#[derive(Debug, Clone, Copy)]
+pub struct NextTurn<'t> {
+    pub prompt: &'t str,
+    pub images: &'t [Image],
+    /// The maximum size of the reply.
+    pub reply_bytes: usize,
+    /// The tokens of the whole session so far.
+    pub used: Option<Usage>,
+}
+
 /// The answer to an agent's question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
@@ -155,7 +180,6 @@ pub enum Decision {
 /// Input for a child.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Input {
-    /// The bytes.
     pub bytes: Vec<u8>,
     /// Whether this is the last input.
     pub last: bool,

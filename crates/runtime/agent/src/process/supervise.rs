@@ -15,17 +15,17 @@ use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
 use convoke_protocol::permission::{AnsweredBy, PermissionQuestion};
 use convoke_protocol::verdict::{FailureReason, Verdict};
 use convoke_redact::Redactor;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::ChildStdin;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use self::question::OpenQuestion;
 use super::event_budget::EventBudget;
-use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
+use super::guarded_child::{ChildEnd, GuardedChild, StartError};
 use super::guardian::Guardian;
 use super::open_tools::OpenTools;
-use super::{Dialogue, Input, Launch};
+use super::running::RunningProgram;
+use super::{Dialogue, Input, Launch, NextTurn};
 use crate::approvals::Approvals;
 use crate::clock::now;
 use crate::diagnostics;
@@ -35,7 +35,7 @@ use crate::sandbox::stopped::StoppedTools;
 use crate::stream::lines::{Line, LineSplitter, MAX_VALUES};
 use crate::stream::{Sink, TurnPhase, is_unconnected, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
-use crate::turn_input::{Lease, Limits, Permissions};
+use crate::turn_input::{HeldUntil, Limits, Permissions};
 
 /// The size of the kept tail of the error output.
 const STDERR_KEPT: usize = 16 << 10;
@@ -62,35 +62,84 @@ pub async fn supervise(
     dialogue: &mut dyn Dialogue,
     limits: &Limits,
     approvals: &Approvals,
-    lease: Option<Lease>,
+    held_until: Option<HeldUntil>,
     side: &TurnSide,
 ) -> Result<TurnResult, StartError> {
     if side.is_cancelled() {
         return Ok(TurnResult::new(Verdict::Withdrawn));
     }
-    let (held, pipes) = GuardedChild::start(launch, guardian).await?;
-    let Pipes { stdin, mut stdout, mut stderr } = pipes;
-    let mut supervisor = Supervisor::new(held, stdin, dialogue, side.redactor(), *limits);
+    let lines = lines_of(dialogue, limits);
+    let program = RunningProgram::start(launch, guardian, lines).await?;
+    let terms = Terms { limits, approvals, held_until, stopped_by: launch.stopped_by };
+    Ok(supervise_turn(program, Opening::First, dialogue, terms, side).await.result)
+}
+
+/// Returns the splitter for the output of a dialogue's program.
+pub fn lines_of(dialogue: &dyn Dialogue, limits: &Limits) -> LineSplitter {
+    let lines = if dialogue.reader().is_text() { LineSplitter::text } else { LineSplitter::json };
+    lines(limits.line_bytes)
+}
+
+/// The terms of one turn.
+pub struct Terms<'t> {
+    pub limits: &'t Limits,
+    pub approvals: &'t Approvals,
+    pub held_until: Option<HeldUntil>,
+    pub stopped_by: Option<Permissions>,
+}
+
+/// How a turn begins in the dialogue with its program.
+#[derive(Debug, Clone, Copy)]
+pub enum Opening<'t> {
+    /// With the program.
+    First,
+    /// In a program that had turns before.
+    Next(NextTurn<'t>),
+}
+
+/// The end of a turn.
+pub struct Supervised {
+    pub result: TurnResult,
+    /// The program, if it rests and waits for the next turn.
+    pub program: Option<RunningProgram>,
+}
+
+/// Runs one turn of a program: to the end of the program, or until it rests.
+pub async fn supervise_turn(
+    program: RunningProgram,
+    opening: Opening<'_>,
+    dialogue: &mut dyn Dialogue,
+    terms: Terms<'_>,
+    side: &TurnSide,
+) -> Supervised {
+    let Terms { limits, approvals, held_until, stopped_by } = terms;
+    let RunningProgram { held, input, unread, mut stdout, mut stderr, lines, is_error_open } =
+        program;
+    let mut supervisor = Supervisor::new(held, dialogue, side.redactor(), *limits);
+    (supervisor.input, supervisor.unread) = (input, unread);
+    supervisor.known_long = lines.too_long();
+    supervisor.lines = lines;
     supervisor.approvals = approvals.clone();
-    supervisor.stopped_by = launch.stopped_by;
-    let (mut lease, held_lease) = (lease.clone(), lease);
-    if let Some(lease) = &mut lease {
-        supervisor.held.allow(lease.left()).await;
+    supervisor.stopped_by = stopped_by;
+    let (mut held_until, kept) = (held_until.clone(), held_until);
+    if let Some(held_until) = &mut held_until {
+        supervisor.held.allow(held_until.left()).await;
     }
     let mut out = vec![0; 64 << 10];
     let mut err = vec![0; 8 << 10];
-    let mut err_open = true;
+    let mut err_open = is_error_open;
 
-    let opening = supervisor.dialogue.open();
-    supervisor.send_input(opening);
-    supervisor.reset_deadline();
+    supervisor.begin(opening);
     let mut report = None;
     while report.is_none() || supervisor.out_open {
+        if report.is_none() && supervisor.is_at_rest() {
+            break;
+        }
         let room = supervisor.waiting.len() < WAITING_EVENTS;
         tokio::select! {
             biased;
             () = side.cancelled(), if supervisor.stop.is_none() && report.is_none() => supervisor.stop(TerminationCause::Cancelled).await,
-            left = extended(&mut lease), if report.is_none() => supervisor.held.allow(left).await,
+            left = extended(&mut held_until), if report.is_none() => supervisor.held.allow(left).await,
             // A slow reader does not shorten the time for remaining output.
             () = sleep_until(supervisor.deadline), if room || report.is_none() => {
                 if report.is_some() {
@@ -128,24 +177,31 @@ pub async fn supervise(
             }
         }
     }
+    if report.is_none() && supervisor.is_at_rest() {
+        let result = supervisor.close(None, side).await;
+        let Supervisor { held, input, unread, lines, .. } = supervisor;
+        let is_error_open = err_open;
+        let program = RunningProgram { held, input, unread, stdout, stderr, lines, is_error_open };
+        return Supervised { result, program: Some(program) };
+    }
     let report = report.unwrap_or_else(ChildEnd::unknown);
-    if let Some(lease) = held_lease.filter(|_| report.is_lease_over) {
-        lease.end();
+    if let Some(held_until) = kept.filter(|_| report.is_lease_over) {
+        held_until.end();
     }
     supervisor.dialogue.end_commands().await;
     supervisor.drain(&mut stderr, &mut err).await;
-    Ok(supervisor.close(report, side).await)
+    Supervised { result: supervisor.close(Some(report), side).await, program: None }
 }
 
-/// Waits until a lease is extended, and returns the remaining time. Waits forever without a lease.
-async fn extended(lease: &mut Option<Lease>) -> Duration {
-    if let Some(held) = lease
+/// Waits until the time is extended, and returns the remaining time. Waits forever without one.
+pub(super) async fn extended(held_until: &mut Option<HeldUntil>) -> Duration {
+    if let Some(held) = held_until
         && let Some(left) = held.extended().await
     {
         return left;
     }
-    // The lease was released or lost, so no extension follows.
-    *lease = None;
+    // The session was released or lost, so no extension follows.
+    *held_until = None;
     std::future::pending().await
 }
 
@@ -184,6 +240,8 @@ struct Supervisor<'d> {
     /// The questions that wait for a person.
     questions: Vec<OpenQuestion>,
     lines: LineSplitter,
+    /// The lines over a limit of earlier turns.
+    known_long: u64,
     error_lines: LineSplitter,
     tools: OpenTools,
     stopped: StoppedTools,
@@ -208,24 +266,15 @@ struct Supervisor<'d> {
 impl<'d> Supervisor<'d> {
     fn new(
         held: GuardedChild,
-        stdin: ChildStdin,
         dialogue: &'d mut dyn Dialogue,
         redactor: &'d Redactor,
         limits: Limits,
     ) -> Self {
-        // `say` bounds it by bytes: a dialogue does not wait, and one input may be larger than many.
-        let (input, inputs) = mpsc::unbounded_channel();
-        let unread = Arc::new(AtomicUsize::new(0));
-        // A separate task, so that a child that does not read cannot block reading its output.
-        tokio::spawn(feed(stdin, inputs, unread.clone()));
         let turn_end = in_time(limits.turn);
-        let lines =
-            if dialogue.reader().is_text() { LineSplitter::text } else { LineSplitter::json };
-        let lines = lines(limits.line_bytes);
         Self {
             held,
-            input: Some(input),
-            unread,
+            input: None,
+            unread: Arc::default(),
             dialogue,
             redactor,
             limits,
@@ -233,7 +282,8 @@ impl<'d> Supervisor<'d> {
             asked: Vec::new(),
             withdrawn: Vec::new(),
             questions: Vec::new(),
-            lines,
+            lines: LineSplitter::text(0),
+            known_long: 0,
             error_lines: LineSplitter::json(ERROR_LINE),
             tools: OpenTools::default(),
             stopped: StoppedTools::default(),
@@ -251,6 +301,23 @@ impl<'d> Supervisor<'d> {
             is_dismissed: false,
             unreadable: None,
         }
+    }
+
+    /// Writes the first input of the turn.
+    fn begin(&mut self, opening: Opening<'_>) {
+        let input = match opening {
+            Opening::First => self.dialogue.open(),
+            Opening::Next(turn) => self.read(|dialogue, sink| dialogue.next_turn(turn, sink)),
+        };
+        self.send_input(input);
+        self.reset_deadline();
+    }
+
+    /// Returns whether the turn is over and the program waits for the next one.
+    fn is_at_rest(&self) -> bool {
+        let is_untouched = self.stop.is_none() && self.stop_step == StopStep::Running;
+        let is_quiet = self.questions.is_empty() && self.out_open && self.input.is_some();
+        is_untouched && is_quiet && self.dialogue.is_at_rest()
     }
 
     fn send_input(&mut self, input: Input) {
@@ -406,7 +473,7 @@ impl<'d> Supervisor<'d> {
 
     /// Waits for the process to exit by itself.
     fn wait_for_exit(&mut self) {
-        if self.stop_step == StopStep::Running {
+        if self.stop_step == StopStep::Running && !self.is_at_rest() {
             self.stop_step = StopStep::Leaving;
             self.input = None;
             let usual = LINGER.max(self.limits.grace);
@@ -520,16 +587,22 @@ impl<'d> Supervisor<'d> {
         }
     }
 
-    async fn close(mut self, report: ChildEnd, side: &TurnSide) -> TurnResult {
+    /// Ends the turn; without a report, the program rests.
+    async fn close(&mut self, report: Option<ChildEnd>, side: &TurnSide) -> TurnResult {
         // Also those of the output that was read after the end.
         self.withdraw_questions();
         let mut bytes: Vec<u8> = std::mem::take(&mut self.stderr).into();
-        if let Some(problem) = &report.problem {
+        if let Some(problem) = report.as_ref().and_then(|report| report.problem.as_ref()) {
             bytes.extend_from_slice(problem.as_bytes());
         }
         let stderr = String::from_utf8_lossy(&bytes).into_owned();
         let stderr = self.redactor.redact(&stderr).into_owned();
-        let exit = if self.is_dismissed { Exit::Dismissed } else { report.exit };
+        let left = report.as_ref().map_or(0, |report| report.left);
+        let exit = match report {
+            Some(_) if self.is_dismissed => Exit::Dismissed,
+            Some(report) => report.exit,
+            None => Exit::Resting,
+        };
         let ending = Ending { exit, stop: self.stop, stderr: &stderr };
         let mut result = self.read(|dialogue, sink| dialogue.finish(&ending, sink));
         self.waiting.extend(self.tools.end());
@@ -541,23 +614,21 @@ impl<'d> Supervisor<'d> {
             }
             notes.extend(self.stopped.diagnostic(permissions));
         }
-        if report.left > 0 {
-            let message =
-                format!("terminated processes that the agent left running: {}", report.left);
-            notes.push(
-                Diagnostic::new(diagnostics::AGENT_PROCESSES_LEFT, message).with_count(report.left),
-            );
+        if left > 0 {
+            let message = format!("terminated processes that the agent left running: {left}");
+            notes
+                .push(Diagnostic::new(diagnostics::AGENT_PROCESSES_LEFT, message).with_count(left));
         }
-        if self.lines.too_long() > 0 {
+        let too_long = self.lines.too_long() - self.known_long;
+        if too_long > 0 {
             let message = format!(
                 "{} over {} bytes or {} values: shortened",
-                count(self.lines.too_long(), "line"),
+                count(too_long, "line"),
                 thousands(self.limits.line_bytes as u64),
                 thousands(MAX_VALUES as u64)
             );
             notes.push(
-                Diagnostic::new(diagnostics::AGENT_LINE_TOO_LONG, message)
-                    .with_count(self.lines.too_long()),
+                Diagnostic::new(diagnostics::AGENT_LINE_TOO_LONG, message).with_count(too_long),
             );
         }
         if self.events.left_out() > 0 {
@@ -573,7 +644,7 @@ impl<'d> Supervisor<'d> {
             self.waiting.push_back(redact_notice(event, self.redactor));
             result.diagnostics.push(note);
         }
-        for event in self.waiting {
+        for event in std::mem::take(&mut self.waiting) {
             side.send(event).await;
         }
         result
@@ -615,20 +686,6 @@ fn hopeless_retry(
             Some(TerminationCause::RetryLimit(why))
         }
         _ => None,
-    }
-}
-
-/// Writes inputs in order, until the child closes its input or no more follow.
-async fn feed(
-    mut stdin: ChildStdin,
-    mut inputs: mpsc::UnboundedReceiver<Input>,
-    unread: Arc<AtomicUsize>,
-) {
-    while let Some(input) = inputs.recv().await {
-        unread.fetch_sub(input.bytes.len(), Ordering::Relaxed);
-        if stdin.write_all(&input.bytes).await.is_err() || input.last {
-            break;
-        }
     }
 }
 

@@ -164,7 +164,6 @@ pub enum CannotRelay {
     Unclear {
         /// The file.
         path: PathBuf,
-        /// The reason.
         reason: String,
     },
     /// Its way of signing in is unknown.
@@ -173,7 +172,6 @@ pub enum CannotRelay {
     /// It could not be asked how it is signed in.
     #[error("cannot ask {program} how it is signed in, and so which endpoint it uses: {source}")]
     Asked {
-        /// The program.
         program: &'static str,
         /// The reason.
         source: AskError,

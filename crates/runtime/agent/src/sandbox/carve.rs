@@ -16,7 +16,6 @@ pub enum Covered {
     Root(PathBuf),
     /// Some entries of a directory, each with everything in it.
     Entries {
-        /// The directory.
         directory: PathBuf,
         /// The names of the entries, and whether each is a directory.
         entries: Vec<(OsString, bool)>,

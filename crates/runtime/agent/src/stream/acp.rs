@@ -40,14 +40,12 @@ pub enum Message {
     Request {
         /// The id for the response.
         id: Value,
-        /// The method.
         method: String,
         /// The parameters.
         params: Value,
     },
     /// A notification.
     Notification {
-        /// The method.
         method: String,
         /// The parameters.
         params: Value,
@@ -114,6 +112,12 @@ impl Acp {
     pub fn reporting_errors_as_text(mut self, tells: bool) -> Self {
         self.reports_errors_as_text = tells;
         self
+    }
+
+    /// Creates a reader for the next turn of the same session.
+    #[must_use]
+    pub fn for_next_turn(&self, reply_limit: usize) -> Self {
+        Self::new(reply_limit).reporting_errors_as_text(self.reports_errors_as_text)
     }
 
     /// Returns a line as text, and counts invalid characters.

@@ -159,7 +159,6 @@ impl<'de> Deserialize<'de> for Flag {
 /// A list, or a bare string instead of one.
 #[derive(Debug, Clone)]
 pub struct List<'a, T> {
-    /// The items.
     pub items: Vec<T>,
     /// The string instead of a list.
     pub bare: Option<Cow<'a, str>>,

@@ -25,7 +25,6 @@ pub struct LineSplitter {
 /// A line without its newline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'l> {
-    /// The bytes.
     pub bytes: &'l [u8],
     /// The number of bytes that were cut.
     pub left_out: u64,

@@ -89,11 +89,15 @@ pub trait EventReader: Send {
 pub struct TurnProgress {
     /// The id of the session.
     pub session: Option<String>,
-    /// The model.
+    /// The program's name of the last thing in its session, to which it can return.
+    pub mark: Option<String>,
+    /// The version of the program.
+    pub version: Option<String>,
+    /// The tokens of the last request.
+    pub window: Option<u64>,
     pub model: Option<String>,
     /// The tokens.
     pub usage: Option<Usage>,
-    /// The cost.
     pub cost_usd: Option<f64>,
     /// The verdict of the closing event.
     pub closing: Option<Verdict>,
@@ -174,7 +178,12 @@ impl TurnProgress {
         self.reply_over = false;
     }
 
-    /// Keeps the reply, because no text followed the last pause.
+    /// Returns whether the reply is empty so far.
+    pub fn has_no_reply(&self) -> bool {
+        self.reply.is_empty()
+    }
+
+    /// Ends the reply. Without any text after the last pause it is empty: what the agent said before a tool call is no answer.
     pub fn reply_nothing_new(&mut self) {
         if self.reply_over {
             self.reply_is("");
@@ -293,7 +302,10 @@ impl TurnProgress {
         }
         if verdict == Verdict::Done
             && ending.stop.is_none()
-            && !matches!(ending.exit, Exit::Code(0) | Exit::Dismissed | Exit::Unknown)
+            && !matches!(
+                ending.exit,
+                Exit::Code(0) | Exit::Dismissed | Exit::Resting | Exit::Unknown
+            )
         {
             let message = format!("the turn completed, but the program ended with {}", ending.exit);
             self.warn(Diagnostic::new(diagnostics::AGENT_EXIT_DISAGREES, message), sink);

@@ -129,6 +129,8 @@ pub fn reason_in_words(words: &str) -> Option<FailureReason> {
     const SIGNS: &[(&str, FailureReason)] = &[
         ("no conversation found", FailureReason::Session),
         ("no rollout found", FailureReason::Session),
+        ("no message found with message.uuid", FailureReason::Session),
+        ("turn not found", FailureReason::Session),
         ("session id", FailureReason::Session),
         ("session identifier", FailureReason::Session),
         ("context window", FailureReason::ContextFull),

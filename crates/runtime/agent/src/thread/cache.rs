@@ -106,7 +106,12 @@ fn unsent_file(
     later: &Ledger<'_>,
 ) -> Option<(Source<'static>, bool)> {
     let segment = difference.before.start as u64..difference.before.end as u64;
-    let is_text = matches!(difference.cause, Cause::TextChanged | Cause::TextRemoved);
+    // Without the file alone, one message may be missing; a shortened history has lost more.
+    let is_text = match difference.cause {
+        Cause::TextChanged | Cause::TextRemoved => true,
+        Cause::HistoryShortened => difference.lost_messages == 1,
+        _ => false,
+    };
     let files = earlier.entries().filter(|entry| {
         matches!(entry.source, Source::File { .. })
             && entry.range.start < segment.end
@@ -133,7 +138,7 @@ mod tests {
     fn compared(texts: [&str; 2], source: Source<'static>) -> (Comparison, FirstDifference) {
         let body = |text: &str| -> Value { json!({"model": "m", "instructions": text}) };
         let [earlier, later] = texts.map(|text| body(text).to_string());
-        let of = |body: &str| cache::segments(Wire::Responses, body.as_bytes()).unwrap();
+        let of = |body: &str| cache::segments(Wire::Responses, "", body.as_bytes()).unwrap();
         let comparison = cache::compare(&of(&earlier), &of(&later));
         let mut ledger = Ledger::default();
         let range = 0..later.len() as u64;
@@ -204,7 +209,7 @@ mod tests {
         let rules = "Use tabs, always.";
         let earlier = body(&[&format!("<reminder>{rules}</reminder>"), "Hello", "Hi."]);
         let compared = |later: &str, rule: Rule<'static>| {
-            let of = |body: &str| cache::segments(Wire::Messages, body.as_bytes()).unwrap();
+            let of = |body: &str| cache::segments(Wire::Messages, "", body.as_bytes()).unwrap();
             let comparison = cache::compare(&of(&earlier), &of(later));
             let ledgers = [ledger(&earlier, rules, Rule::Fits), ledger(later, rules, rule)];
             let [one, other] = &ledgers;
@@ -218,6 +223,9 @@ mod tests {
         assert!(broken.unwrap().starts_with("the file is withheld, because"));
         // The user deleted it.
         let (first, broken) = compared(&body(&["Hello", "Hi."]), Rule::Fits);
+        assert_eq!((first.cause, broken), ("file-removed", None));
+        // The user deleted it, and the next turn begins anew.
+        let (first, broken) = compared(&body(&["Another question.", "Yes."]), Rule::Fits);
         assert_eq!((first.cause, broken), ("file-removed", None));
         // The program compacted its history, and a file that a tool had read went with it.
         let (first, broken) = compared(&body(&["A summary."]), Rule::Fits);

@@ -86,12 +86,7 @@ pub enum ThreadStoreError {
     Changed(ThreadId),
     /// The thread has no such request.
     #[error("the thread {thread} has no request {number}")]
-    NoRequest {
-        /// The thread.
-        thread: ThreadId,
-        /// The number.
-        number: u64,
-    },
+    NoRequest { thread: ThreadId, number: u64 },
     /// The underlying store failed.
     #[error(transparent)]
     Failed(#[from] Box<dyn Error + Send + Sync>),

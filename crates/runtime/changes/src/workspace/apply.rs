@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::merge::{Merge, MergeConflict, Merged};
+use super::merge::{Merge, MergeConflict, Merged, Resolution};
 use super::{Workspace, WorkspacePath, WorkspaceTree};
 use crate::change::Change;
 use crate::error::ChangesError;
@@ -25,16 +25,28 @@ pub struct ApplyPlan {
     pub conflicts: Vec<MergeConflict>,
     /// Changes of the workspace that cannot be merged and are left out.
     pub left_alone: Vec<LeftAlone>,
+    /// What was chosen for files that both sides changed.
+    pub resolution: Resolution,
 }
 
 impl Changes {
     /// Returns what merging the workspace of a member would do.
     pub fn plan_apply(&self, session: &str, member: &str) -> Result<ApplyPlan, ChangesError> {
+        self.plan_apply_with(session, member, &Resolution::default())
+    }
+
+    /// Returns what merging the workspace of a member would do, with a choice for files that both sides changed.
+    pub fn plan_apply_with(
+        &self,
+        session: &str,
+        member: &str,
+        resolution: &Resolution,
+    ) -> Result<ApplyPlan, ChangesError> {
         let workspace = self.workspace_of(session, member)?;
         let places = Places::open(self, &workspace)?;
         let _locks = (places.workspace.lock()?, places.project.lock()?);
-        let (ours, theirs) = places.states()?;
-        places.plan(session, workspace, &ours, &theirs)
+        let states = places.states()?;
+        places.plan(session, workspace, &states, resolution)
     }
 
     /// Merges a workspace as planned, completely or not at all, and stores that as a record, which can be
@@ -44,13 +56,14 @@ impl Changes {
         let places = Places::open(self, workspace)?;
         let _locks = (places.workspace.lock()?, places.project.lock()?);
         let project = &places.project;
-        let (ours, theirs) = places.states()?;
+        let states = places.states()?;
+        let (ours, theirs) = &states;
         let records = self.session(session).load()?;
         let turn = last_turn(&records, session, &workspace.member);
-        project.record_person(&project.load()?, &ours, &next_turn(&records, &turn))?;
-        project.save(&ours)?;
+        project.record_person(&project.load()?, ours, &next_turn(&records, &turn))?;
+        project.save(ours)?;
         project.attribute_again();
-        let fresh = places.plan(session, workspace.clone(), &ours, &theirs)?;
+        let fresh = places.plan(session, workspace.clone(), &states, &plan.resolution)?;
         if !fresh.conflicts.is_empty() || fresh.changes != plan.changes {
             let paths = fresh.conflicts.into_iter().map(|conflict| conflict.path).collect();
             return Err(ChangesError::Conflicts { paths });
@@ -117,15 +130,16 @@ impl Places {
         &self,
         session: &str,
         workspace: Workspace,
-        ours: &Manifest,
-        theirs: &Manifest,
+        (ours, theirs): &(Manifest, Manifest),
+        resolution: &Resolution,
     ) -> Result<ApplyPlan, ChangesError> {
         let changes = &self.project.changes;
         let base = self.workspace.merge_base(&changes.session(session).load()?)?;
         let deadline = Deadline::of_command();
-        let merge = Merge { project: &self.project, member: &workspace.member, ours, deadline };
+        let (project, member) = (&self.project, &*workspace.member);
+        let merge = Merge { project, member, ours, deadline, resolution };
         let Merged { changes, conflicts, left_alone } = merge.run(&base, theirs)?;
-        let session = session.to_owned();
-        Ok(ApplyPlan { session, workspace, changes, conflicts, left_alone })
+        let (session, resolution) = (session.to_owned(), resolution.clone());
+        Ok(ApplyPlan { session, workspace, changes, conflicts, left_alone, resolution })
     }
 }

@@ -29,6 +29,39 @@ pub struct MergeConflict {
     pub lines: String,
 }
 
+/// What happens to files that both sides changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resolution {
+    pub choice: ConflictChoice,
+    /// The files and directories that it is for; none for all.
+    pub paths: Vec<TreePath>,
+}
+
+/// The side that wins where both changed a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ConflictChoice {
+    /// Neither: nothing is merged.
+    #[default]
+    Refuse,
+    /// The working directory stays as it is.
+    Ours,
+    /// The workspace's file takes its place.
+    Theirs,
+    /// Both, with marks as in git, where lines are in conflict.
+    Marks,
+}
+
+impl Resolution {
+    fn of(&self, path: &TreePath) -> ConflictChoice {
+        let is_meant = |named: &TreePath| named == path || path.is_below(named);
+        if self.paths.is_empty() || self.paths.iter().any(is_meant) {
+            self.choice
+        } else {
+            ConflictChoice::Refuse
+        }
+    }
+}
+
 /// The result of a merge.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
@@ -43,17 +76,25 @@ pub(super) struct Merge<'a> {
     pub(super) member: &'a str,
     pub(super) ours: &'a Manifest,
     pub(super) deadline: Deadline,
+    pub(super) resolution: &'a Resolution,
 }
 
 /// The state of a path after a merge.
 enum Side {
     Node(Option<Node>),
-    Conflict { reason: &'static str, lines: String },
+    /// `marked` is the file with both sides in it.
+    Conflict {
+        reason: &'static str,
+        lines: String,
+        marked: Option<Node>,
+    },
+    /// A file that is not recorded would be lost.
+    InTheWay,
 }
 
 impl Side {
     fn conflict(reason: &'static str) -> Self {
-        Self::Conflict { reason, lines: String::new() }
+        Self::Conflict { reason, lines: String::new(), marked: None }
     }
 }
 
@@ -67,7 +108,7 @@ impl Merge<'_> {
                 continue;
             }
             if let Some(reason) = unmergeable(&change) {
-                merged.left_alone.push(LeftAlone { path: change.path, reason });
+                merged.left_alone.push(LeftAlone { path: change.path, reason: reason.into() });
                 continue;
             }
             match self.path(&change, ours.as_ref())? {
@@ -77,9 +118,27 @@ impl Merge<'_> {
                         merged.changes.push(Change { path, before: ours, after });
                     }
                 }
-                Side::Conflict { reason, lines } => {
-                    let (path, reason) = (change.path, reason.to_owned());
+                Side::InTheWay => {
+                    let reason = "a file that git ignores is in the way".to_owned();
+                    let (path, lines) = (change.path, String::new());
                     merged.conflicts.push(MergeConflict { path, reason, lines });
+                }
+                Side::Conflict { reason, lines, marked } => {
+                    let path = change.path;
+                    match (self.resolution.of(&path), marked) {
+                        (ConflictChoice::Ours, _) => {}
+                        (ConflictChoice::Theirs, _) => {
+                            merged.changes.push(Change { path, before: ours, after: change.after });
+                        }
+                        (ConflictChoice::Marks, Some(marked)) => {
+                            let after = Some(marked);
+                            merged.changes.push(Change { path, before: ours, after });
+                        }
+                        (ConflictChoice::Refuse | ConflictChoice::Marks, _) => {
+                            let reason = reason.to_owned();
+                            merged.conflicts.push(MergeConflict { path, reason, lines });
+                        }
+                    }
                 }
             }
         }
@@ -96,7 +155,7 @@ impl Merge<'_> {
         let Change { path, before, after } = change;
         if ours.is_none() && fs::symlink_metadata(path.under(self.project.root())).is_ok() {
             return Ok(match after {
-                Some(_) => Side::conflict("a file that git ignores is in the way"),
+                Some(_) => Side::InTheWay,
                 None => Side::Node(None),
             });
         }
@@ -169,9 +228,16 @@ impl Merge<'_> {
                 let oid = self.store(&text)?;
                 Ok(Side::Node(file(Content::Stored(oid), text.len() as u64)))
             }
-            Lines::Conflicts(lines) => {
+            Lines::Conflicts(text) => {
                 let reason = "both sides changed the same lines";
-                Ok(Side::Conflict { reason, lines })
+                let lines = conflicts(&text);
+                let marked = if self.resolution.choice == ConflictChoice::Marks {
+                    let oid = self.store(&text)?;
+                    file(Content::Stored(oid), text.len() as u64)
+                } else {
+                    None
+                };
+                Ok(Side::Conflict { reason, lines, marked })
             }
             Lines::Binary => Ok(Side::conflict("both sides changed it, and it is not text")),
         }
@@ -194,7 +260,7 @@ impl Merge<'_> {
         remove_scratch(&scratch);
         match finished.status.code() {
             Some(0) => Ok(Lines::Merged(finished.stdout)),
-            Some(1..FAILED) => Ok(Lines::Conflicts(conflicts(&finished.stdout))),
+            Some(1..FAILED) => Ok(Lines::Conflicts(finished.stdout)),
             _ if finished.message.contains("binary") => Ok(Lines::Binary),
             _ => Err(finished.error("merge-file")),
         }
@@ -212,7 +278,8 @@ impl Merge<'_> {
 /// The result of merging lines.
 enum Lines {
     Merged(Vec<u8>),
-    Conflicts(String),
+    /// With marks around the lines that both sides changed.
+    Conflicts(Vec<u8>),
     Binary,
 }
 

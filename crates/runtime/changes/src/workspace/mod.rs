@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use apply::ApplyPlan;
 pub use leftover::Leftover;
-pub use merge::MergeConflict;
+pub use merge::{ConflictChoice, MergeConflict, Resolution};
 
 use crate::change::{Change, Oid, changes};
 use crate::error::ChangesError;

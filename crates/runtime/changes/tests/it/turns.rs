@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use convoke_changes::{Author, ChangesError, Direction, TreePath, TurnKey, direction};
+use convoke_changes::{
+    Author, ChangesError, Direction, Origin, Part, TreePath, TurnKey, direction,
+};
 
 use crate::tree::{SESSION, Tree, key, shown};
 
@@ -407,4 +409,125 @@ fn the_undo_of_a_mode_keeps_the_file() {
     assert!(tree.state() == after);
     let found = fs::metadata(tree.path("a")).unwrap();
     assert_eq!((found.ino(), found.nlink()), (inode, 2));
+}
+
+fn only(paths: &[&str]) -> Part {
+    Part { paths: paths.iter().map(|path| TreePath::new(*path)).collect(), ..Part::default() }
+}
+
+#[test]
+fn one_file_of_a_turn_is_taken_back_alone_and_made_again() {
+    let tree = Tree::plain();
+    tree.write("a", "1");
+    tree.write("sub/b", "1");
+    let before = tree.state();
+    tree.turn(1, |tree| {
+        tree.write("a", "2");
+        tree.write("sub/b", "2");
+        tree.write("new/deep/c", "2");
+    });
+    let after = tree.state();
+    let changes = tree.changes();
+    let plan = changes.plan_undo_of(SESSION, None, &only(&["sub"])).unwrap();
+    let record = changes.undo(&plan).unwrap();
+    assert_eq!((shown(&record), record.undoes), (vec!["modified sub/b".to_owned()], None));
+    assert_eq!((tree.read("a"), tree.read("sub/b")), ("2".to_owned(), "1".to_owned()));
+    let plan = changes.plan_redo_of(SESSION, None, &only(&["sub/b"])).unwrap();
+    assert!(plan.is_redo);
+    changes.undo(&plan).unwrap();
+    assert_eq!(tree.state(), after);
+    let plan = changes.plan_undo_of(SESSION, Some(1), &only(&["new/deep/c", "a"])).unwrap();
+    changes.undo(&plan).unwrap();
+    assert_eq!(tree.read("sub/b"), "2");
+    // The turn is not undone yet: an undo of it takes the rest back.
+    tree.undo(1);
+    assert_eq!(tree.state(), before);
+    let why = changes.plan_undo_of(SESSION, None, &only(&["nothing"])).unwrap_err().to_string();
+    assert_eq!(why, "no turn of this session changed anything at nothing");
+}
+
+#[test]
+fn a_file_that_was_moved_is_taken_back_at_both_ends() {
+    let tree = Tree::plain();
+    tree.write("old/name", "the same content");
+    let before = tree.state();
+    tree.turn(1, |tree| {
+        fs::create_dir(tree.path("new")).unwrap();
+        fs::rename(tree.path("old/name"), tree.path("new/name")).unwrap();
+        fs::remove_dir(tree.path("old")).unwrap();
+    });
+    let changes = tree.changes();
+    let plan = changes.plan_undo_of(SESSION, None, &only(&["new"])).unwrap();
+    changes.undo(&plan).unwrap();
+    assert_eq!(tree.state(), before);
+}
+
+#[test]
+fn the_rest_of_a_turn_is_taken_back_beside_a_file_that_changed_since() {
+    let tree = Tree::plain();
+    tree.write("a", "1");
+    tree.turn(1, |tree| {
+        tree.write("a", "2");
+        tree.write("made/b", "2");
+        tree.write("made/c", "2");
+    });
+    tree.write("made/b", "mine");
+    let changes = tree.changes();
+    let rest = Part { leaves_conflicts: true, ..Part::default() };
+    let plan = changes.plan_undo_of(SESSION, None, &rest).unwrap();
+    let left: Vec<_> = plan.left_alone.iter().map(|it| it.path.to_string()).collect();
+    assert_eq!((left, plan.is_refused()), (vec!["made/b".to_owned()], false));
+    changes.undo(&plan).unwrap();
+    assert_eq!((tree.read("a"), tree.read("made/b")), ("1".to_owned(), "mine".to_owned()));
+    assert!(!tree.path("made/c").exists());
+    tree.redo(1);
+    assert_eq!((tree.read("a"), tree.read("made/c")), ("2".to_owned(), "2".to_owned()));
+}
+
+#[test]
+fn each_line_of_a_file_names_the_turn_that_wrote_it() {
+    let tree = Tree::plain();
+    tree.write("a", "one\ntwo\nthree\n");
+    tree.turn(1, |tree| tree.write("a", "one\n2\nthree\n"));
+    tree.turn(2, |tree| tree.write("a", "one\n2\nthree\nfour\n"));
+    tree.undo(2);
+    tree.redo(2);
+    tree.turn(3, |tree| fs::rename(tree.path("a"), tree.path("b")).unwrap());
+    tree.write("b", "zero\none\n2\nthree\nfour\n");
+    let changes = tree.changes();
+    let records = changes.records(SESSION).unwrap();
+    let lines = changes.blame(&records, &tree.project(), &TreePath::new("b")).unwrap();
+    let origins: Vec<Option<u64>> = lines
+        .iter()
+        .map(|line| match line.origin {
+            Origin::Record(record) => Some(records[record].turn.turn),
+            Origin::Before => None,
+            Origin::Since => Some(0),
+        })
+        .collect();
+    assert_eq!(origins, [Some(0), None, Some(1), None, Some(2)]);
+}
+
+#[test]
+fn one_hunk_of_a_file_is_taken_back_and_made_again() {
+    let tree = Tree::plain();
+    let text = |second: &str, last: &str| format!("1\n{second}\n3\n4\n5\n6\n7\n8\n{last}\n");
+    tree.write("a", text("2", "9"));
+    tree.turn(1, |tree| {
+        tree.write("a", text("two", "nine"));
+        tree.write("b", "new");
+    });
+    let changes = tree.changes();
+    let plan = changes.plan_undo(SESSION, None).unwrap();
+    let files = changes.hunks(&plan).unwrap();
+    let counts: Vec<usize> = files.iter().map(|file| file.hunks.len()).collect();
+    assert_eq!(counts, [2, 0], "a new file is taken whole");
+    let chosen: Vec<_> = files.into_iter().zip([vec![false, true], vec![false]]).collect();
+    let plan = changes.plan_hunks(plan, &chosen).unwrap().unwrap();
+    let record = changes.undo(&plan).unwrap();
+    assert!(record.part_of.is_some());
+    assert_eq!((tree.read("a"), tree.read("b")), (text("two", "9"), "new".to_owned()));
+    let plan = changes.plan_undo(SESSION, None).unwrap();
+    let none = changes.hunks(&plan).unwrap().into_iter().map(|file| (file, vec![false; 2]));
+    assert!(changes.plan_hunks(plan, &none.collect::<Vec<_>>()).unwrap().is_none());
 }

@@ -6,7 +6,8 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::PathBuf;
 
 use convoke_changes::{
-    ApplyPlan, Changes, ChangesError, Record, TurnKey, Workspace, WorkspaceSettings, WorkspaceTree,
+    ApplyPlan, Changes, ChangesError, ConflictChoice, Record, Resolution, TreePath, TurnKey,
+    Workspace, WorkspaceSettings, WorkspaceTree,
 };
 
 use crate::tree::{SESSION, Tree, key, repository_of, shown, state_of};
@@ -290,6 +291,41 @@ fn conflicts_are_shown_and_nothing_is_half_done() {
     );
     assert!(matches!(tree.changes().apply(&plan), Err(ChangesError::Conflicts { .. })));
     assert!(tree.state() == before);
+}
+
+#[test]
+fn a_conflict_is_decided_for_all_files_or_for_some() {
+    let tree = project();
+    for name in ["a", "b", "c"] {
+        tree.write(name, "before\n");
+    }
+    let workspace = workspace_of(&tree);
+    turn(&tree, &workspace, &key(1), || {
+        for name in ["a", "b", "c"] {
+            fs::write(workspace.directory.join(name), "theirs\n").unwrap();
+        }
+    });
+    for name in ["a", "b", "c"] {
+        tree.write(name, "ours\n");
+    }
+    let changes = tree.changes();
+    let plan = |choice, paths: &[&str]| {
+        let paths = paths.iter().map(|path| TreePath::new(*path)).collect();
+        changes.plan_apply_with(SESSION, "max", &Resolution { choice, paths }).unwrap()
+    };
+    let some = plan(ConflictChoice::Theirs, &["a", "b"]);
+    assert_eq!(conflicts(&some), ["c: both sides changed the same lines"]);
+    assert!(plan(ConflictChoice::Ours, &[]).changes.is_empty());
+    let marks = plan(ConflictChoice::Marks, &[]);
+    assert!(marks.conflicts.is_empty());
+    changes.apply(&marks).unwrap();
+    let marked =
+        "<<<<<<< the working directory\nours\n=======\ntheirs\n>>>>>>> the workspace of max\n";
+    assert_eq!(tree.read("c"), marked);
+    let undo = changes.plan_undo_of_merge(SESSION, "max").unwrap();
+    changes.undo(&undo).unwrap();
+    changes.apply(&plan(ConflictChoice::Theirs, &[])).unwrap();
+    assert_eq!(tree.read("a"), "theirs\n");
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub(crate) struct ChatReader {
     room: ResponseRoom,
     calls: BTreeMap<u64, Call>,
     finish_reason: Option<String>,
+    has_refused: bool,
     usage: Option<Usage>,
     model: Option<String>,
 }
@@ -81,6 +82,7 @@ impl ChatReader {
             room: ResponseRoom::new(limit),
             calls: BTreeMap::new(),
             finish_reason: None,
+            has_refused: false,
             usage: None,
             model: None,
         }
@@ -98,22 +100,17 @@ impl ChatReader {
             return deltas.extend([ResponseDelta::Failed(CallError::Cut(lost))]);
         };
         if data.trim() == "[DONE]" {
-            return deltas.extend([if self.has_finished() || self.has_content() {
+            return deltas.extend([if self.has_finished() {
                 ResponseDelta::Over
             } else {
-                ResponseDelta::Failed(CallError::Cut(
-                    "the stream ended without a response".to_owned(),
-                ))
+                let cut = "the stream ended without a finish reason".to_owned();
+                ResponseDelta::Failed(CallError::Cut(cut))
             }]);
         }
         match serde_json::from_str::<Chunk>(&data) {
             Ok(chunk) => self.chunk(chunk, deltas),
             Err(error) => deltas.extend([unreadable(&error)]),
         }
-    }
-
-    fn has_content(&self) -> bool {
-        !self.text.text.is_empty() || !self.calls.is_empty()
     }
 
     fn chunk(&mut self, chunk: Chunk, deltas: &mut impl Extend<ResponseDelta>) {
@@ -145,6 +142,7 @@ impl ChatReader {
             text.truncate(self.thoughts.push(&text, self.limit));
             deltas.extend(Some(text).filter(|text| !text.is_empty()).map(ResponseDelta::Thought));
         }
+        self.has_refused |= delta.refusal.as_ref().is_some_and(|text| !text.is_empty());
         for mut text in [delta.content, delta.refusal].into_iter().flatten() {
             text.truncate(self.text.push(&text, self.limit));
             deltas.extend(Some(text).filter(|text| !text.is_empty()).map(ResponseDelta::Text));
@@ -218,6 +216,7 @@ impl ChatReader {
             usage: self.usage,
             model: self.model,
             stopped: match self.finish_reason.as_deref() {
+                _ if self.has_refused => Some(FinishReason::Refused),
                 Some("length") => Some(FinishReason::OutputFull),
                 Some("content_filter") => Some(FinishReason::Refused),
                 _ => None,

@@ -35,7 +35,7 @@ pub struct ParsedResponse {
 pub enum FinishReason {
     /// The model reached its limit of output tokens.
     OutputFull,
-    /// A filter stopped the model.
+    /// The model refused, or a filter stopped it.
     Refused,
 }
 

@@ -91,6 +91,9 @@ impl ResponsesReader {
         let delta = event.delta.unwrap_or_default();
         match &*event.kind {
             "response.output_text.delta" | "response.refusal.delta" => {
+                if event.kind == "response.refusal.delta" {
+                    self.stopped = Some(FinishReason::Refused);
+                }
                 let kept = self.text.push(&delta, self.room.for_text());
                 let shown = show(&delta[..kept], &mut self.shown[0]);
                 deltas.extend(shown.map(ResponseDelta::Text));
@@ -139,7 +142,9 @@ impl ResponsesReader {
     }
 
     fn item(&mut self, mut item: Value) -> Result<(), CallError> {
-        as_output_text(&mut item);
+        if as_output_text(&mut item) {
+            self.stopped = Some(FinishReason::Refused);
+        }
         as_json_text(item.get_mut("arguments"));
         match ResponseItem::try_from(item) {
             Ok(ResponseItem::Other(_)) => Ok(()),
@@ -226,13 +231,16 @@ fn as_json_text(arguments: Option<&mut Value>) {
     }
 }
 
-/// Converts refusals in a message to text.
-fn as_output_text(item: &mut Value) {
-    let Some(Value::Array(parts)) = item.get_mut("content") else { return };
+/// Converts refusals in a message to text. Returns whether there are any.
+fn as_output_text(item: &mut Value) -> bool {
+    let Some(Value::Array(parts)) = item.get_mut("content") else { return false };
+    let mut has_refused = false;
     for part in parts {
         if part["type"] == "refusal" {
+            has_refused = true;
             let text = part.get_mut("refusal").map_or(Value::Null, Value::take);
             *part = json!({"type": "output_text", "text": text});
         }
     }
+    has_refused
 }

@@ -292,7 +292,7 @@ fn an_item_that_is_unusable_leaves_the_text_that_streamed_in() {
 }
 
 #[test]
-fn a_refusal_is_text() {
+fn a_refusal_is_text_and_stops_the_model() {
     let part = json!({"type": "refusal", "refusal": "I will not."});
     let item = json!({"type": "message", "role": "assistant", "content": [part]});
     let events = [
@@ -302,6 +302,11 @@ fn a_refusal_is_text() {
     let (_, answer) = read(Wire::Responses, &events);
     assert_eq!(answer.items.len(), 1);
     assert_eq!(answer.items[0].text_bytes(), 11);
+    assert_eq!(answer.stopped, Some(FinishReason::Refused));
+    let said = json!({"choices": [{"delta": {"refusal": "I will not."}, "finish_reason": "stop"}]});
+    let (_, answer) = read(Wire::Chat, &[said, json!("[DONE]")]);
+    assert_eq!(answer.items[0].text_bytes(), 11);
+    assert_eq!(answer.stopped, Some(FinishReason::Refused));
 }
 
 #[test]

@@ -260,6 +260,7 @@ async fn a_stream_that_ends_without_its_terminal_event_is_a_failure() {
         (Wire::Chat, "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n"),
         (Wire::Responses, ""),
         (Wire::Chat, "data: [DONE]\n\n"),
+        (Wire::Chat, "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: [DONE]\n\n"),
     ];
     let limits = CallLimits { retries: 0, ..patient() };
     for (wire, body) in cases {

@@ -8,6 +8,7 @@ use convoke_agent::config::ApiWire;
 use convoke_agent::thread::{MemoryThreadStore, Stored, ThreadStore};
 use convoke_agent::turn_input::Trust;
 use convoke_protocol::id::ThreadId;
+use convoke_protocol::image::Image;
 use convoke_protocol::request::{RequestEnd, RequestOutcome, RequestRecord, RequestTexts};
 use convoke_protocol::thread::{ThreadAppend, ThreadLine};
 use convoke_protocol::usage::Usage;
@@ -251,6 +252,17 @@ async fn an_answer_that_stops_early_is_kept_and_reported() {
             lab.say("Go on", Some(&taken)).await;
             assert!(lab.bodies()[1].contains("So far"));
         }
+    }
+}
+
+#[tokio::test]
+async fn images_go_to_the_model_with_the_prompt() {
+    for wire in WIRES {
+        let lab = Lab::new(wire, Script::default()).await;
+        let mut turn_input = lab.turn_input("What is a.png?", None);
+        turn_input.images = vec![Image::new("a.png", "iVBORw0KGgo=").unwrap()];
+        take(lab.agent().start(turn_input)).await;
+        assert!(lab.bodies()[0].contains("\"data:image/png;base64,iVBORw0KGgo=\""), "{wire:?}");
     }
 }
 

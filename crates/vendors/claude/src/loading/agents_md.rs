@@ -77,10 +77,19 @@ fn is_enabled(layers: &[Layer]) -> bool {
 pub(super) struct Walk {
     /// The number of files loaded before the first directory.
     pub start: usize,
-    /// The directories, each with the number of files that were loaded after it.
-    pub directories: Vec<(PathBuf, usize)>,
+    pub directories: Vec<WalkedDirectory>,
     /// The first CLAUDE.md that counts as one.
     pub claude_md: Option<PathBuf>,
+}
+
+/// A directory of the walk.
+#[derive(Debug)]
+pub(super) struct WalkedDirectory {
+    pub path: PathBuf,
+    /// Why its files that are checked in are left out.
+    pub held: Option<Rule>,
+    /// The number of files that were loaded after it.
+    pub end: usize,
 }
 
 /// Loads the files of the walk's directories and puts them into their places.
@@ -96,9 +105,9 @@ pub(super) fn load(loader: &mut Loader<'_>, walk: &Walk) {
     };
     let first = loader.report.loaded.len();
     let mut ends = Vec::new();
-    for (directory, _) in &walk.directories {
-        for path in NAMES.map(|name| directory.join(name)) {
-            match &held {
+    for directory in &walk.directories {
+        for path in NAMES.map(|name| directory.path.join(name)) {
+            match held.as_ref().or(directory.held.as_ref()) {
                 Some(rule) => {
                     loader.ignore_if_there(&path, rule.clone());
                 }
@@ -167,14 +176,14 @@ fn load_one(loader: &mut Loader<'_>, path: &Path, why: LoadReason, project_start
 /// files of their directory. What nothing deeper follows stays at the end.
 fn sort(loaded: &mut Vec<Loaded>, walk: &Walk, first: usize, ends: &[usize]) {
     let count = walk.directories.len();
-    let walk_end = walk.directories.last().map_or(walk.start, |(_, end)| *end);
+    let walk_end = walk.directories.last().map_or(walk.start, |last| last.end);
     let rank = |index: usize| {
         if index >= first {
             let directory = ends.partition_point(|end| *end <= index);
-            let is_followed = walk.directories.get(directory).is_some_and(|it| it.1 < walk_end);
+            let is_followed = walk.directories.get(directory).is_some_and(|it| it.end < walk_end);
             if is_followed { 2 * directory + 1 } else { 2 * count + 1 + directory }
         } else {
-            2 * walk.directories.partition_point(|(_, end)| *end <= index)
+            2 * walk.directories.partition_point(|it| it.end <= index)
         }
     };
     let tail = loaded.split_off(walk.start).into_iter().enumerate();

@@ -131,6 +131,23 @@ impl<'a> Loader<'a> {
         self.files.entry_kind(path).is_ok() && self.try_open(path, level).is_ok()
     }
 
+    /// Returns what keeps a file out under the path of a link that leads to it, in editions that look at links.
+    pub(super) fn withheld_by_name(
+        &self,
+        named: &Path,
+        real_path: &Path,
+        level: Level,
+    ) -> Option<Rule> {
+        if named == real_path || !self.settings.resolves_links || level == Level::Managed {
+            return None;
+        }
+        if let Some(exclude) = self.settings.excludes.matching(named) {
+            return Some(Rule::Excluded(exclude.pattern.clone()));
+        }
+        let denied = (level == Level::Project).then_some(&self.settings.denied)?;
+        denied.rule_for([named; 2]).map(|rule| Rule::Denied(rule.to_owned()))
+    }
+
     /// Reads and cleans a file unless it is excluded.
     pub(super) fn open(&mut self, path: &Path, level: Level) -> Option<Cleaned> {
         if self.files.entry_kind(path).is_err() {

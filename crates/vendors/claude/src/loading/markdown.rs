@@ -44,7 +44,7 @@ pub(crate) fn without_comments(text: &str) -> Kept<'_> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut written = String::with_capacity(text.len());
     let mut at = 0;
-    for block in top_level(&text) {
+    for block in top_level(&paragraphs_continued(&text)) {
         // Only blank lines and definitions are between two blocks.
         let block = whole_lines(&text, &block);
         if block.range.start >= at {
@@ -96,7 +96,7 @@ pub(crate) fn scan(text: &str) -> Scan {
     }
     let mut once = HashSet::new();
     let mut lines = LineCounter::new(text);
-    for run in runs(text) {
+    for run in runs(&paragraphs_continued(text)) {
         for (at, path) in mentions(&run.text) {
             if found.imports.len() < MAX_MENTIONS && once.insert(path.clone()) {
                 let line = lines.line(run.source_of(at));
@@ -116,6 +116,57 @@ pub(crate) fn scan(text: &str) -> Scan {
 struct Block {
     range: Range<usize>,
     is_html: bool,
+    /// Whether it is a paragraph or a quotation, which the next line may continue.
+    is_open: bool,
+}
+
+/// The maximum number of times that a text is read to find the lines that continue a paragraph.
+const MAX_PASSES: usize = 8;
+
+/// Claude Code's Markdown reader lets HTML that is indented continue a paragraph, where the standard begins a block. Returns
+/// a text of the same length in which such a line begins with a letter.
+fn paragraphs_continued(text: &str) -> Cow<'_, str> {
+    let mut text = Cow::Borrowed(text);
+    for _ in 0..MAX_PASSES {
+        let spaces = continuing_spaces(&text);
+        if spaces.is_empty() {
+            break;
+        }
+        let mut continued = text.into_owned();
+        for space in spaces {
+            continued.replace_range(space..=space, "x");
+        }
+        text = Cow::Owned(continued);
+    }
+    text
+}
+
+/// Returns the last space before each indented block of HTML that directly follows a paragraph.
+fn continuing_spaces(text: &str) -> Vec<usize> {
+    let mut spaces = Vec::new();
+    if !has_indented_html(text) {
+        return spaces;
+    }
+    let mut is_open = false;
+    let mut end = 0;
+    for block in top_level(text) {
+        let line = text[..block.range.start].rfind('\n').map_or(0, |at| at + 1);
+        let raw = &text[line..block.range.end];
+        let indent = raw.len() - raw.trim_start_matches(' ').len();
+        let breaks = text[end..line].matches('\n').count();
+        let follows = is_open && breaks <= usize::from(!text[..end].ends_with('\n'));
+        let continues = block.is_html && indent > 0 && follows;
+        if continues {
+            spaces.push(line + indent - 1);
+        }
+        is_open = block.is_open || continues;
+        end = block.range.end;
+    }
+    spaces
+}
+
+fn has_indented_html(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with(' ') && line.trim_start_matches(' ').starts_with('<'))
 }
 
 fn top_level(text: &str) -> Vec<Block> {
@@ -123,8 +174,9 @@ fn top_level(text: &str) -> Vec<Block> {
     let mut depth = 0_usize;
     for (event, range) in Parser::new_ext(text, Options::empty()).into_offset_iter() {
         let is_html = matches!(event, Event::Start(Tag::HtmlBlock));
+        let is_open = matches!(event, Event::Start(Tag::Paragraph | Tag::BlockQuote(_)));
         if depth == 0 && !matches!(event, Event::End(_)) {
-            blocks.push(Block { range, is_html });
+            blocks.push(Block { range, is_html, is_open });
         }
         match event {
             Event::Start(_) => depth += 1,
@@ -145,7 +197,7 @@ fn whole_lines(text: &str, block: &Block) -> Block {
     if block.is_html {
         end += text[end..].bytes().take_while(|byte| *byte == b'\n').count();
     }
-    Block { range: start..end, is_html: block.is_html }
+    Block { range: start..end, ..*block }
 }
 
 fn without_comment_marks(raw: &str) -> String {
@@ -318,7 +370,7 @@ mod tests {
 
     #[test]
     fn an_import_follows_white_space_or_begins_a_piece_of_text() {
-        let cases: [(&str, &[&str]); 25] = [
+        let cases: [(&str, &[&str]); 28] = [
             ("see @./a.md and @b/c.md", &["./a.md", "b/c.md"]),
             ("@/abs.md @~/home.md", &["/abs.md", "~/home.md"]),
             ("mid@sentence.md", &[]),
@@ -334,6 +386,9 @@ mod tests {
             ("a\n    @lazy.md", &["lazy.md"]),
             ("<!-- @comment.md -->", &[]),
             ("x <!-- @inline.md --> y", &[]),
+            ("x\n <!-- @continued.md -->", &[]),
+            ("x\n <div>\n@continued.md\n</div>", &["continued.md"]),
+            ("x\n <!-- a\n\nb @behind.md -->", &["behind.md"]),
             ("<!-- c --> @behind.md", &["behind.md"]),
             ("<div>\n@html.md\n</div>", &[]),
             ("<div>\n<!-- c --> @html.md\n</div>", &[]),
@@ -405,6 +460,14 @@ mod tests {
             ("no comment\r\n", "no comment\r\n"),
             ("a\r\n<!-- c -->\r\nb\r\n", "a\nb\n"),
             ("<!-->\nx\n<!---->\ny", "<!-->\nx\ny"),
+            ("a\n <!-- c -->\nb\n", "a\n <!-- c -->\nb\n"),
+            ("a\n   <!-- c -->\n <!-- d -->\nb\n", "a\n   <!-- c -->\n <!-- d -->\nb\n"),
+            ("a\n<!-- c -->\n <!-- d -->\nb\n", "a\nb\n"),
+            ("a\n\n <!-- c -->\nb\n", "a\n\nb\n"),
+            ("a\n <!-- c\n\nd -->\nb\n", "a\n <!-- c\n\nd -->\nb\n"),
+            ("# a\n <!-- c -->\nb\n", "# a\nb\n"),
+            ("- a\n <!-- c -->\nb\n", "- a\nb\n"),
+            ("> a\n <!-- c -->\nb\n", "> a\n <!-- c -->\nb\n"),
         ];
         for (text, expected) in cases {
             assert_eq!(without_comments(text).text, expected, "{text:?}");

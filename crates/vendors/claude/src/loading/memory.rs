@@ -36,7 +36,9 @@ pub(super) fn load(loader: &mut Loader<'_>, repository: Option<&Path>) {
     let Some(notes) = loader.report.loaded.last_mut() else {
         return;
     };
-    let end = kept(&notes.text);
+    let mut end = kept(&notes.text);
+    // A remark of the program follows in a line of its own.
+    end += usize::from(notes.text[end..].starts_with('\n'));
     let size = notes.bytes;
     if end < notes.text.len() {
         notes.text.truncate(end);

@@ -12,6 +12,7 @@ mod scope;
 mod settings;
 mod skills;
 mod validation;
+mod variables;
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ use convoke_explain::place::{self, GitKind};
 use convoke_explain::{AgentReport, Limit, LoadReason, Rule};
 use convoke_explain::{Edition, EditionFacts, LoadingRules};
 
-use agents_md::{Mode, Walk};
+use agents_md::{Mode, Walk, WalkedDirectory};
 use convoke_explain::diagnostics;
 use loader::{Level, Loader, MAX_FILE_BYTES};
 use settings::Settings;
@@ -44,6 +45,7 @@ pub static RULES: LoadingRules = LoadingRules {
         EditionFacts { version: "2.1.325", since: [2, 1, 198] },
     ],
     main_file: "CLAUDE.md",
+    skills_directory: ".claude/skills",
     wrapper_ends: &["</system-reminder>"],
     loads_above_root: true,
     variables: &[
@@ -112,7 +114,7 @@ fn explain(files: &dyn Files, session: &Session, edition: Release) -> AgentRepor
         }
     }
     memory::load(&mut loader, repository.as_deref());
-    if !session.is_on("CLAUDE_CODE_DISABLE_ATTACHMENTS") {
+    if !loader.settings.variables.is_on("CLAUDE_CODE_DISABLE_ATTACHMENTS") {
         for file in &session.reads {
             read(&mut loader, &walk, &absolute(&session.cwd, file));
         }
@@ -157,11 +159,11 @@ fn project(loader: &mut Loader<'_>, repository: Option<&Path>, nested_in: Option
             directory.starts_with(main)
                 && !repository.is_some_and(|root| directory.starts_with(root))
         });
+        let held = main.map(|main| Rule::MainCheckout(main.to_owned()));
         let mut claude_md = None;
-        match main {
+        match &held {
             None => claude_md = shared_files(loader, &directory, &LoadReason::Project),
-            Some(main) => {
-                let rule = Rule::MainCheckout(main.to_owned());
+            Some(rule) => {
                 for name in SHARED_NAMES {
                     skipped |= loader.ignore_if_there(&directory.join(name), rule.clone());
                 }
@@ -169,7 +171,8 @@ fn project(loader: &mut Loader<'_>, repository: Option<&Path>, nested_in: Option
         }
         let local = local_file(loader, &directory, &LoadReason::Local);
         walk.claude_md = walk.claude_md.or(claude_md).or(local);
-        walk.directories.push((directory, loader.report.loaded.len()));
+        let end = loader.report.loaded.len();
+        walk.directories.push(WalkedDirectory { path: directory, held, end });
     }
     if let (true, Some(main)) = (skipped, nested_in) {
         let message = format!(
@@ -265,8 +268,8 @@ fn read(loader: &mut Loader<'_>, walk: &Walk, file: &Path) {
         }
     }
     rules::load_matching(loader, file, Level::Project);
-    loader.keeps_space = false;
     agents_md::load_nested(loader, walk, &directories, &why);
+    loader.keeps_space = false;
 }
 
 #[cfg(test)]

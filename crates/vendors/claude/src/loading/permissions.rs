@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use convoke_files::absolute;
+
 use super::settings::{Layer, Source};
 use convoke_explain::Session;
 use convoke_explain::config;
@@ -25,14 +27,15 @@ struct Rule {
 #[derive(Debug)]
 enum Extent {
     Everything,
-    /// The selection of patterns below a directory.
-    Below(PathBuf, Box<Selection>),
+    /// The selection of patterns below any of some directories.
+    Below(Vec<PathBuf>, Box<Selection>),
 }
 
 impl Denied {
     /// Collects the rules of all settings and of the arguments.
     pub(super) fn read(session: &Session, config_dir: &Path, layers: &[Layer]) -> Self {
         let mut denied = Self::default();
+        let working = working_directories(session, layers);
         for layer in layers {
             let base = match layer.source {
                 Source::User => config_dir,
@@ -43,14 +46,14 @@ impl Denied {
             };
             let rules = layer.value.pointer("/permissions/deny").map(config::strings);
             for written in rules.unwrap_or_default() {
-                denied.add(session, base, written.trim());
+                denied.add(session, base, &working, written.trim());
             }
         }
         for option in ["--disallowedTools", "--disallowed-tools"] {
             let given = session.all_values(option).into_iter().flat_map(split_rules);
             // The tool itself is taken away, which hides no instructions.
             for written in given.filter(|rule| path_of(rule) != Some("")) {
-                denied.add(session, &session.cwd, written);
+                denied.add(session, &session.cwd, &working, written);
             }
         }
         denied
@@ -60,33 +63,35 @@ impl Denied {
     pub(super) fn rule_for(&self, paths: [&Path; 2]) -> Option<&str> {
         let covers = |rule: &&Rule| match &rule.extent {
             Extent::Everything => true,
-            Extent::Below(base, patterns) => paths.iter().any(|path| {
-                let relative = path.strip_prefix(base).ok().and_then(Path::to_str);
-                relative.is_some_and(|relative| patterns.selects(relative))
+            Extent::Below(bases, patterns) => paths.iter().any(|path| {
+                let relative =
+                    bases.iter().filter_map(|base| path.strip_prefix(base).ok()?.to_str());
+                relative.into_iter().any(|relative| patterns.selects(relative))
             }),
         };
         self.rules.iter().find(covers).map(|rule| rule.written.as_str())
     }
 
-    /// Adds a rule about reading; a pattern that begins with `/` is relative to `base`.
-    fn add(&mut self, session: &Session, base: &Path, written: &str) {
+    /// Adds a rule about reading: a pattern that begins with `/` is relative to `base`, one that names no
+    /// directory to each of the working directories.
+    fn add(&mut self, session: &Session, base: &Path, working: &[PathBuf], written: &str) {
         let extent = match path_of(written) {
             None => return,
             Some("") => Extent::Everything,
             Some(path) => {
-                let (base, pattern) = if path.starts_with("//") {
-                    (Path::new("/"), &path[1..])
+                let (bases, pattern) = if path.starts_with("//") {
+                    (vec![PathBuf::from("/")], &path[1..])
                 } else if path.starts_with("~/") {
-                    (session.home.as_path(), &path[1..])
+                    (vec![session.home.clone()], &path[1..])
                 } else if path.starts_with('/') {
-                    (base, path)
+                    (vec![base.to_owned()], path)
                 } else {
-                    (session.cwd.as_path(), path.strip_prefix("./").unwrap_or(path))
+                    (working.to_vec(), path.strip_prefix("./").unwrap_or(path))
                 };
                 let below = pattern.strip_suffix("/**").unwrap_or(pattern);
                 let pattern = if below.is_empty() { "**" } else { below };
                 match Selection::new(&[pattern.to_owned()]) {
-                    Ok(patterns) => Extent::Below(base.to_owned(), Box::new(patterns)),
+                    Ok(patterns) => Extent::Below(bases, Box::new(patterns)),
                     Err(_) => return,
                 }
             }
@@ -95,6 +100,22 @@ impl Denied {
             self.rules.push(Rule { written: written.to_owned(), extent });
         }
     }
+}
+
+/// The directories that the session works in: its own, and those that arguments and settings add.
+fn working_directories(session: &Session, layers: &[Layer]) -> Vec<PathBuf> {
+    let mut working = vec![session.cwd.clone()];
+    working.extend(session.directories("--add-dir"));
+    for layer in layers {
+        let added = layer.value.pointer("/permissions/additionalDirectories").map(config::strings);
+        working.extend(added.unwrap_or_default().iter().map(
+            |path| match path.strip_prefix("~/") {
+                Some(below_home) => session.home.join(below_home),
+                None => absolute(&session.cwd, Path::new(path)),
+            },
+        ));
+    }
+    working
 }
 
 /// The path in a rule about reading, if it is one; it is empty if the rule is about all files.
@@ -127,9 +148,11 @@ mod tests {
 
     fn denied(rules: &[&str], path: &str) -> bool {
         let mut denied = Denied::default();
-        let session = Session::new("/r/sub", "/home/me");
+        let mut session = Session::new("/r/sub", "/home/me");
+        session.arguments = ["--add-dir", "/added"].map(str::to_owned).to_vec();
+        let working = working_directories(&session, &[]);
         for rule in rules {
-            denied.add(&session, Path::new("/r"), rule);
+            denied.add(&session, Path::new("/r"), &working, rule);
         }
         denied.rule_for([Path::new(path), Path::new(path)]).is_some()
     }
@@ -140,6 +163,9 @@ mod tests {
             ("Read(./CLAUDE.md)", "/r/sub/CLAUDE.md", true),
             ("Read(./CLAUDE.md)", "/r/CLAUDE.md", false),
             ("Read(CLAUDE.md)", "/r/sub/deep/CLAUDE.md", true),
+            ("Read(./CLAUDE.md)", "/added/CLAUDE.md", true),
+            ("Read(CLAUDE.md)", "/added/deep/CLAUDE.md", true),
+            ("Read(/CLAUDE.md)", "/added/CLAUDE.md", false),
             ("Read(/CLAUDE.md)", "/r/CLAUDE.md", true),
             ("Read(/CLAUDE.md)", "/r/sub/CLAUDE.md", false),
             ("Read(//r/CLAUDE.md)", "/r/CLAUDE.md", true),

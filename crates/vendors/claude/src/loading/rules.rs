@@ -1,6 +1,7 @@
 //! Rules directories: every `*.md` below them, those with `paths:` only once a file matches.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,15 +29,23 @@ pub(super) enum Waits {
 pub(super) fn load(loader: &mut Loader<'_>, directory: &Path, level: Level) {
     let waiting_before = loader.waiting.len();
     loader.rules_base = Some(base_of(loader, directory, level));
-    for path in rule_files(loader, directory, level) {
-        if let Some(cleaned) = loader.open(&path, level) {
-            match wait(loader, &path, &cleaned, level) {
-                Waits::Yes => loader.follow(&path, &cleaned, level, 0),
-                Waits::No => {
-                    report_front_matter(loader, &path, &cleaned.front);
-                    loader.take(&path, cleaned, LoadReason::Rule, level, 0);
-                }
+    for RuleFile { path, named, leaves } in rule_files(loader, directory, level) {
+        if let Some(rule) = loader.withheld_by_name(&named, &path, level) {
+            loader.report.ignore(&named, rule);
+            continue;
+        }
+        let Some(cleaned) = loader.open(&path, level) else { continue };
+        match wait(loader, &path, &cleaned, level) {
+            Waits::Yes => loader.follow(&path, &cleaned, level, 0),
+            Waits::No => {
+                report_front_matter(loader, &path, &cleaned.front);
+                loader.take(&path, cleaned, LoadReason::Rule, level, 0);
             }
+        }
+        // The approval of what is outside does not extend to rules that are looked for later.
+        if leaves && loader.waiting_paths.remove(&path) {
+            loader.waiting.retain(|rule| rule.path != path);
+            loader.report.ignore(&path, Rule::OutsideLink(loader.session.cwd.clone()));
         }
     }
     loader.rules_base = None;
@@ -191,23 +200,34 @@ fn base_of(loader: &Loader<'_>, directory: &Path, level: Level) -> PathBuf {
     }
 }
 
-/// The rule files below a directory, by their real paths and as the file system lists them, each
-/// directory in its place; links are followed, loops are not.
-fn rule_files(loader: &mut Loader<'_>, top: &Path, level: Level) -> Vec<PathBuf> {
+/// A file below a rules directory.
+struct RuleFile {
+    /// Its real path.
+    path: PathBuf,
+    /// The path under which it was found.
+    named: PathBuf,
+    /// Whether a link of the project leads to it out of the working directory, where links count.
+    leaves: bool,
+}
+
+/// The rule files below a directory, as the file system lists them, each directory in its place; links are followed,
+/// loops are not.
+fn rule_files(loader: &mut Loader<'_>, top: &Path, level: Level) -> Vec<RuleFile> {
     let files = loader.files;
     let mut found = Vec::new();
     let mut visited = HashSet::new();
     let settings = &loader.settings;
-    let is_confined = level == Level::Project
-        && settings.resolves_links
-        && (!settings.outside_approved || settings.blocks_outside);
-    if is_confined && is_linked_outside(loader, top) {
+    let counts_links = level == Level::Project && settings.resolves_links;
+    let is_confined = counts_links && (!settings.outside_approved || settings.blocks_outside);
+    let leaves = counts_links && is_linked_outside(loader, top);
+    if is_confined && leaves {
         loader.report.ignore(top, Rule::OutsideLink(loader.session.cwd.clone()));
         return found;
     }
-    let mut open = listed(loader, top, &mut visited);
+    let top_file = RuleFile { path: top.to_owned(), named: top.to_owned(), leaves };
+    let mut open = listed(loader, &top_file, &mut visited);
     let mut looked_at = 0;
-    while let Some(path) = open.pop() {
+    while let Some(mut file) = open.pop() {
         looked_at += 1;
         if looked_at > MAX_ENTRIES {
             let message = format!(
@@ -217,18 +237,20 @@ fn rule_files(loader: &mut Loader<'_>, top: &Path, level: Level) -> Vec<PathBuf>
             loader.report.warn(diagnostics::RULES_UNSEARCHED, top, message);
             return found;
         }
-        let is_rule = path.as_os_str().as_encoded_bytes().ends_with(b".md");
-        if is_confined && is_linked_outside(loader, &path) {
-            loader.report.ignore(&path, Rule::OutsideLink(loader.session.cwd.clone()));
+        let is_rule = file.path.as_os_str().as_encoded_bytes().ends_with(b".md");
+        file.leaves |= counts_links && is_linked_outside(loader, &file.path);
+        if is_confined && file.leaves {
+            loader.report.ignore(&file.path, Rule::OutsideLink(loader.session.cwd.clone()));
             continue;
         }
-        match files.kind(&path) {
-            Ok(EntryKind::Directory) => open.append(&mut listed(loader, &path, &mut visited)),
+        match files.kind(&file.path) {
+            Ok(EntryKind::Directory) => open.append(&mut listed(loader, &file, &mut visited)),
             Ok(EntryKind::File) if is_rule => {
-                found.push(files.canonicalize(&path).unwrap_or(path));
+                let path = files.canonicalize(&file.path).unwrap_or(file.path);
+                found.push(RuleFile { path, ..file });
             }
             // A rule that cannot be looked at is still a rule that is missing.
-            Err(_) if is_rule => found.push(path),
+            Err(_) if is_rule => found.push(file),
             _ => {}
         }
     }
@@ -244,19 +266,24 @@ fn is_linked_outside(loader: &Loader<'_>, path: &Path) -> bool {
 /// Returns the entries of a directory, last first; none if it was visited before.
 fn listed(
     loader: &mut Loader<'_>,
-    directory: &Path,
+    directory: &RuleFile,
     visited: &mut HashSet<PathBuf>,
-) -> Vec<PathBuf> {
-    let names = match loader.files.listing(directory) {
+) -> Vec<RuleFile> {
+    let names = match loader.files.listing(&directory.path) {
         Ok(names) => names,
         Err(error) => {
-            report_unlisted(loader, directory, &error);
+            report_unlisted(loader, &directory.path, &error);
             return Vec::new();
         }
     };
-    match loader.files.canonicalize(directory) {
+    let entry = |real: &Path, name: &OsString| RuleFile {
+        path: real.join(name),
+        named: directory.named.join(name),
+        leaves: directory.leaves,
+    };
+    match loader.files.canonicalize(&directory.path) {
         Ok(real) if visited.insert(real.clone()) => {
-            names.iter().rev().map(|name| real.join(name)).collect()
+            names.iter().rev().map(|name| entry(&real, name)).collect()
         }
         _ => Vec::new(),
     }

@@ -9,6 +9,7 @@ use super::agents_md;
 use super::permissions::Denied;
 use super::skills::SkillSettings;
 use super::validation;
+use super::variables::Variables;
 use crate::loading::Release;
 use convoke_explain::AgentReport;
 use convoke_explain::Session;
@@ -34,6 +35,7 @@ pub(super) struct Settings {
     /// `~/.claude`, or where `CLAUDE_CONFIG_DIR` points.
     pub config_dir: PathBuf,
     pub sources: Sources,
+    pub variables: Variables,
     /// A switch that turns all instruction files off.
     pub off: Option<&'static str>,
     pub excludes: Excludes,
@@ -155,11 +157,12 @@ impl Settings {
         let mut settings = Self {
             outside_approved: outside_approved(files, session, project),
             sources: Sources::given(session),
-            off: switched_off(session),
+            variables: Variables::of(session),
+            off: None,
             excludes: Excludes::default(),
             managed_text: None,
-            reads_added_directories: session.is_on("CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD"),
-            has_memory: !session.is_on("CLAUDE_CODE_DISABLE_AUTO_MEMORY"),
+            reads_added_directories: false,
+            has_memory: true,
             config_dir: session.directory("CLAUDE_CONFIG_DIR", ".claude"),
             resolves_links: !is_old,
             skips_byte_order_mark: !is_old,
@@ -173,6 +176,7 @@ impl Settings {
         for layer in &layers {
             settings.take(layer);
         }
+        settings.take_variables(session);
         if !is_old {
             settings.agents_md = Some(agents_md::Mode::from_layers(&layers));
             settings.denied = Denied::read(session, &settings.config_dir, &layers);
@@ -233,6 +237,7 @@ impl Settings {
     fn take(&mut self, layer: &Layer) {
         let Layer { source, path, value } = layer;
         self.skills.take(layer);
+        self.variables.take(value);
         let patterns = value.get("claudeMdExcludes").map(config::strings);
         for pattern in patterns.unwrap_or_default() {
             let (from, by_project) = (path.clone(), *source == Source::Project);
@@ -245,6 +250,14 @@ impl Settings {
         if let (Source::Managed, Some(text)) = (source, text) {
             self.managed_text = Some((path.clone(), text.to_owned()));
         }
+    }
+
+    /// Applies the variables, when all settings have set theirs.
+    fn take_variables(&mut self, session: &Session) {
+        self.off = switched_off(session, &self.variables);
+        self.reads_added_directories =
+            self.variables.is_on("CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD");
+        self.has_memory &= !self.variables.is_on("CLAUDE_CODE_DISABLE_AUTO_MEMORY");
     }
 
     fn report_idle_patterns(&self, report: &mut AgentReport) {
@@ -300,10 +313,10 @@ fn main_checkout(files: &dyn Files, repository: &Path) -> PathBuf {
     }
 }
 
-fn switched_off(session: &Session) -> Option<&'static str> {
-    if session.is_on("CLAUDE_CODE_DISABLE_CLAUDE_MDS") {
+fn switched_off(session: &Session, variables: &Variables) -> Option<&'static str> {
+    if variables.is_on("CLAUDE_CODE_DISABLE_CLAUDE_MDS") {
         Some("CLAUDE_CODE_DISABLE_CLAUDE_MDS")
-    } else if session.has_argument("--bare") || session.is_on("CLAUDE_CODE_SIMPLE") {
+    } else if session.has_argument("--bare") || variables.is_on("CLAUDE_CODE_SIMPLE") {
         Some("--bare")
     } else if session.has_argument("--safe-mode") {
         Some("--safe-mode")

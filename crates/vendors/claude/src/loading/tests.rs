@@ -181,7 +181,7 @@ fn memory_belongs_to_the_repository_and_is_cut() {
     let report = place.explain();
     assert_eq!(report.loaded.len(), 1);
     let memory = &report.loaded[0];
-    assert_eq!((memory.bytes_loaded, memory.whole), (200 * 5 - 1, false));
+    assert_eq!((memory.bytes_loaded, memory.whole), (200 * 5, false));
     assert_eq!(place.codes(), ["memory.truncated"]);
     assert!(place.set("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1").loaded().is_empty());
 }
@@ -200,6 +200,46 @@ fn worktrees_share_the_memory_of_their_main_checkout() {
     );
     assert_eq!(place.loaded(), ["/w/home/.claude/projects/-w-repo/memory/MEMORY.md"]);
     assert_eq!(place.codes(), ["memory.loaded"]);
+}
+
+#[test]
+fn a_linked_worktree_lists_the_skills_and_commands_of_its_main_checkout_where_it_has_no_such_directory()
+ {
+    let skill = "---\ndescription: d\n---\n";
+    let mut place = place(
+        "/w/side/sub",
+        &[
+            ("/w/repo/.git/HEAD", "x"),
+            ("/w/repo/.git/worktrees/side/commondir", "../.."),
+            ("/w/side/.git", "gitdir: /w/repo/.git/worktrees/side"),
+            ("/w/repo/.claude/skills/of-main/SKILL.md", skill),
+            ("/w/repo/.claude/commands/do-main.md", skill),
+            ("/w/side/sub/.claude/skills/of-sub/SKILL.md", skill),
+        ],
+    );
+    let listed = |place: &Place| {
+        let skills = place.explain().skills.into_iter().filter(|it| it.path.is_some());
+        skills.map(|it| it.name).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&place), ["of-sub", "do-main"]);
+    place.edition = Release::V325;
+    assert_eq!(listed(&place), ["of-sub", "of-main", "do-main"]);
+    place.tree.create_directory("/w/side/.claude/skills");
+    assert_eq!(listed(&place), ["of-sub", "do-main"]);
+}
+
+#[test]
+fn skills_are_not_looked_for_in_the_home_and_above_it() {
+    let skill = "---\ndescription: d\n---\n";
+    let place = place(
+        "/w/home/project",
+        &[
+            ("/w/home/project/.claude/skills/near/SKILL.md", skill),
+            ("/w/.claude/skills/above/SKILL.md", skill),
+        ],
+    );
+    let names = place.explain().skills.into_iter().filter(|it| it.path.is_some());
+    assert_eq!(names.map(|it| it.name).collect::<Vec<_>>(), ["near"]);
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub struct Line<'a> {
     pub subtype: Text<'a>,
     pub session_id: Text<'a>,
     pub model: Text<'a>,
+    pub claude_code_version: Text<'a>,
     pub parent_tool_use_id: Text<'a>,
     pub message: Object<Message<'a>>,
     pub event: Object<Raw<'a>>,
@@ -89,6 +90,7 @@ pub struct Interrupted {
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Message<'a> {
     pub model: Text<'a>,
+    pub usage: Object<Counts>,
     pub content: List<'a, Object<Block<'a>>>,
 }
 

@@ -43,7 +43,14 @@ impl Config {
     ) -> Self {
         let before = report.diagnostics.len();
         let machine = session.etc.join("codex");
-        let places = ConfigPlaces { machine: &machine, codex_home, home: Some(&session.home), cwd };
+        let profile = ["-p", "--profile"].into_iter().find_map(|name| session.values(name).pop());
+        let places = ConfigPlaces {
+            machine: &machine,
+            codex_home,
+            home: Some(&session.home),
+            cwd,
+            profile: profile.filter(|_| rules == Rules::V0_166),
+        };
         let mut wrong = None;
         let Ok(layers) = Layers::read(
             files,
@@ -54,12 +61,12 @@ impl Config {
             |of_user| {
                 // Codex 0.98 reads the user's layers first, to learn which projects are trusted.
                 if rules == Rules::V0_98 {
-                    wrong = check_start(files, of_user, rules).err();
+                    wrong = check_start(files, of_user, rules, None).err();
                 }
                 Ok(DocumentSettings::read(of_user).unwrap_or_default())
             },
         );
-        let wrong = wrong.or_else(|| check_start(files, &layers.merged, rules).err());
+        let wrong = wrong.or_else(|| check_start(files, &layers.merged, rules, profile).err());
         if let Some(wrong) = wrong
             && let Some(source) = layers.source_of(&wrong)
         {

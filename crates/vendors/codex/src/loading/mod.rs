@@ -35,6 +35,7 @@ pub static RULES: LoadingRules = LoadingRules {
         EditionFacts { version: "0.166", since: [0, 99, 0] },
     ],
     main_file: "AGENTS.md",
+    skills_directory: ".agents/skills",
     wrapper_ends: &["</INSTRUCTIONS>"],
     loads_above_root: false,
     variables: &["CODEX_HOME"],

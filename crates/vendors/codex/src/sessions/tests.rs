@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use convoke_protocol::window::{Part, Role};
-use convoke_source::requests::Requests;
 use convoke_source::{Entry, EntryKind, FoundSession, Home, Kept, SessionReader, SessionSource};
 use serde_json::{Value, json};
 
@@ -57,9 +56,7 @@ impl Sessions {
 }
 
 fn requests(reader: &mut dyn SessionReader) -> Vec<Value> {
-    let mut requests = Requests::default();
-    reader.advance(&mut requests).unwrap();
-    requests.into_json()
+    convoke_source::requests::all(reader).unwrap()
 }
 
 fn lines(id: &str, meta: &Value, records: &[(&str, Value)], has_ordinals: bool) -> String {

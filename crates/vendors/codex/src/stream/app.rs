@@ -12,7 +12,7 @@ use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::error::{PendingError, Retry, failure, report_logged_wait};
+use super::error::{PendingError, Retry, failure};
 use super::item::{self, Counts, Item, Phase};
 use convoke_agent::diagnostics;
 use convoke_agent::ending::Ending;
@@ -66,6 +66,8 @@ pub enum Message {
         model: Option<String>,
         /// The turn.
         turn: Option<String>,
+        /// The turns of the thread, if it has earlier ones.
+        turns: Vec<String>,
     },
     /// An error response to a request of Convoke.
     Refusal {
@@ -198,6 +200,8 @@ impl CodexApp {
             }
             "thread/tokenUsage/updated" if !foreign => {
                 let counts = params.token_usage.0.unwrap_or_default();
+                let window = counts.last.0.as_ref().map(|last| last.usage().input);
+                progress.window = window.or(progress.window);
                 if let Some(total) = counts.total.0 {
                     let usage = total.usage();
                     progress.usage = Some(usage);
@@ -227,6 +231,9 @@ impl CodexApp {
             "turn/completed" if !foreign => {
                 let verdict = closing(params.turn.0.unwrap_or_default());
                 self.pending_error.ended(&verdict, progress, sink);
+                if verdict == Verdict::Done {
+                    progress.reply_nothing_new();
+                }
                 progress.closing = Some(verdict);
             }
             "turn/started" | "turn/completed" | "error" => {}
@@ -242,7 +249,7 @@ impl EventReader for CodexApp {
     }
 
     fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
-        report_logged_wait(line, sink);
+        self.pending_error.logged(line, sink);
     }
 
     fn progress(&self) -> &TurnProgress {
@@ -266,12 +273,14 @@ fn answer(id: &RawValue, result: Option<Answer<'_>>, error: Option<Problem<'_>>)
         return Message::Refusal { id, message: error.message.into_text().into_owned() };
     }
     let result = result.unwrap_or_default();
-    let named = |object: Object<Named<'_>>| object.0.and_then(|o| o.id.0).map(Cow::into_owned);
+    let thread = result.thread.0.unwrap_or_default();
+    let turns = thread.turns.objects().filter_map(|turn| turn.id.0);
     Message::Answer {
         id,
-        thread: named(result.thread),
+        turns: turns.map(Cow::into_owned).collect(),
+        thread: thread.id.0.map(Cow::into_owned),
         model: result.model.0.map(Cow::into_owned),
-        turn: named(result.turn),
+        turn: result.turn.0.and_then(|turn| turn.id.0).map(Cow::into_owned),
     }
 }
 
@@ -322,8 +331,15 @@ struct Params<'a> {
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Answer<'a> {
     model: Text<'a>,
-    thread: Object<Named<'a>>,
+    thread: Object<Thread<'a>>,
     turn: Object<Named<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Thread<'a> {
+    id: Text<'a>,
+    turns: List<'a, Object<Named<'a>>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -399,6 +415,8 @@ struct HttpStatus {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ThreadCounts {
+    /// The count of the last request.
+    last: Object<Counts>,
     /// The count of the whole thread. Counts of single requests are repeated when a thread is resumed, so they
     /// cannot be added up.
     total: Object<Counts>,

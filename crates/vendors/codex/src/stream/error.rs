@@ -28,6 +28,9 @@ pub(super) fn failure(message: String) -> Failure {
 fn reason(message: &str) -> FailureReason {
     const OWN_WORDS: &[&str] =
         &["stream closed", "sending request", "UTF8", "ransport", "idle timeout", "decoding"];
+    if message.contains("reason: content_filter") {
+        return FailureReason::Refused;
+    }
     let ended = message.split_once("stream disconnected before completion: ");
     match ended.map(|(_, words)| words) {
         Some(words) if !OWN_WORDS.iter().any(|own| words.contains(own)) => {
@@ -39,7 +42,7 @@ fn reason(message: &str) -> FailureReason {
 
 /// Parses a line of Codex's log with the wait before the next request:
 /// `retrying sampling request (1/3 in 3599.99s)... sampling_error=why`.
-pub(super) fn logged_wait(line: &str) -> Option<(Retry<'_>, Duration)> {
+fn logged_wait(line: &str) -> Option<(Retry<'_>, Duration)> {
     let (_, rest) = line.split_once("retrying sampling request (")?;
     let (count, rest) = rest.split_once(" in ")?;
     let (seconds, rest) = rest.split_once("s)")?;
@@ -52,7 +55,7 @@ pub(super) fn logged_wait(line: &str) -> Option<(Retry<'_>, Duration)> {
 }
 
 /// Reports a long wait that only the log mentions.
-pub(super) fn report_logged_wait(line: &str, sink: &mut Sink<'_>) {
+fn report_logged_wait(line: &str, sink: &mut Sink<'_>) {
     const LONG: Duration = Duration::from_mins(1);
     let line = without_colour(line);
     if let Some((retry, wait)) = logged_wait(&line).filter(|(_, wait)| *wait > LONG) {
@@ -112,27 +115,41 @@ impl<'m> Retry<'m> {
     }
 }
 
+/// The line of Codex's log about an item of an answer that it does not know. It passes over the item without an event, and
+/// with it over a message in which the model refuses.
+const UNREAD_ITEM: &str = "failed to parse ResponseItem";
+
 /// The last error, held back until it is known whether the turn fails because of it.
 #[derive(Debug, Default)]
-pub(super) struct PendingError(Option<String>);
+pub(super) struct PendingError {
+    last: Option<String>,
+    /// Whether the program passed over an item of an answer.
+    has_unread_item: bool,
+}
 
 impl PendingError {
+    /// Reads a line of the program's log.
+    pub fn logged(&mut self, line: &str, sink: &mut Sink<'_>) {
+        self.has_unread_item |= line.contains(UNREAD_ITEM);
+        report_logged_wait(line, sink);
+    }
+
     /// Records an error.
     pub fn record(&mut self, message: String, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         self.report(progress, sink);
-        self.0 = Some(message);
+        self.last = Some(message);
     }
 
     /// Reports the error as a notice, because the turn continued.
     pub fn report(&mut self, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
-        if let Some(message) = self.0.take() {
+        if let Some(message) = self.last.take() {
             progress.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, plain_words(message)), sink);
         }
     }
 
     /// Handles the end of the turn.
     pub fn ended(&mut self, verdict: &Verdict, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
-        let said = self.0.take_if(|message| match verdict {
+        let said = self.last.take_if(|message| match verdict {
             Verdict::Failed(failure) => plain_words(message.clone()) == failure.message,
             _ => false,
         });
@@ -152,7 +169,15 @@ impl PendingError {
         if ending.stop.is_some() {
             self.report(progress, sink);
         }
-        let pending_error = self.0.take().map(failure);
+        let pending_error = self.last.take().map(failure);
+        if self.has_unread_item
+            && progress.closing == Some(Verdict::Done)
+            && progress.has_no_reply()
+        {
+            let message = "the model answered with something that codex does not read, as it does when it refuses";
+            let refused = Failure::new(FailureReason::Refused, message);
+            progress.closing = Some(Verdict::Failed(refused));
+        }
         let explain = |ending: &Ending<'_>| pending_error.unwrap_or_else(|| explain_ending(ending));
         progress.close(ending, explain, sink)
     }
@@ -165,6 +190,8 @@ mod tests {
     #[test]
     fn a_response_that_failed_is_distinguished_from_a_connection_that_broke() {
         for (words, expected) in [
+            ("Incomplete response returned, reason: content_filter", FailureReason::Refused),
+            ("Incomplete response returned, reason: max_output_tokens", FailureReason::OutputFull),
             ("the model crashed", FailureReason::Server),
             ("Rate limit reached for gpt-5", FailureReason::RateLimit),
             ("stream closed before response.completed", FailureReason::Network),

@@ -7,7 +7,7 @@ use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
 use convoke_protocol::verdict::Verdict;
 use serde::Deserialize;
 
-use super::error::{PendingError, Retry, failure, report_logged_wait};
+use super::error::{PendingError, Retry, failure};
 use super::item::{self, Counts, Item, Message, Phase};
 use convoke_agent::ending::Ending;
 use convoke_agent::stream::lenient::{Object, Text};
@@ -56,6 +56,7 @@ impl CodexExec {
                     progress.usage = Some(usage);
                     sink(AgentEvent::own(AgentEventKind::Usage(usage)));
                 }
+                progress.reply_nothing_new();
                 progress.closing = Some(Verdict::Done);
                 return;
             }
@@ -93,7 +94,7 @@ impl EventReader for CodexExec {
     }
 
     fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
-        report_logged_wait(line, sink);
+        self.pending_error.logged(line, sink);
     }
 
     fn progress(&self) -> &TurnProgress {

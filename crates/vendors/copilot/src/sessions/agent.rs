@@ -117,6 +117,11 @@ impl Agent {
         self.missing.insert(what);
     }
 
+    /// Notes that something is not missing any more.
+    pub fn no_longer_misses(&mut self, what: &'static str) {
+        self.missing.remove(what);
+    }
+
     /// Replaces the system text.
     pub fn system(&mut self, system: Placed<Text>) {
         self.system = Some(system);

@@ -14,7 +14,7 @@ use convoke_source::{
 };
 use serde_json::Value;
 
-use super::agent::{Agent, Agents, EventId, NOT_READ, NOTICE, TRUNCATED};
+use super::agent::{Agent, Agents, EventId, NO_TOOL, NOT_READ, NOTICE, TRUNCATED};
 use super::entries::{Pending, changes, facts, todo};
 
 const NO_TOOLS: &str = "the tools are in no file";
@@ -245,6 +245,10 @@ impl State {
             "session.resume" | "session.shutdown" => {
                 self.end_turns(&mut telling)?;
                 if text(event, "type") == "session.resume" {
+                    if let Some(agent) = self.agents.get(telling.agent) {
+                        // A new process sends what is in the file.
+                        agent.no_longer_misses(NO_TOOL);
+                    }
                     telling.tell(facts(data))?;
                 }
             }
@@ -317,7 +321,10 @@ impl State {
                 let answer_id = data["apiCallId"].as_str();
                 let is_answered = !agent.is_waiting
                     && (answer_id.is_none() || agent.answer_id.as_deref() == answer_id);
-                if !is_answered {
+                // The program itself calls a tool when a command in the background has ended.
+                let is_programs =
+                    agent.answer_id.is_some() && answer_id.is_none() && data["model"].is_null();
+                if !is_answered && !is_programs {
                     // Older versions have no record of the tokens.
                     let answer = Answer {
                         id: answer_id,

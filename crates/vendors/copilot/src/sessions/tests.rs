@@ -179,6 +179,46 @@ fn a_call_that_was_interrupted_is_sent_with_a_result() {
 }
 
 #[test]
+fn a_call_of_the_program_itself_is_no_request() {
+    let mut session = TestSession::new();
+    session.user("go").answer("look", &["x"]);
+    session.add(
+        "tool.execution_complete",
+        json!({ "toolCallId": "x", "success": true, "result": { "content": "started" } }),
+    );
+    session.add("assistant.turn_start", json!({}));
+    session.add("system.notification", json!({ "content": "ended" }));
+    let call = json!({ "toolCallId": "p", "name": "read_bash", "arguments": {} });
+    session.add(
+        "assistant.message",
+        json!({ "messageId": "p", "content": "", "toolRequests": [call] }),
+    );
+    session.add(
+        "tool.execution_complete",
+        json!({ "toolCallId": "p", "success": true, "result": { "content": "out" } }),
+    );
+    session.answer("done", &[]);
+    let requests = session.requests();
+    assert_eq!(requests.len(), 2, "{requests:?}");
+    assert!(requests[1].ends_with("|started|ended|read_bash()|out"), "{requests:?}");
+}
+
+#[test]
+fn the_list_of_tools_that_answers_a_wrong_call_is_missing_until_the_session_is_resumed() {
+    let mut session = TestSession::new();
+    session.user("go").answer("look", &["x"]);
+    let error = json!({ "message": "Tool 'x' does not exist." });
+    session.add(
+        "tool.execution_complete",
+        json!({ "toolCallId": "x", "success": false, "error": error }),
+    );
+    session.answer("a", &[]).add("session.resume", json!({})).user("again").answer("b", &[]);
+    let requests = session.requests();
+    assert!(requests[1].contains(" partial "), "{requests:?}");
+    assert!(requests[2].contains(" messages "), "{requests:?}");
+}
+
+#[test]
 fn a_second_summary_repeats_what_persons_wrote_before_the_first() {
     let mut session = TestSession::new();
     let tokens = json!({ "model": "m", "inputTokens": 3, "outputTokens": 2 });

@@ -71,9 +71,13 @@ impl<'a> Imports<'a> {
         match format {
             ImportFormat::Tree => self.expand_tree(Source { path, text }, &mut Vec::new(), report),
             ImportFormat::Flat => {
-                let mut done = HashSet::from([path.parent().unwrap_or(path).to_owned()]);
-                self.expand_flat(Source { path, text }, &mut done, 0);
-                text.to_owned()
+                // The file itself goes by the name of its directory.
+                let name = path.parent().unwrap_or(path).to_owned();
+                let mut flat = Flat::default();
+                flat.push(&name, text);
+                flat.done.insert(name);
+                self.expand_flat(Source { path, text }, &mut flat, 0);
+                flat.text
             }
         }
     }
@@ -119,7 +123,7 @@ impl<'a> Imports<'a> {
                     self.written += text.len() + 2 * mention.path.len() + MARKERS;
                     let index = self.loaded.len();
                     let line = mention.line;
-                    self.note(source.path, &path, line, above.len() + 1, true);
+                    self.note(source.path, &path, line, above.len() + 1);
                     above.push(path.clone());
                     let imported =
                         self.expand_tree(Source { path: &path, text: &text }, above, report);
@@ -137,7 +141,7 @@ impl<'a> Imports<'a> {
     }
 
     /// The flat format writes each file once, the last import of a file first.
-    fn expand_flat(&mut self, source: Source<'_>, done: &mut HashSet<PathBuf>, depth: usize) {
+    fn expand_flat(&mut self, source: Source<'_>, flat: &mut Flat, depth: usize) {
         // Each level is one more file, and the program that is described has no limit here; ours is
         // there so that a chain of files cannot exhaust the stack.
         const MAX_LEVELS: usize = 256;
@@ -147,20 +151,21 @@ impl<'a> Imports<'a> {
         let directory = source.path.parent().unwrap_or(source.path);
         for mention in find::mentions(source.text).into_iter().rev() {
             let path = absolute(directory, Path::new(mention.path));
-            if mention.in_code || done.contains(&path) {
+            if mention.in_code || flat.done.contains(&path) {
                 continue;
             }
             if self.written > size::MORE_THAN_ANY_REQUEST {
                 return;
             }
             if let Outcome::Read { text, size } = self.import(&mention, &path, &[]) {
-                done.insert(path.clone());
-                self.written += text.len();
+                flat.done.insert(path.clone());
+                flat.push(&path, &text);
+                self.written += text.len() + 2 * path.as_os_str().len() + MARKERS;
                 let index = self.loaded.len();
                 let line = mention.line;
-                self.note(source.path, &path, line, depth + 1, false);
-                self.fill(index, size, trim(&text).to_owned());
-                self.expand_flat(Source { path: &path, text: &text }, done, depth + 1);
+                self.note(source.path, &path, line, depth + 1);
+                self.fill(index, size, whole_lines(&text).to_owned());
+                self.expand_flat(Source { path: &path, text: &text }, flat, depth + 1);
             }
         }
     }
@@ -206,7 +211,7 @@ impl<'a> Imports<'a> {
         text
     }
 
-    fn note(&mut self, by: &Path, path: &Path, line: u64, depth: usize, is_pasted: bool) {
+    fn note(&mut self, by: &Path, path: &Path, line: u64, depth: usize) {
         let by = by.to_owned();
         self.loaded.push(Loaded {
             path: path.to_owned(),
@@ -217,7 +222,7 @@ impl<'a> Imports<'a> {
             text: String::new(),
             real_path: self.files.canonicalize(path).unwrap_or_else(|_| path.to_owned()),
             depth,
-            is_pasted,
+            is_pasted: true,
         });
     }
 
@@ -228,6 +233,36 @@ impl<'a> Imports<'a> {
             loaded.text = text;
         }
     }
+}
+
+/// A file with its imports as blocks, one behind the other.
+#[derive(Default)]
+struct Flat {
+    text: String,
+    /// The files that have a block.
+    done: HashSet<PathBuf>,
+}
+
+impl Flat {
+    fn push(&mut self, name: &Path, text: &str) {
+        let name = name.to_string_lossy();
+        if !self.text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        let text = trim(text);
+        push_all(
+            &mut self.text,
+            ["--- File: ", &name, " ---\n", text, "\n--- End of File: ", &name, " ---"],
+        );
+    }
+}
+
+/// Returns a text without the white space around it, and with the line break that is behind it anyway.
+fn whole_lines(text: &str) -> &str {
+    let text = text.trim_start_matches(|it: char| it == '\u{feff}' || it.is_whitespace());
+    let end = trim(text).len();
+    let has_break = text[end..].starts_with('\n');
+    &text[..end + usize::from(has_break)]
 }
 
 /// The outcome of an import.

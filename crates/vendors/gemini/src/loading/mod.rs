@@ -6,8 +6,10 @@ mod memory;
 mod settings;
 mod size;
 mod skills;
+mod system_text;
 mod trust;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use convoke_core::whitespace::trim;
@@ -32,6 +34,7 @@ pub static RULES: LoadingRules = LoadingRules {
     is_optional: false,
     editions: &[EditionFacts { version: "0.61.0", since: [0, 0, 0] }],
     main_file: "GEMINI.md",
+    skills_directory: ".agents/skills",
     wrapper_ends: &[
         "</loaded_context>",
         "</project_context>",
@@ -39,7 +42,7 @@ pub static RULES: LoadingRules = LoadingRules {
         "--- End of Context from:",
     ],
     loads_above_root: false,
-    variables: &["GEMINI_CLI_HOME", "GEMINI_CLI_TRUST_WORKSPACE"],
+    variables: &["GEMINI_CLI_HOME", "GEMINI_CLI_TRUST_WORKSPACE", system_text::VARIABLE],
     explain: |files, session, _| explain(files, session),
     compare_editions: |_, _, _| None,
 };
@@ -86,7 +89,7 @@ struct Loader<'a> {
     files: &'a dyn Files,
     settings: Settings,
     report: AgentReport,
-    /// The files that are loaded, by their real paths.
+    /// The files that are loaded, by their identity: hard links are one file.
     seen: ByPath<PathBuf>,
     /// A cache of the project roots of directories.
     roots: ByPath<PathBuf>,
@@ -96,24 +99,26 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     fn is_seen(&self, path: &Path) -> bool {
-        let real = self.files.canonicalize(path);
-        real.is_ok_and(|real| self.seen.contains_key(real.as_os_str()))
+        self.files.identity(path).is_ok_and(|identity| self.seen.contains_key(&identity))
+    }
+
+    fn identity(&self, path: &Path) -> OsString {
+        self.files.identity(path).unwrap_or_else(|_| path.into())
     }
 
     /// Drops what leads to the same file as something before it; then sorts as it will arrive.
     fn without_duplicates(&mut self, found: Vec<FoundFile>) -> Vec<FoundFile> {
         let mut kept: Vec<FoundFile> = Vec::new();
         for found in found {
-            let real = self.files.canonicalize(&found.path);
-            let real = real.unwrap_or_else(|_| found.path.clone());
-            match self.seen.get(real.as_os_str()) {
+            let identity = self.identity(&found.path);
+            match self.seen.get(&identity) {
                 Some(first) if *first == found.path => {}
                 Some(first) => {
                     let rule = Rule::Duplicate(first.clone());
                     self.report.ignore(&found.path, rule);
                 }
                 None => {
-                    self.seen.insert(real.into(), found.path.clone());
+                    self.seen.insert(identity, found.path.clone());
                     kept.push(found);
                 }
             }
@@ -133,7 +138,7 @@ impl Loader<'_> {
             }
         };
         let real_path = self.files.canonicalize(&path).unwrap_or_else(|_| path.clone());
-        self.seen.insert(real_path.clone().into(), path.clone());
+        self.seen.insert(self.identity(&path), path.clone());
         let raw = String::from_utf8_lossy(&head.bytes);
         let is_jit = matches!(why, LoadReason::Read(_));
         let format = if is_jit { ImportFormat::Tree } else { self.settings.import_format };

@@ -7,6 +7,7 @@ use convoke_files::{EntryKind, Files, absolute};
 use serde_json::Value;
 
 use super::skills::SkillSettings;
+use super::system_text;
 use convoke_explain::AgentReport;
 use convoke_explain::Session;
 use convoke_explain::config;
@@ -58,7 +59,7 @@ impl Settings {
             import_format: ImportFormat::Tree,
             folder_trust: true,
             refused: None,
-            skills: SkillSettings { is_listed: true, disabled: BTreeSet::new() },
+            skills: SkillSettings { without: None, disabled: BTreeSet::new() },
             directory,
         };
         let system = session.etc.join("gemini-cli");
@@ -82,6 +83,7 @@ impl Settings {
         let given = session.directories("--include-directories");
         settings.include_directories.extend(given);
         settings.check_directories(files, report);
+        settings.take_system_text(files, session, report);
         report_settings_above(files, session, report);
         settings
     }
@@ -108,6 +110,24 @@ impl Settings {
         }
     }
 
+    /// Applies a text in place of the program's own, which may leave the skills out.
+    fn take_system_text(&mut self, files: &dyn Files, session: &Session, report: &mut AgentReport) {
+        match system_text::replaced(files, session) {
+            None => {}
+            Some(Ok(system_text)) => {
+                self.skills.without = self.skills.without.or(system_text.without_skills());
+            }
+            Some(Err(path)) => {
+                let message = format!(
+                    "{} is to be the system text and cannot be read: Gemini CLI ends before any request",
+                    path.display()
+                );
+                report.warn(convoke_core::diagnostics::FILE_UNREADABLE, &path, message);
+                self.refused = Some("the system text of GEMINI_SYSTEM_MD cannot be read");
+            }
+        }
+    }
+
     fn check_directories(&mut self, files: &dyn Files, report: &mut AgentReport) {
         for directory in &self.include_directories {
             if !files.kind(directory).is_ok_and(|kind| kind == EntryKind::Directory) {
@@ -128,8 +148,9 @@ impl Settings {
             self.folder_trust = enabled.and_then(Value::as_bool).unwrap_or(self.folder_trust);
         }
         if let Some(skills) = value.get("skills") {
-            let enabled = skills.get("enabled").and_then(Value::as_bool);
-            self.skills.is_listed = enabled.unwrap_or(self.skills.is_listed);
+            if let Some(enabled) = skills.get("enabled").and_then(Value::as_bool) {
+                self.skills.without = (!enabled).then_some("skills.enabled: false");
+            }
             let disabled = skills.get("disabled").map(config::strings).unwrap_or_default();
             self.skills.disabled.extend(disabled.iter().map(|name| name.to_lowercase()));
         }

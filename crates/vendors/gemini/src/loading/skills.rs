@@ -21,8 +21,8 @@ const BUILTIN: [BuiltinSkill; 2] =
 /// The settings for skills.
 #[derive(Debug)]
 pub(super) struct SkillSettings {
-    /// `skills.enabled`.
-    pub is_listed: bool,
+    /// What keeps the list out of the request.
+    pub without: Option<&'static str>,
     /// `skills.disabled`, in lower case.
     pub disabled: BTreeSet<String>,
 }
@@ -51,7 +51,7 @@ pub(super) fn explain(
         list.search(files, place, *source);
     }
     let rule = |name: &str| match &settings.skills {
-        skills if !skills.is_listed => Some("skills.enabled: false"),
+        skills if skills.without.is_some() => skills.without,
         skills if skills.disabled.contains(&name.to_lowercase()) => Some("skills.disabled"),
         _ => None,
     };
@@ -69,8 +69,8 @@ pub(super) fn explain(
     let bytes = report.skills.iter().map(|it| it.name.len() as u64 + it.description_bytes_loaded);
     let used = bytes.sum();
     report.skills_budget = Some(SkillsBudget { limit: None, unit: BudgetUnit::Bytes, used });
-    if !settings.skills.is_listed {
-        let message = "no skill is listed: skills.enabled is false";
+    if let Some(without) = settings.skills.without {
+        let message = format!("no skill is listed: {without}");
         let path = settings.directory.join("settings.json");
         report.warn(diagnostics::SKILLS_SWITCHED_OFF, &path, message);
     }
@@ -186,7 +186,8 @@ impl About {
                 is_yaml: true,
             });
         }
-        let value = yaml_serde::from_str::<Value>(front).ok()?;
+        // The last line has its line break, which the text of a block may end with.
+        let value = yaml_serde::from_str::<Value>(&format!("{front}\n")).ok()?;
         let text = |key: &str| match value.get(key)? {
             Value::String(text) => Some(text.clone()),
             _ => None,
@@ -237,7 +238,13 @@ mod tests {
         let cases = [
             ("name: a\ndescription: b", "a", "b"),
             ("name: a/b:c\ndescription: \"  \"", "a-b-c", "  "),
-            ("name: a\ndescription: |\n  b\n    c\n  d", "a", "b\n  c\nd"),
+            ("name: a\ndescription: |\n  b\n    c\n  d", "a", "b\n  c\nd\n"),
+            ("name: a\ndescription: >\n  b\n  c", "a", "b c\n"),
+            ("name: a\ndescription: |-\n  b", "a", "b"),
+            ("description: |+\n  b\n\nname: a", "a", "b\n\n"),
+            ("name: a\ndescription: {b: c}", "a", "{b: c}"),
+            ("name: a\ndescription:\n  b: c\n  d: e", "a", "b: c d: e"),
+            ("name: a\ndescription:", "a", ""),
             ("name: 42\ndescription: ~", "42", "~"),
             ("name: a\ndescription: b: c #d", "a", "b: c #d"),
             ("name: a\ndescription: \"b\" c", "a", "\"b\" c"),

@@ -46,6 +46,11 @@ impl Place {
         self.explain().diagnostics.iter().map(|it| it.code.name().to_owned()).collect()
     }
 
+    fn set(mut self, name: &str, value: &str) -> Self {
+        self.session.variables.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
     fn settings(mut self, text: &str) -> Self {
         self.tree.write("/w/home/.gemini/settings.json", text);
         self
@@ -339,12 +344,48 @@ fn the_flat_format_writes_each_file_once_and_the_last_import_first() {
     .settings(r#"{"context": {"importFormat": "flat"}}"#);
     let names = ["GEMINI", "a", "c", "b"];
     assert_eq!(place.loaded(), names.map(|name| format!("/w/repo/sub/{name}.md")));
-    assert_eq!(place.text(), "main\n@./a.md\n@./b.md\n@./a.md");
+    let block = |name: &str, text: &str| {
+        format!("--- File: {name} ---\n{text}\n--- End of File: {name} ---")
+    };
+    let blocks = [
+        block("/w/repo/sub", "main\n@./a.md\n@./b.md\n@./a.md"),
+        block("/w/repo/sub/a.md", "a\n@./c.md"),
+        block("/w/repo/sub/c.md", "c"),
+        block("/w/repo/sub/b.md", "b"),
+    ];
+    assert_eq!(place.text(), blocks.join("\n\n"));
     let report = place.explain();
-    assert_eq!(
-        report.bytes_loaded(),
-        report.loaded.iter().map(|file| file.text.len() as u64).sum::<u64>()
-    );
+    assert_eq!(report.bytes_loaded(), report.loaded[0].text.len() as u64);
+    assert_eq!(report.loaded[1].text, "a\n@./c.md\n");
+}
+
+#[test]
+fn a_blank_file_has_a_block_in_the_flat_format() {
+    let place = repository(&[("/w/repo/GEMINI.md", " \n"), ("/w/repo/sub/GEMINI.md", "text")])
+        .settings(r#"{"context": {"importFormat": "flat"}}"#);
+    assert_eq!(place.loaded(), ["/w/repo/GEMINI.md", "/w/repo/sub/GEMINI.md"]);
+    assert_eq!(place.text(), "--- File: /w/repo ---\n\n--- End of File: /w/repo ---");
+}
+
+#[test]
+fn a_system_text_of_the_users_lists_no_skills_unless_it_asks_for_them() {
+    let skill = "---\nname: own\ndescription: d\n---\n";
+    let place = |text: &str| {
+        repository(&[
+            ("/w/repo/sub/.gemini/skills/own/SKILL.md", skill),
+            ("/w/repo/sub/.gemini/system.md", text),
+        ])
+    };
+    let listed = |place: Place| place.explain().skills.iter().filter(|it| it.name == "own").count();
+    for (value, expected) in [("1", 0), ("TRUE", 0), ("0", 1), ("false", 1), ("", 1)] {
+        assert_eq!(listed(place("Mine.").set("GEMINI_SYSTEM_MD", value)), expected, "{value}");
+    }
+    assert_eq!(listed(place("Mine. ${AgentSkills}").set("GEMINI_SYSTEM_MD", "1")), 1);
+    let mut by_file = place("Mine.");
+    by_file.tree.write("/w/repo/.env", "GEMINI_SYSTEM_MD=/w/repo/sub/.gemini/system.md\n");
+    assert_eq!(listed(by_file), 0);
+    let missing = place("Mine.").set("GEMINI_SYSTEM_MD", "/w/none.md").explain();
+    assert!(missing.no_request.is_some());
 }
 
 #[test]
@@ -354,6 +395,22 @@ fn one_file_is_loaded_once_whatever_leads_to_it() {
     place.tree.link("/w/repo/GEMINI.md", "AGENTS.md");
     place.tree.link("/w/repo/sub/GEMINI.md", "../AGENTS.md");
     assert_eq!(place.loaded(), ["/w/repo/AGENTS.md"]);
+}
+
+#[test]
+fn hard_links_of_a_file_load_once() {
+    let root = tempfile::tempdir().unwrap();
+    let path = |below: &str| root.path().canonicalize().unwrap().join(below);
+    for directory in ["home", "repo/.git", "repo/sub"] {
+        std::fs::create_dir_all(path(directory)).unwrap();
+    }
+    std::fs::write(path("repo/GEMINI.md"), "Rules.\n").unwrap();
+    std::fs::hard_link(path("repo/GEMINI.md"), path("repo/sub/GEMINI.md")).unwrap();
+    let mut session = Session::new(path("repo/sub"), path("home"));
+    session.variables.insert("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into());
+    let loaded = explain(&convoke_files::Disk, &session).loaded;
+    assert_eq!(loaded.len(), 1, "{loaded:?}");
+    assert_eq!(loaded[0].path, path("repo/GEMINI.md"));
 }
 
 #[test]

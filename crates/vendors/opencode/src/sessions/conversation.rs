@@ -1,9 +1,10 @@
 //! The messages of a session, and what the program sends of them.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use convoke_protocol::id::Millis;
-use convoke_protocol::window::{Part, Role, Text, WindowPart};
+use convoke_protocol::window::{Part, Placed, Role, Text, WindowPart};
 use convoke_source::history::{MAX_BYTES, MAX_PARTS};
 use convoke_source::record::{list, text, time};
 use convoke_wire::normal::Parts;
@@ -241,14 +242,18 @@ impl Message {
         let pieces = &self.pieces[..end.min(self.pieces.len())];
         for step in pieces.split(|piece| matches!(piece, Piece::Step)) {
             let mut results = Vec::new();
+            let first = parts.len();
             for piece in step {
                 match piece {
                     Piece::Step => {}
-                    Piece::Plain(part) => parts.push(part.clone()),
-                    Piece::Reasoning { thinking, text } => {
-                        let part =
-                            if self.model == *to.model { Some(thinking) } else { text.as_ref() };
-                        parts.extend(part.cloned());
+                    Piece::Plain(part) => add_text(parts, first, part, to.model),
+                    Piece::Reasoning { thinking, .. } if self.model == *to.model => {
+                        parts.push(thinking.clone());
+                    }
+                    Piece::Reasoning { text, .. } => {
+                        if let Some(text) = text {
+                            add_text(parts, first, text, to.model);
+                        }
                     }
                     Piece::Tool(tool) => {
                         parts.push(tool.call.clone());
@@ -259,6 +264,33 @@ impl Message {
             parts.extend(results);
         }
         parts.extend(media);
+    }
+}
+
+/// Adds a text of a step that begins with this part. Where a format has one text for an answer, it is added to that.
+fn add_text(
+    parts: &mut Vec<WindowPart>,
+    first: usize,
+    part: &WindowPart,
+    (provider, _): &(String, String),
+) {
+    let of_answer = |part: &WindowPart| match &part.part.what {
+        Part::Text(text) if part.role == Role::Assistant => text.text.clone(),
+        _ => None,
+    };
+    let has_one_text = !PROVIDERS_WITH_BLOCKS.contains(&&**provider);
+    let earlier = parts[first..].iter().position(|it| of_answer(it).is_some());
+    let earlier = earlier.filter(|_| has_one_text).map(|at| first + at);
+    let joined = earlier.and_then(|at| {
+        let text = format!("{}{}", of_answer(&parts[at])?, of_answer(part)?);
+        Some((at, Part::Text(Text::new(&text, text.len()))))
+    });
+    match joined {
+        Some((at, what)) => {
+            let place = parts[at].part.place.clone();
+            parts[at].part = Arc::new(Placed { what, place });
+        }
+        None => parts.push(part.clone()),
     }
 }
 
@@ -284,6 +316,19 @@ impl Tool {
         }
     }
 }
+
+/// The providers whose formats have several texts in one answer. Others are spoken to in the form of chat completions.
+const PROVIDERS_WITH_BLOCKS: &[&str] = &[
+    "amazon-bedrock",
+    "anthropic",
+    "azure",
+    "google",
+    "google-vertex",
+    "google-vertex-anthropic",
+    "openai",
+    "opencode",
+    "xai",
+];
 
 /// Returns whether a provider takes images in results; to others they are sent in a message of the user.
 fn shows_media_in_results((provider, model): &(String, String)) -> bool {

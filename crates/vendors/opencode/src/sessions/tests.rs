@@ -321,6 +321,25 @@ fn images_of_results_and_reasoning_depend_on_the_model() {
 }
 
 #[test]
+fn reasoning_of_another_model_is_joined_to_the_text_of_a_chat_completion() {
+    let mut home = TestHome::new();
+    let parts = [
+        start(),
+        json!({ "type": "reasoning", "text": "hm" }),
+        json!({ "type": "text", "text": "one" }),
+        finish(),
+    ];
+    home.message("s", "m1", 1, json!({ "role": "assistant" }), &parts);
+    let other =
+        |provider: &str| json!({ "role": "assistant", "providerID": provider, "modelID": "m" });
+    home.message("s", "m2", 2, other("local"), &[start(), finish()]);
+    home.message("s", "m3", 3, other("anthropic"), &[start(), finish()]);
+    let requests = home.requests("s");
+    assert!(requests[1].ends_with(" hmone"), "{requests:?}");
+    assert!(requests[2].ends_with(" hm|one"), "{requests:?}");
+}
+
+#[test]
 fn a_fork_has_copies_of_messages_that_are_not_its_requests() {
     let mut home = TestHome::new();
     home.session("f", None, 5);

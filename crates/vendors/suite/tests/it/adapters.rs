@@ -82,12 +82,7 @@ fn nothing_that_is_given_is_taken_for_an_option() {
         let (reason, message) = refusal(&turn_input).unwrap();
         assert!(reason == FailureReason::Usage && message.contains("as an option"), "{message}");
         turn_input.model = None;
-        turn_input.resume = Some(ResumeHandle {
-            session: "-c".to_owned(),
-            cwd: dir.path().to_owned(),
-            model: None,
-            used: None,
-        });
+        turn_input.resume = Some(ResumeHandle::new("-c", dir.path()));
         assert!(refusal(&turn_input).unwrap().1.contains("`-c`"));
     }
 }
@@ -172,8 +167,7 @@ fn a_definition_narrows_what_a_delivery_asks_for() {
 
 #[tokio::test]
 async fn a_session_that_was_not_found_is_none_to_go_on_with() {
-    let handle =
-        ResumeHandle { session: "lost".to_owned(), cwd: "/".into(), model: None, used: None };
+    let handle = ResumeHandle::new("lost", "/");
     let failed = r#"{"method":"turn/completed","params":{"threadId":"t1","turn":{"status":"failed","error":{"message":"no rollout found for thread id lost"}}}}"#;
     let outcome = codex_turn_ending(Some(handle), &[], failed).await;
     assert_eq!(outcome.resume, None);
@@ -189,10 +183,8 @@ fn a_session_goes_on_with_its_model_unless_another_is_named() {
         let mut turn_input = TurnInput::new("hello", dir.path());
         turn_input.model = named.map(str::to_owned);
         turn_input.resume = Some(ResumeHandle {
-            session: "s".to_owned(),
-            cwd: dir.path().to_owned(),
             model: Some("held-with".to_owned()),
-            used: None,
+            ..ResumeHandle::new("s", dir.path())
         });
         let private_dir = dir.path();
         let context = Context::new(&turn_input, &definition, &host, private_dir);
@@ -518,7 +510,7 @@ async fn codex_turn_ending(
     let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
     let result = call.dialogue.finish(&ending, &mut |_| {});
     let (_turn, side) = AgentTurn::open(Redactor::for_env(&[]));
-    complete(&context, call, None, result, &side).await
+    complete(&context, &mut call, None, result, &side).await
 }
 
 #[tokio::test]

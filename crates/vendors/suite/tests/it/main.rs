@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod adapters;
+mod arguments;
 mod config;
 mod configuration;
 mod recorded_questions;

@@ -93,8 +93,11 @@ fn same_omitted(
             continue;
         };
         let is_same = match &found.rule {
-            SkillRule::Unsearched => reason.starts_with("place") || reason.starts_with("same name"),
-            SkillRule::SwitchedOff(_) => !reason.starts_with("place"),
+            SkillRule::Unsearched => ["place", "same name", "hidden", "plugin"]
+                .iter()
+                .any(|kind| reason.starts_with(kind)),
+            // Without a list, the recorder saw no difference between what is searched and what is not.
+            SkillRule::SwitchedOff(_) => report.skills.is_empty() || !reason.starts_with("place"),
             SkillRule::OverBudget => reason == "over budget",
             SkillRule::Shadowed(_) => reason.starts_with("same name"),
             SkillRule::Invalid(_) => reason.starts_with("invalid") || reason.starts_with("no "),

@@ -25,7 +25,7 @@ begin() { hello; answer 2 '{"sessionId":"s1"}'; get; }
 done_with() { answer 3 '{"stopReason":"end_turn"}'; get; }
 "#;
 
-fn script(test: &TestHost, script: &str) -> Box<dyn Agent> {
+pub fn script(test: &TestHost, script: &str) -> Box<dyn Agent> {
     let definition = Definition {
         command: Some("/bin/sh".to_owned()),
         args: vec!["-c".to_owned(), format!("{SPEECH}\n{script}")],
@@ -283,13 +283,7 @@ async fn a_session_is_loaded_and_what_it_repeats_is_no_part_of_the_reply() {
     let words = "get; answer 1 '{\"protocolVersion\":1,\"agentCapabilities\":{\"loadSession\":true}}'
         get; say before; answer 2 '{}'; say after; get; say new; answer 3 '{\"stopReason\":\"end_turn\"}'; get";
     let mut turn_input = test.turn_input("x");
-    let handle = ResumeHandle {
-        session: "s1".to_owned(),
-        cwd: test.path().to_owned(),
-        model: None,
-        used: None,
-    };
-    turn_input.resume = Some(handle);
+    turn_input.resume = Some(ResumeHandle::new("s1", test.path()));
     let result = run(&test, words, turn_input).await;
     assert_eq!((&result.verdict, result.reply.as_str()), (&Verdict::Done, "new"), "{result:?}");
     assert_eq!(got(&test)[1]["method"], "session/load");

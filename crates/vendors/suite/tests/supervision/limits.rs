@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use convoke_agent::adapter::agent;
 use convoke_agent::config::{AgentKind, Definition, Protocol};
-use convoke_agent::turn_input::{Lease, TurnInput};
+use convoke_agent::turn_input::{HeldUntil, TurnInput};
 use convoke_protocol::agent_event::AgentEventKind;
 use convoke_protocol::verdict::{FailureReason, Verdict};
 
@@ -53,26 +53,26 @@ async fn a_child_that_never_ends_runs_out_of_time() {
     assert!(!runs(test.pids()[0]));
 }
 
-/// A process that was stopped may have extended its lease without telling its guardian.
+/// A process that was stopped may have extended its time without telling its guardian.
 #[tokio::test]
 async fn an_agent_that_its_guardian_ended_with_its_lease_had_none_whatever_came_later() {
     let test = TestHost::new();
     let in_time = |time| tokio::time::Instant::now() + time;
     let (extend, until) = tokio::sync::watch::channel(in_time(Duration::from_millis(300)));
-    let lease = Lease::new(until);
+    let held_until = HeldUntil::new(until);
     let mut turn_input = test.turn_input("");
-    turn_input.lease = Some(lease.clone());
+    turn_input.held_until = Some(held_until.clone());
     let ended = test.agent("echo $$ >>pids; sleep 1000").start(turn_input).result().await;
     assert_eq!(ended.verdict.as_str(), "failed");
     assert!(!test.pids().into_iter().any(runs));
     extend.send_replace(in_time(Duration::from_hours(1)));
-    assert!(lease.is_over());
+    assert!(held_until.is_over());
 
-    // An agent that ends by itself in time has kept its lease.
-    let lease = Lease::new(extend.subscribe());
-    let turn_input = TurnInput { lease: Some(lease.clone()), ..test.turn_input("") };
+    // An agent that ends by itself in time has kept its held_until.
+    let held_until = HeldUntil::new(extend.subscribe());
+    let turn_input = TurnInput { held_until: Some(held_until.clone()), ..test.turn_input("") };
     assert_eq!(test.agent("echo done").start(turn_input).result().await.verdict, Verdict::Done);
-    assert!(!lease.is_over());
+    assert!(!held_until.is_over());
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod acp_client;
 mod ending;
 mod killed;
 mod limits;
+mod live;
 mod output;
 mod question;
 mod stand_in;

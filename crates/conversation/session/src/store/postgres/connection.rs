@@ -8,7 +8,7 @@ use sqlx::query::Query as BoundQuery;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{offer, search, signal};
-use crate::shared::TurnOffer;
+use crate::sharing::NextTurn;
 use crate::store::StoreError;
 use crate::store::sql::{Query, SqlConnection, SqlRow, Value};
 
@@ -87,7 +87,7 @@ impl SqlConnection for PgConnection {
         search::remove_from_index(self, session).await
     }
 
-    async fn set_offer(&mut self, session: SessionId, offer: &TurnOffer) -> Result<(), StoreError> {
+    async fn set_offer(&mut self, session: SessionId, offer: &NextTurn) -> Result<(), StoreError> {
         offer::set_offer(self, session, offer).await
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use convoke_agent::clock::now;
-use convoke_agent::turn_input::Lease;
+use convoke_agent::turn_input::HeldUntil;
 use convoke_protocol::id::{Millis, SessionId};
 use sqlx::postgres::{PgConnection, PgPool};
 use tokio::runtime::Handle;
@@ -143,7 +143,7 @@ impl Fence {
     pub(super) fn epoch(&self, session: SessionId) -> Result<i64, StoreError> {
         match lock(&self.leases.epochs).get(&session) {
             Some(LeaseState::Epoch(epoch)) => Ok(*epoch),
-            Some(LeaseState::Lost) | None => Err(StoreError::LeaseLost { session }),
+            Some(LeaseState::Lost) | None => Err(StoreError::HoldLost { session }),
         }
     }
 
@@ -187,7 +187,7 @@ impl Fence {
         match (own, lease) {
             (Some(LeaseState::Epoch(own)), Some((epoch, true))) if own == epoch => Ok(()),
             (None, None | Some((_, false))) => Ok(()),
-            _ => Err(StoreError::LeaseLost { session }),
+            _ => Err(StoreError::HoldLost { session }),
         }
     }
 
@@ -229,8 +229,8 @@ impl SessionHold for SessionLease {
         }
     }
 
-    fn lease(&self) -> Option<Lease> {
-        Some(Lease::new(self.until.clone()))
+    fn held_until(&self) -> Option<HeldUntil> {
+        Some(HeldUntil::new(self.until.clone()))
     }
 
     async fn release(self) {

@@ -8,6 +8,7 @@ mod nodes;
 mod offer;
 mod schema;
 mod search;
+mod sharing;
 mod signal;
 
 use std::io::ErrorKind;
@@ -27,8 +28,8 @@ pub use self::lease::SessionLease;
 pub use self::nodes::NodeRegistration;
 pub use self::signal::Attendance;
 use super::failpoint::Failpoint;
-use super::sql::{Backend, OpenImport, SqlStore};
-use super::{Commit, Holder, ServerFailure, Store as _, StoreError};
+use super::sql::{Backend, OpenImport, SqlStore, write};
+use super::{Commit, Holder, ServerFailure, SharedStore, StoreError};
 
 /// The duration of a lease without a heartbeat.
 const LEASE: Duration = Duration::from_secs(15);
@@ -82,8 +83,25 @@ impl Backend for PostgresServer {
         Ok(pool)
     }
 
-    fn shared(store: &PostgresStore) -> Option<&PostgresStore> {
+    /// Writes a commit even if the connection fails in the middle, as long as the lease lasts.
+    async fn commit(
+        store: &PostgresStore,
+        session: SessionId,
+        commit: Commit,
+    ) -> Result<EventNumber, StoreError> {
+        match store.backend.fence.epoch(session) {
+            Ok(_) => store.commit_surely(session, commit).await,
+            // Nobody holds the session, or another process does, which the transaction finds out.
+            Err(_) => write::commit(store, session, commit).await,
+        }
+    }
+
+    fn sharing(store: &PostgresStore) -> Option<&SharedStore> {
         Some(store)
+    }
+
+    fn now(&self) -> Millis {
+        self.clock.now()
     }
 }
 
@@ -196,15 +214,16 @@ impl PostgresStore {
 
     /// Writes a commit even if the connection fails in the middle, as long as the lease lasts. Only the holder
     /// of a session advances its head, so the head tells whether the commit was written.
-    pub(crate) async fn commit_surely(
+    async fn commit_surely(
         &self,
         session: SessionId,
         commit: Commit,
     ) -> Result<EventNumber, StoreError> {
         let (on, head) = (commit.on, commit.head());
         let deadline = tokio::time::Instant::now() + self.lease_duration();
-        let lost = || StoreError::LeaseLost { session };
-        let mut written = tokio::time::timeout_at(deadline, self.commit(session, commit.clone()));
+        let lost = || StoreError::HoldLost { session };
+        let mut written =
+            tokio::time::timeout_at(deadline, write::commit(self, session, commit.clone()));
         loop {
             match written.await.map_err(|_| lost())? {
                 Err(error) if error.is_transient() => {}
@@ -220,7 +239,8 @@ impl PostgresStore {
                     Ok(Ok(_)) => return Ok(head),
                 }
             }
-            written = tokio::time::timeout_at(deadline, self.commit(session, commit.clone()));
+            written =
+                tokio::time::timeout_at(deadline, write::commit(self, session, commit.clone()));
         }
     }
 
@@ -235,7 +255,7 @@ impl PostgresStore {
         .bind(epoch)
         .fetch_optional(&self.pool)
         .await?;
-        let head = head.ok_or(StoreError::LeaseLost { session })?;
+        let head = head.ok_or(StoreError::HoldLost { session })?;
         Ok(EventNumber(u64::try_from(head.0).unwrap_or_default()))
     }
 }

@@ -10,7 +10,7 @@ use sqlx::postgres::PgRow;
 use super::PostgresStore;
 use super::offer::{from_json, holder};
 use crate::running_text::open_questions;
-use crate::shared::{NodeOffer, NodeState, NodeTurn};
+use crate::sharing::{NodeOffer, NodeState, NodeTurn};
 use crate::store::sql::read::turn;
 use crate::store::sql::text;
 use crate::store::sql::write::json;

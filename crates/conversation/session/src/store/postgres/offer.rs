@@ -8,8 +8,8 @@ use sqlx::postgres::{PgConnection, PgRow};
 use super::PostgresStore;
 use super::connection::CHANNEL;
 use super::lease::SessionLease;
-use crate::coordinator::INBOX_LIMIT;
-use crate::shared::{NodeOffer, ProjectOrigin, SharedState, TurnOffer, TurnRequirements};
+use crate::sharing::{NextTurn, NodeOffer, ProjectOrigin, SharedState, TurnRequirements};
+use crate::store::INBOX_LIMIT;
 use crate::store::sql::write::json;
 use crate::store::sql::{SqlRow as _, sql};
 use crate::store::{Holder, StoreError};
@@ -94,7 +94,7 @@ impl PostgresStore {
         Ok(SharedState {
             holder,
             continues: row.try_get("continues")?,
-            offer: offer(&row)?,
+            next: offer(&row)?,
             has_messages: row.try_get("has_messages")?,
             stopped: stopped.map(|text| from_json::<StopReason>(&text)).transpose()?,
         })
@@ -141,7 +141,7 @@ impl PostgresStore {
         &self,
         session: SessionId,
         head: EventNumber,
-        offer: &TurnOffer,
+        offer: &NextTurn,
     ) -> Result<(), StoreError> {
         let mut transaction = self.pool.begin().await?;
         self.end_lease(&mut transaction, session, head, None).await?;
@@ -166,7 +166,7 @@ impl PostgresStore {
         let ended = ended.bind(session.to_string()).bind(epoch).bind(stopped);
         let ended = ended.bind(CHANNEL).bind(head.0.to_string());
         match ended.execute(connection).await?.rows_affected() {
-            0 => Err(StoreError::LeaseLost { session }),
+            0 => Err(StoreError::HoldLost { session }),
             _ => Ok(()),
         }
     }
@@ -209,9 +209,9 @@ impl PostgresStore {
 pub(super) async fn set_offer(
     connection: &mut PgConnection,
     session: SessionId,
-    offer: &TurnOffer,
+    offer: &NextTurn,
 ) -> Result<(), StoreError> {
-    let TurnOffer { turn, member, requirements, guard } = offer;
+    let NextTurn { turn, member, requirements, guard } = offer;
     sqlx::query(SET_OFFER)
         .bind(session.to_string())
         .bind(sql(turn.0))
@@ -224,12 +224,12 @@ pub(super) async fn set_offer(
     Ok(())
 }
 
-fn offer(row: &PgRow) -> Result<Option<TurnOffer>, StoreError> {
+fn offer(row: &PgRow) -> Result<Option<NextTurn>, StoreError> {
     let turn: Option<i64> = row.try_get("turn")?;
     let (member, agent) = (row.text("member")?, row.text("agent")?);
     let (Some(turn), Some(member), Some(agent)) = (turn, member, agent) else { return Ok(None) };
     let guard: Option<String> = row.try_get("guard")?;
-    Ok(Some(TurnOffer {
+    Ok(Some(NextTurn {
         turn: TurnId(u64::try_from(turn).unwrap_or_default()),
         member: MemberName::new(member),
         requirements: TurnRequirements { agent, node: row.text("node")? },

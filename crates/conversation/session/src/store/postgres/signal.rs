@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use super::PostgresStore;
 use super::connection::CHANNEL;
 use crate::kept_running::kept_running;
-use crate::shared::TurnSignal;
+use crate::sharing::TurnSignal;
 use crate::store::StoreError;
 use crate::store::sql::{sql, text};
 

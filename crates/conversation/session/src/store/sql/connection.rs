@@ -5,7 +5,7 @@ use convoke_protocol::message::Message;
 use convoke_protocol::session::FoundMessage;
 
 use super::query::Query;
-use crate::shared::TurnOffer;
+use crate::sharing::NextTurn;
 use crate::store::StoreError;
 
 /// The result of a step.
@@ -73,7 +73,7 @@ pub trait SqlConnection: sqlx::Connection + 'static {
     }
 
     /// Offers a turn to other processes.
-    fn set_offer(&mut self, _: SessionId, _: &TurnOffer) -> impl Future<Output = Done> + Send {
+    fn set_offer(&mut self, _: SessionId, _: &NextTurn) -> impl Future<Output = Done> + Send {
         nothing()
     }
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::connection::{SqlConnection, SqlRow};
 use super::query::query;
-use crate::shared::{InboxNumber, SEND_KEY};
-use crate::store::StoreError;
+use crate::sharing::SEND_KEY;
+use crate::store::{ArrivalNumber, StoreError};
 
 /// Puts a message into the inbox of a session.
 pub(super) async fn say(
@@ -31,7 +31,7 @@ pub(super) async fn say(
 pub(super) async fn messages(
     connection: &mut impl SqlConnection,
     session: SessionId,
-) -> Result<Vec<(InboxNumber, NewMessage)>, StoreError> {
+) -> Result<Vec<(ArrivalNumber, NewMessage)>, StoreError> {
     let rows = query("SELECT number, said FROM inbox WHERE session = $1 ORDER BY number")
         .bind(session.to_string())
         .fetch_all(connection)
@@ -40,7 +40,7 @@ pub(super) async fn messages(
         let message = serde_json::from_slice(SqlRow::get(row, "said")?).and_then(message_of_row);
         let message = message
             .map_err(|error| StoreError::Damaged(format!("a message in an inbox: {error}")))?;
-        Ok((InboxNumber(SqlRow::get(row, "number")?), message))
+        Ok((ArrivalNumber(SqlRow::get(row, "number")?), message))
     };
     rows.iter().map(message).collect()
 }
@@ -49,7 +49,7 @@ pub(super) async fn messages(
 pub(super) async fn take_message(
     connection: &mut impl SqlConnection,
     session: SessionId,
-    number: InboxNumber,
+    number: ArrivalNumber,
 ) -> Result<bool, StoreError> {
     let taken = query("DELETE FROM inbox WHERE session = $1 AND number = $2");
     let taken = taken.bind(session.to_string()).bind(number.0).execute(connection).await?;

@@ -1,7 +1,6 @@
 //! Makes the logs of a store that had none, in one transaction.
 
 use super::connection::{SqlConnection, SqlRow as _, number, text};
-use super::packed::unpack;
 use super::query::{query, sql};
 use super::{log, pieces, projection, read, write};
 use crate::legacy::{self, LegacyAttempt, LegacyMessage, LegacySession, LegacyTurn, StoredAttempt};
@@ -148,7 +147,7 @@ async fn read_attempts(
         })?;
         if let Some(ended) = &attempt.attempt.ended {
             if let Some(events) = ended.events {
-                attempt.lines = read_content(connection, events.hash).await?;
+                attempt.lines = read::content(connection, events.hash).await?;
             }
         } else {
             let number = attempt.attempt.number;
@@ -157,19 +156,6 @@ async fn read_attempts(
         attempts.push(attempt);
     }
     Ok(attempts)
-}
-
-async fn read_content(
-    connection: &mut impl SqlConnection,
-    hash: ContentHash,
-) -> Result<String, StoreError> {
-    let row = query("SELECT bytes, packed FROM content WHERE hash = $1")
-        .bind(hash.as_bytes().as_slice())
-        .fetch_optional(connection)
-        .await?
-        .ok_or(StoreError::NoContent(hash))?;
-    let packed: &[u8] = row.get("packed")?;
-    unpack(hash, number(&row, "bytes")?, packed)
 }
 
 /// Returns the stored events of an attempt that was running.

@@ -19,7 +19,7 @@ pub(super) mod write;
 
 use std::fmt;
 
-use convoke_protocol::id::{MessageNumber, SessionId};
+use convoke_protocol::id::{EventNumber, MessageNumber, Millis, SessionId};
 use convoke_protocol::session::FoundMessage;
 use sqlx::Transaction;
 
@@ -28,8 +28,7 @@ pub use self::import::OpenImport;
 pub(super) use self::query::{Query, Value, sql};
 use super::excerpt::excerpt;
 use super::failpoint::Failpoint;
-use super::postgres::PostgresStore;
-use super::{Holder, SessionHold, StoreError};
+use super::{Commit, Holder, SessionHold, SharedStore, StoreError};
 
 /// The database of connections of a type.
 type DatabaseOf<C> = <C as sqlx::Connection>::Database;
@@ -68,9 +67,23 @@ pub trait Backend: Clone + fmt::Debug + Send + Sync + 'static {
         std::future::ready(())
     }
 
-    /// Returns the store if several machines share it.
-    fn shared(_: &SqlStore<Self>) -> Option<&PostgresStore> {
+    /// Writes a commit.
+    fn commit(
+        store: &SqlStore<Self>,
+        session: SessionId,
+        commit: Commit,
+    ) -> impl Future<Output = Result<EventNumber, StoreError>> + Send {
+        write::commit(store, session, commit)
+    }
+
+    /// Returns how machines share the database, if they do.
+    fn sharing(_: &SqlStore<Self>) -> Option<&SharedStore> {
         None
+    }
+
+    /// Returns the time by which the database orders sessions.
+    fn now(&self) -> Millis {
+        convoke_agent::clock::now()
     }
 }
 
@@ -113,7 +126,7 @@ impl<B: Backend> SqlStore<B> {
 
     /// Holds a session for one write.
     async fn hold_briefly(&self, session: SessionId) -> Result<B::Hold, StoreError> {
-        let holder = Holder::this_process(convoke_protocol::id::Millis(0));
+        let holder = Holder::this_process(Millis(0));
         self.backend.hold(session, holder).await
     }
 }

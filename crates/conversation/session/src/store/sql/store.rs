@@ -17,9 +17,9 @@ use super::connection::SqlConnection as _;
 use super::import::OpenImport;
 use super::{Backend, SqlStore, costs, inbox, log, pieces, read, requests, threads, write};
 use crate::request::RequestDelta;
-use crate::shared::InboxNumber;
-use crate::store::postgres::PostgresStore;
-use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError, Window};
+use crate::store::{
+    ArrivalNumber, Commit, Holder, SessionHold as _, SharedStore, Store, StoreError, Window,
+};
 use crate::thread::{LoneThread, ThreadOwner};
 
 /// Implements methods of the store by a query each.
@@ -51,7 +51,7 @@ impl<B: Backend> Store for SqlStore<B> {
     async fn commit(&self, session: SessionId, commit: Commit) -> Result<EventNumber, StoreError> {
         let ends =
             commit.events.iter().any(|event| matches!(event.kind, EventKind::TurnEnded { .. }));
-        let head = write::commit(self, session, commit).await?;
+        let head = B::commit(self, session, commit).await?;
         if ends {
             // The removed pieces may have been large.
             B::give_back_pages(&self.pool).await;
@@ -94,7 +94,7 @@ impl<B: Backend> Store for SqlStore<B> {
         async fn events(session: SessionId, after: EventNumber, limit: usize) -> Vec<Event> = log::after;
         async fn content(hash: ContentHash) -> String = read::content;
         async fn say(session: SessionId, message: &NewMessage) -> () = inbox::say;
-        async fn inbox(session: SessionId) -> Vec<(InboxNumber, NewMessage)> = inbox::messages;
+        async fn arrived(session: SessionId) -> Vec<(ArrivalNumber, NewMessage)> = inbox::messages;
         async fn threads(session: SessionId) -> Vec<ThreadId> = threads::of_session;
         async fn thread_owner(thread: &ThreadId) -> Option<ThreadOwner> = threads::owner;
         async fn lone_threads() -> Vec<LoneThread> = threads::lone;
@@ -136,8 +136,12 @@ impl<B: Backend> Store for SqlStore<B> {
         Ok(())
     }
 
-    fn shared(&self) -> Option<&PostgresStore> {
-        B::shared(self)
+    fn sharing(&self) -> Option<&SharedStore> {
+        B::sharing(self)
+    }
+
+    fn now(&self) -> Millis {
+        self.backend.now()
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn created_event(session: &NewSession) -> Event {
     Event { kind, session: session.id, at, number: Some(EventNumber(1)), migrated: false }
 }
 
-pub(super) async fn commit<B: Backend>(
+pub(in crate::store) async fn commit<B: Backend>(
     store: &SqlStore<B>,
     session: SessionId,
     commit: Commit,
@@ -99,8 +99,8 @@ pub(super) async fn commit<B: Backend>(
         let what = format!("message {} of the inbox", number.0);
         return Err(StoreError::Recorded { session, what });
     }
-    if let Some(offer) = &commit.offer {
-        transaction.set_offer(session, offer).await?;
+    if let Some(next) = &commit.next {
+        transaction.set_offer(session, next).await?;
     }
     if commit.events.is_empty() {
         transaction.notify(session, head).await?;

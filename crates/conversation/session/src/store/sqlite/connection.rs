@@ -7,7 +7,7 @@ use sqlx::query::Query as BoundQuery;
 use sqlx::sqlite::{Sqlite, SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Row as _};
 
-use crate::coordinator::INBOX_LIMIT;
+use crate::store::INBOX_LIMIT;
 use crate::store::StoreError;
 use crate::store::sql::{Query, SqlConnection, SqlRow, Value, sql};
 

@@ -106,19 +106,6 @@ fn read_holder(text: &str) -> Option<Holder> {
     Some(Holder { pid, host, since })
 }
 
-impl Holder {
-    /// Creates the holder for this process.
-    pub fn this_process(since: Millis) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "the kernel bounds the name")]
-        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host = match name.trim() {
-            "" => "this machine".to_owned(),
-            name => name.to_owned(),
-        };
-        Self { pid: std::process::id(), host, since }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

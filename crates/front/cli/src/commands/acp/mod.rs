@@ -122,7 +122,7 @@ impl Server {
                 _ = interrupts.recv() => None,
             };
             match message {
-                Some(Incoming::Message(line)) => self.read(&line).await,
+                Some(Incoming::Message(line)) => Box::pin(self.read(&line)).await,
                 Some(Incoming::TooLong(shortened)) => self.refuse_long(&shortened),
                 Some(Incoming::Failed(error)) => {
                     read_error = Some(error);
@@ -262,8 +262,11 @@ impl Server {
             team: self.team.clone().or_else(|| found().filter(|_| stored.is_none())),
             session: stored.is_some().then_some(named),
             rehearse: self.rehearse,
+            script: None,
+            has_round: false,
             record: None,
             alone: None,
+            composed: None,
         };
         let servers = params["mcpServers"].as_array().map_or(0, Vec::len);
         let session =
@@ -306,7 +309,7 @@ impl Server {
             let left_out = prompt.left_out.join(", ");
             let message = match left_out.as_str() {
                 "" => "the prompt has no text".to_owned(),
-                _ => format!("the prompt has no text, and members read only text: {left_out}"),
+                _ => format!("the prompt has no text and no image: {left_out}"),
             };
             return Err(ErrorResponse::new(INVALID_PARAMS, message));
         }
@@ -340,7 +343,7 @@ fn abilities() -> Value {
         "protocolVersion": 1,
         "agentCapabilities": {
             "loadSession": true,
-            "promptCapabilities": { "image": false, "audio": false, "embeddedContext": true },
+            "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
             "mcpCapabilities": { "http": false, "sse": false },
             "sessionCapabilities": { "close": {}, "list": {}, "resume": {} },
         },

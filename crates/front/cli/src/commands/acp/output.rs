@@ -58,22 +58,7 @@ impl Output {
         let number = self.0.asked.get() + 1;
         self.0.asked.set(number);
         self.0.open.borrow_mut().insert(number, (controls, question.id.clone()));
-        let input: Value = serde_json::from_str(&question.input).unwrap_or_default();
-        let summary = safe(&question.summary);
-        let text = match &question.diff {
-            Some(diff) => super::prompt::fenced("diff", diff),
-            None => summary.clone(),
-        };
-        let mut call = json!({
-            "toolCallId": question.id,
-            "title": format!("{member}: {summary}"),
-            "kind": kind_of(&question.tool),
-            "status": "pending",
-            "content": [{ "type": "content", "content": { "type": "text", "text": text } }],
-        });
-        if !input.is_null() {
-            call["rawInput"] = input;
-        }
+        let call = asked_call(member, question);
         let options = json!([
             { "optionId": "once", "name": "Allow once", "kind": "allow_once" },
             { "optionId": "session", "name": "Allow in this session", "kind": "allow_always" },
@@ -121,4 +106,25 @@ impl Output {
         let written = writeln!(out, "{message}").and_then(|()| out.flush());
         self.0.is_gone.set(written.is_err());
     }
+}
+
+/// Returns the tool call that an agent asks about.
+pub(super) fn asked_call(member: &str, question: &PermissionQuestion) -> Value {
+    let input: Value = serde_json::from_str(&question.input).unwrap_or_default();
+    let summary = safe(&question.summary);
+    let text = match &question.diff {
+        Some(diff) => super::prompt::fenced("diff", diff),
+        None => summary.clone(),
+    };
+    let mut call = json!({
+        "toolCallId": question.id,
+        "title": format!("{member}: {summary}"),
+        "kind": kind_of(&question.tool),
+        "status": "pending",
+        "content": [{ "type": "content", "content": { "type": "text", "text": text } }],
+    });
+    if !input.is_null() {
+        call["rawInput"] = input;
+    }
+    call
 }

@@ -1,21 +1,25 @@
-//! The prompt of an editor: content blocks become one text.
+//! The prompt of an editor: content blocks become one text and its images.
 
 use std::fmt::Write as _;
 
+use convoke_protocol::image::Image;
 use serde_json::Value;
 
 /// A prompt of an editor.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Prompt {
-    /// The text of all blocks.
+    /// The text of all blocks, with the names of the images.
     pub(super) text: String,
+    /// The images, in their order.
+    pub(super) images: Vec<Image>,
     /// A description of the omitted parts.
     pub(super) left_out: Vec<String>,
 }
 
 impl Prompt {
-    /// Reads content blocks. Text stays as it is; a link becomes its address; the text of a resource is quoted as
-    /// code, so that nothing in it routes a turn. Parts that are not text are left out.
+    /// Reads content blocks. Text stays as it is; a link becomes its address, and a link to an image a mention of the file;
+    /// the text of a resource is quoted as code, so that nothing in it routes a turn. Parts that are neither text nor an
+    /// image are left out.
     pub(super) fn from_blocks(blocks: &[Value]) -> Self {
         let mut prompt = Self::default();
         for block in blocks {
@@ -23,6 +27,7 @@ impl Prompt {
                 "text" => prompt.text.push_str(block["text"].as_str().unwrap_or_default()),
                 "resource_link" => prompt.link(block["uri"].as_str().unwrap_or_default()),
                 "resource" => prompt.resource(&block["resource"]),
+                "image" => prompt.image(&block["data"], &block["uri"], "image"),
                 other => prompt.leave_out(other, &block["uri"]),
             }
         }
@@ -30,10 +35,32 @@ impl Prompt {
     }
 
     fn link(&mut self, uri: &str) {
+        self.word(&image_mention(uri).unwrap_or_else(|| address(uri)));
+    }
+
+    /// Adds a word, apart from the one before.
+    fn word(&mut self, word: &str) {
         if self.text.ends_with(|last: char| !last.is_whitespace()) {
             self.text.push(' ');
         }
-        self.text.push_str(&address(uri));
+        self.text.push_str(word);
+    }
+
+    fn image(&mut self, data: &Value, uri: &Value, kind: &str) {
+        let number = self.images.len() + 1;
+        let uri_name = uri.as_str().and_then(|uri| uri.rsplit('/').next());
+        let uri_name = uri_name.filter(|name| !name.is_empty()).map(address);
+        match data.as_str().and_then(|data| Image::new(String::new(), data.trim())) {
+            Some(image) => {
+                let path = uri_name.unwrap_or_else(|| {
+                    let extension = image.media_type.rsplit('/').next().unwrap_or_default();
+                    format!("image-{number}.{extension}")
+                });
+                self.word(&path);
+                self.images.push(Image { path, ..image });
+            }
+            None => self.leave_out(kind, uri),
+        }
     }
 
     fn resource(&mut self, resource: &Value) {
@@ -45,7 +72,7 @@ impl Prompt {
                 }
                 let _ = write!(self.text, "{uri}:\n{}", fenced("", text));
             }
-            None => self.leave_out("resource without text", &resource["uri"]),
+            None => self.image(&resource["blob"], &resource["uri"], "resource without text"),
         }
     }
 
@@ -54,6 +81,13 @@ impl Prompt {
         let kind = if kind.is_empty() { "block without a type" } else { kind };
         self.left_out.push(format!("{kind}{named}"));
     }
+}
+
+/// Returns a mention of the file that the address of an image names; `None` for another address.
+fn image_mention(uri: &str) -> Option<String> {
+    let path = url::Url::parse(uri).ok()?.to_file_path().ok()?;
+    let path = path.to_str().filter(|path| Image::is_named_by(path))?;
+    (!path.contains(['"', '\n'])).then(|| format!("@\"{path}\""))
 }
 
 /// Returns an address in which nothing routes a turn: characters that no address has are percent-encoded.
@@ -100,6 +134,22 @@ mod tests {
             prompt.left_out,
             ["image", "resource without text (file:///c)", "block without a type"]
         );
+    }
+
+    #[test]
+    fn images_go_with_the_text_and_are_named_in_it() {
+        let png = "iVBORw0KGgo=";
+        let prompt = Prompt::from_blocks(&[
+            json!({"type": "text", "text": "Compare"}),
+            json!({"type": "image", "data": png, "mimeType": "image/png"}),
+            json!({"type": "image", "data": png, "mimeType": "image/png", "uri": "file:///x/@a b.png"}),
+            json!({"type": "resource", "resource": {"uri": "file:///c.png", "blob": png}}),
+            json!({"type": "resource_link", "uri": "file:///p/d%20e.png", "name": "d e"}),
+        ]);
+        let text = "Compare image-1.png %40a%20b.png c.png @\"/p/d e.png\"";
+        assert_eq!((prompt.text.as_str(), &prompt.left_out[..]), (text, &[][..]));
+        let paths: Vec<&str> = prompt.images.iter().map(|image| &*image.path).collect();
+        assert_eq!(paths, ["image-1.png", "%40a%20b.png", "c.png"]);
     }
 
     #[test]

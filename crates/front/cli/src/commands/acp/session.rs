@@ -9,6 +9,7 @@ use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
 use convoke_inspect::HostEnvironment;
 use convoke_protocol::event::{Event, EventKind, StopReason};
 use convoke_protocol::id::{MemberName, MessageNumber};
+use convoke_protocol::image::Image;
 use convoke_protocol::message::Message;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::file_changes::UndoRequest;
@@ -213,6 +214,14 @@ async fn past(conversation: &Conversation) -> anyhow::Result<Vec<Message>> {
     Ok(store.messages_after(id, first, MESSAGES).await?)
 }
 
+/// Adds the images that an editor sent to those that the text mentions.
+fn with_images(mut message: NewMessage, sent: Vec<Image>) -> NewMessage {
+    let mut images = Image::from_message(&message);
+    images.extend(sent);
+    Image::add(images, &mut message);
+    message
+}
+
 /// The task that answers the prompts of a session.
 struct Replies {
     id: String,
@@ -231,13 +240,14 @@ impl Replies {
     async fn answer(mut self, mut prompts: Receiver<(Value, Prompt)>) {
         while let Some((id, prompt)) = self.next(&mut prompts).await {
             for left_out in &prompt.left_out {
-                let note = format!("left out, because members read only text: {left_out}");
+                let note =
+                    format!("left out, because members read only text and images: {left_out}");
                 self.notes.push(note);
             }
             for note in std::mem::take(&mut self.notes) {
                 self.say(&format!("*{note}*\n\n"));
             }
-            let mut outcome = self.reply(&prompt.text).await;
+            let mut outcome = self.reply(prompt).await;
             if self.state.is_cancelled.get() {
                 // A cancelled prompt ends as cancelled, whatever its result.
                 self.cancel_waiting().await;
@@ -261,7 +271,7 @@ impl Replies {
     async fn next(&mut self, prompts: &mut Receiver<(Value, Prompt)>) -> Option<(Value, Prompt)> {
         let Self { id, conversation, events, output, notes, .. } = self;
         let coordinator = &mut conversation.coordinator;
-        if coordinator.store().shared().is_none() {
+        if coordinator.store().sharing().is_none() {
             return prompts.recv().await;
         }
         let people: Vec<MemberName> = coordinator.team_agents().team().people().cloned().collect();
@@ -302,7 +312,9 @@ impl Replies {
     }
 
     /// Answers a prompt, and returns why it stopped.
-    async fn reply(&mut self, text: &str) -> anyhow::Result<&'static str> {
+    async fn reply(&mut self, prompt: Prompt) -> anyhow::Result<&'static str> {
+        let Prompt { text, images, .. } = prompt;
+        let text = text.as_str();
         if let Some(after) = text.strip_prefix("/who")
             && after.chars().next().is_none_or(char::is_whitespace)
         {
@@ -328,6 +340,13 @@ impl Replies {
                 }
                 let to = parser.meant(&self.speaker, to);
                 let message = NewMessage::from_person(self.speaker.as_str(), text).to(to);
+                let message = match self.attachments.attach_images(message) {
+                    Ok(message) => with_images(message, images),
+                    Err(why) => {
+                        self.say(&why);
+                        return Ok("end_turn");
+                    }
+                };
                 self.conversation.coordinator.accept(message).await?;
                 return self.drive().await;
             }
@@ -346,7 +365,7 @@ impl Replies {
             }
             UserAction::Undo { action, turn, consent } => {
                 let session = self.conversation.coordinator.session();
-                self.undo(UndoRequest { session, action, turn, consent }).await;
+                self.undo(UndoRequest { session, action, turn, paths: Vec::new(), consent }).await;
             }
             UserAction::Look(what, member) => self.look(what, member).await?,
             UserAction::Cancel => self.say("No turn is running."),
@@ -363,7 +382,7 @@ impl Replies {
     /// Cancels the queued turns of a cancelled prompt, except in a shared session, where they may be other people's.
     async fn cancel_waiting(&mut self) {
         let coordinator = &mut self.conversation.coordinator;
-        if coordinator.store().shared().is_none() {
+        if coordinator.store().sharing().is_none() {
             let cancelled = coordinator.cancel_waiting().await;
             cancelled.unwrap_or_else(|error| self.notes.push(error.to_string()));
         }

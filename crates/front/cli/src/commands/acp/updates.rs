@@ -289,8 +289,10 @@ fn plan(items: &[TodoItem<'_>]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use convoke_conformance_store::shown;
     use convoke_protocol::agent_event::AgentEvent;
 
+    use super::super::output::asked_call;
     use super::*;
 
     fn writes(turn: u64, member: &str, text: &str) -> EventKind {
@@ -312,5 +314,39 @@ mod tests {
             .map(|(member, piece)| format!("\n\n**{member}:** {}", piece.repeat(1_000)));
         assert_eq!(sent, expected);
         assert!(updates.flush().is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_facts_of_recorded_logs_are_sent() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = shown::recorded_store(directory.path()).await.unwrap();
+        for (session, events) in shown::logs(&store).await.unwrap() {
+            let mut updates = Updates::default();
+            let mut sent = String::new();
+            for event in &events {
+                let asked = match &event.kind {
+                    EventKind::PermissionAsked { member, question, answers, .. }
+                        if !answers.is_empty() =>
+                    {
+                        Some(asked_call(member.as_str(), question))
+                    }
+                    _ => None,
+                };
+                let all = asked.into_iter().chain(updates.for_event(&event.kind));
+                all.for_each(|update| sent.push_str(&texts(&update)));
+            }
+            updates.flush().iter().for_each(|update| sent.push_str(&texts(update)));
+            shown::check("acp", session, &events, &sent);
+        }
+    }
+
+    /// Returns the texts in a value.
+    fn texts(value: &Value) -> String {
+        match value {
+            Value::String(text) => text.clone(),
+            Value::Array(values) => values.iter().map(texts).collect(),
+            Value::Object(fields) => fields.values().map(texts).collect(),
+            _ => String::new(),
+        }
     }
 }

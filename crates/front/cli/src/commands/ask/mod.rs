@@ -287,11 +287,7 @@ fn turn_input(
     let mut turn_input = TurnInput::new(question, cwd.clone());
     let trusted = TrustedDirectories::load(home)?;
     turn_input.trust = trusted.trust_here(&cwd, machine::home().as_deref());
-    turn_input.resume = thread.map(|thread| convoke_protocol::resume::ResumeHandle {
-        session: thread.as_str().to_owned(),
-        cwd,
-        model: None,
-        used: None,
-    });
+    turn_input.resume =
+        thread.map(|thread| convoke_protocol::resume::ResumeHandle::new(thread.as_str(), cwd));
     Ok(turn_input)
 }

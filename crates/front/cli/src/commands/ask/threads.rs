@@ -16,12 +16,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Arguments, Task};
-use crate::commands::sessions::list::{age, one_line};
-use crate::commands::sessions::write_json;
-use crate::figures::count;
+use crate::figures::{age, count, one_line};
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
-use crate::terminal::{Paint, stdout};
+use crate::terminal::{Paint, stdout, write_json};
 
 /// The columns of a first question.
 const QUESTION: usize = 48;
@@ -94,7 +92,6 @@ struct ThreadRow {
     first_question: Option<String>,
     /// The requests that were sent.
     requests: u64,
-    /// Their bytes.
     bytes: u64,
     /// The size in the store, in bytes.
     stored_bytes: u64,

@@ -1,10 +1,14 @@
 //! `convoke changes`: the changes of each turn of a session, and those in workspaces.
 
+mod blame;
+mod commit;
+pub(super) mod paths;
+mod summary;
 mod workspace;
 
 use std::io::Write as _;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use convoke_changes::{
     Author, Changes, Direction, FileDiff, Record, RepositoryChange, Step, TreePath, TurnKey,
     Workspace, WorkspaceTree, direction, steps, without_changes,
@@ -14,8 +18,11 @@ use convoke_core::name::shell_word;
 use convoke_protocol::id::TurnId;
 use serde_json::{Value, json};
 
+use self::blame::Blame;
+use self::commit::Commit;
+use self::paths::{Paths, names};
 use self::workspace::WorkspaceCommand;
-use super::sessions::{parse_turn, write_json};
+use super::sessions::parse_turn;
 use crate::conversation::change_recorder::{changes_of, counts};
 use crate::conversation::sessions::{find, open_store};
 use crate::conversation::undo_progress::progress;
@@ -23,7 +30,7 @@ use crate::conversation::undo_text::{self, LISTED, change_lines, uncertain, unve
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError, WorkDone};
 use crate::program;
-use crate::terminal::{Paint, stderr, stdout};
+use crate::terminal::{Paint, page, stderr, stdout, write_json};
 
 /// Shows what each turn changed in the working directory, and what you changed between two turns.
 #[derive(Debug, Args)]
@@ -32,31 +39,56 @@ use crate::terminal::{Paint, stderr, stdout};
     subcommand_precedence_over_arg = true,
     after_help = "Examples:
   convoke changes
-  convoke changes last --turn 3
-  convoke undo --turn 3
-  convoke changes apply max"
+  convoke changes --turn 3 -- src
+  convoke changes --stat
+  convoke changes blame src/main.rs
+  convoke changes commit --turn 3 -m \"Fix the login test\""
 )]
 pub struct Arguments {
     #[command(subcommand)]
-    command: Option<WorkspaceCommand>,
+    command: Option<Command>,
     /// The session: its id, the beginning of it, or `last`
     #[arg(value_name = "ID", default_value = "last")]
     id: String,
     /// One turn only, with its diff
     #[arg(long, value_name = "N", value_parser = parse_turn)]
     turn: Option<TurnId>,
+    /// The changes of all turns together: a line for each file, with the counts of its lines
+    #[arg(long, conflicts_with = "json")]
+    stat: bool,
+    /// The paths of the changed files alone, one a line
+    #[arg(long, conflicts_with_all = ["json", "stat"])]
+    name_only: bool,
     /// List all files, also more than 50 of a turn
     #[arg(long)]
     all: bool,
     /// Write JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    paths: Paths,
+}
+
+/// What is done with changes.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show which turn wrote each line of a file
+    Blame(Blame),
+    /// Commit what a turn changed to the repository of the directory, as yourself
+    ///
+    /// The files must be as the turn left them. Hooks of the repository do not run. Nothing else of Convoke writes to a
+    /// repository of yours.
+    Commit(Commit),
+    #[command(flatten)]
+    Workspace(WorkspaceCommand),
 }
 
 /// Runs `convoke changes`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match &arguments.command {
-        Some(command) => command.run(),
+        Some(Command::Blame(blame)) => blame.run(),
+        Some(Command::Commit(commit)) => commit.run(),
+        Some(Command::Workspace(command)) => command.run(),
         None => reported(arguments.json, show(arguments)),
     }
 }
@@ -86,7 +118,18 @@ fn show(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if let Some(turn) = arguments.turn {
         records.retain(|record| record.turn.turn == turn.0);
     }
-    if arguments.json {
+    let paths = arguments.paths.below(&host_environment.cwd, &records)?;
+    for record in &mut records {
+        record.changes.retain(|change| names(&paths, &change.path));
+    }
+    if arguments.stat || arguments.name_only {
+        let net = summary::net(&changes, &records, &paths)?;
+        if arguments.stat {
+            summary::write_stat(&net)?;
+        } else {
+            summary::write_names(&net)?;
+        }
+    } else if arguments.json {
         let steps = steps(&records);
         let turn = |record: &Record| record_json(&changes, &records, &steps, record);
         let turns: Result<Vec<Value>, _> = records.iter().map(turn).collect();
@@ -107,19 +150,13 @@ pub(super) fn write_diff(
     records: &[Record],
     turn: TurnId,
 ) -> anyhow::Result<()> {
-    let mut out = stdout();
-    let mut is_empty = true;
+    let mut text = String::new();
     for record in records {
-        if let Some(repository) = &record.repository {
-            is_empty = false;
-            writeln!(out, "{repository}")?;
-        }
-        for diff in changes.diffs(&record.directory, &record.changes)? {
-            is_empty = false;
-            out.write_all(diff.text.as_bytes())?;
-        }
+        text.extend(record.repository.iter().map(|repository| format!("{repository}\n")));
+        let diffs = changes.diffs(&record.directory, &record.changes)?;
+        text.extend(diffs.into_iter().map(|diff| diff.text));
     }
-    if is_empty {
+    if text.is_empty() {
         let lost = records.iter().find_map(|record| Some((record, record.not_recorded.as_ref()?)));
         let why = match lost {
             Some((Record { turn: TurnKey { turn, member, .. }, .. }, why)) => {
@@ -129,7 +166,7 @@ pub(super) fn write_diff(
         };
         return Err(UsageError(why).into());
     }
-    Ok(())
+    Ok(page(&text)?)
 }
 
 fn list(changes: &Changes, records: &[Record], most: usize) -> anyhow::Result<()> {
@@ -225,6 +262,16 @@ fn workspaces_json(changes: &Changes, session: &str) -> anyhow::Result<Vec<Value
 }
 
 fn title(changes: &Changes, records: &[Record], record: &Record) -> String {
+    let title = title_of(records, record);
+    let is_turn = record.by == Author::Agent && record.undoes.is_none() && record.applied.is_none();
+    let is_in_workspace = is_turn && changes.is_workspace(&record.directory);
+    let place = if is_in_workspace { " in its workspace" } else { "" };
+    let interrupted = if is_turn && record.interrupted { ", interrupted" } else { "" };
+    format!("{title}{place}{interrupted}")
+}
+
+/// Names a record: a turn, an undo, a merge, or what a person changed.
+fn title_of(records: &[Record], record: &Record) -> String {
     let turn = record.turn.turn;
     let direction = direction(records, record);
     if let Some(applied) = &record.applied {
@@ -235,15 +282,14 @@ fn title(changes: &Changes, records: &[Record], record: &Record) -> String {
             Direction::Redo => format!("redo of the {merge}"),
         };
     }
+    if let Some(part) = record.part_of {
+        let what = if part.is_redo { "redo" } else { "undo" };
+        return format!("{what} of a part of turn {turn}");
+    }
     match (record.by, record.undoes) {
         (_, Some(_)) if direction == Direction::Redo => format!("redo of turn {turn}"),
         (_, Some(_)) => format!("undo of turn {turn}"),
-        (Author::Agent, None) => {
-            let place =
-                if changes.is_workspace(&record.directory) { " in its workspace" } else { "" };
-            let interrupted = if record.interrupted { ", interrupted" } else { "" };
-            format!("turn {turn}, {}{place}{interrupted}", record.turn.member)
-        }
+        (Author::Agent, None) => format!("turn {turn}, {}", record.turn.member),
         (Author::Person, None) => format!("you, before turn {turn}"),
     }
 }
@@ -265,6 +311,7 @@ fn record_json(
         "by": record.by,
         "undo": record.undoes.is_some(),
         "redo": direction(records, record) == Direction::Redo,
+        "partOf": record.part_of,
         "undone": step.map(|step| step.is_undone),
         "hidden": paths_json(&record.hidden),
         "recorded": record.not_recorded.is_none(),

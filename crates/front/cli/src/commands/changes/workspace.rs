@@ -5,12 +5,14 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
-use convoke_changes::{ApplyPlan, Changes, ChangesError, Workspace, WorkspaceTree};
+use convoke_changes::{
+    ApplyPlan, Changes, ChangesError, ConflictChoice, Resolution, Workspace, WorkspaceTree,
+};
 use serde_json::json;
 
+use super::paths::Paths;
 use super::{file_json, path_json, reported};
 use crate::commands::completions;
-use crate::commands::sessions::write_json;
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find_to_change, open_store};
 use crate::conversation::undo_progress::progress;
@@ -18,7 +20,7 @@ use crate::conversation::undo_text::{self, LISTED, change_lines};
 use crate::host_environment;
 use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::program;
-use crate::terminal::{stderr, stdout};
+use crate::terminal::{stderr, stdout, write_json};
 
 /// An action on a workspace.
 #[derive(Debug, Subcommand)]
@@ -55,6 +57,15 @@ struct Owner {
 pub struct Apply {
     #[command(flatten)]
     owner: Owner,
+    /// Where both sides changed a file, keep that of the working directory
+    #[arg(long, group = "choice")]
+    ours: bool,
+    /// Where both sides changed a file, take that of the workspace
+    #[arg(long, group = "choice")]
+    theirs: bool,
+    /// Where both sides changed the same lines, write both with marks, as git does
+    #[arg(long, group = "choice")]
+    markers: bool,
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -64,6 +75,8 @@ pub struct Apply {
     /// Write JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    paths: Paths,
 }
 
 #[derive(Debug, Args)]
@@ -119,7 +132,8 @@ impl Apply {
                 undo_text::completed(&completed, Some(&self.owner.session))
             )?;
         }
-        let plan = usage(changes.plan_apply(&session, &self.owner.member))?;
+        let resolution = self.resolution(&changes, &session)?;
+        let plan = usage(changes.plan_apply_with(&session, &self.owner.member, &resolution))?;
         let is_refused = !plan.conflicts.is_empty();
         let has_work = !plan.changes.is_empty();
         if self.json {
@@ -138,6 +152,11 @@ impl Apply {
         let text = describe(&changes, &plan)?;
         if is_refused {
             write!(stderr(), "{text}")?;
+            if resolution.choice == ConflictChoice::Refuse {
+                let hint =
+                    "`--ours`, `--theirs` or `--markers` decides, for all of them or `-- PATH…`";
+                writeln!(stderr(), "{hint}")?;
+            }
             return Ok(Outcome::Failed);
         }
         let mut out = stdout();
@@ -154,6 +173,29 @@ impl Apply {
         let (merged, store) = (merged(&plan), program::store_option());
         writeln!(out, "{merged}; `convoke undo{store}` undoes it").after(merged)?;
         Ok(Outcome::Done)
+    }
+}
+
+impl Apply {
+    /// Returns what the person chose for files that both sides changed.
+    fn resolution(&self, changes: &Changes, session: &str) -> anyhow::Result<Resolution> {
+        let choice = match (self.ours, self.theirs, self.markers) {
+            (true, ..) => ConflictChoice::Ours,
+            (_, true, _) => ConflictChoice::Theirs,
+            (.., true) => ConflictChoice::Marks,
+            _ => ConflictChoice::Refuse,
+        };
+        if self.paths.is_empty() {
+            return Ok(Resolution { choice, paths: Vec::new() });
+        }
+        if choice == ConflictChoice::Refuse {
+            let why =
+                "paths need `--ours`, `--theirs` or `--markers`: a workspace is merged as a whole";
+            return Err(UsageError(why.to_owned()).into());
+        }
+        let cwd = host_environment::of_process()?.cwd;
+        let paths = self.paths.below(&cwd, &changes.records(session)?)?;
+        Ok(Resolution { choice, paths })
     }
 }
 

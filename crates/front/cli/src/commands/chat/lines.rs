@@ -118,7 +118,7 @@ impl LineChat {
     /// Processes lines until the input ends or the person leaves.
     async fn listen(&mut self) -> anyhow::Result<()> {
         let mut lines = read_lines();
-        let is_shared = self.conversation.coordinator.store().shared().is_some();
+        let is_shared = self.conversation.coordinator.store().sharing().is_some();
         while self.stop != Some(StopReason::Left) {
             // Installed for each line separately: while agents run, their own loop handles interrupts.
             let mut interrupts = signal(SignalKind::interrupt())?;
@@ -197,7 +197,7 @@ impl LineChat {
             UserAction::Continue => self.go_on().await,
             UserAction::Undo { action, turn, consent } => {
                 let session = self.conversation.coordinator.session();
-                self.undo(UndoRequest { session, action, turn, consent }).await
+                self.undo(UndoRequest { session, action, turn, paths: Vec::new(), consent }).await
             }
             UserAction::Look(what, member) => self.look(what, member).await,
             UserAction::Edit(_) => Err(UsageError("an editor needs a terminal".to_owned()).into()),

@@ -11,7 +11,7 @@ use convoke_protocol::id::MessageNumber;
 use convoke_session::Store as _;
 
 use crate::commands::completions;
-use crate::commands::run::{Arguments as RunArguments, addressees};
+use crate::commands::run::{Arguments as RunArguments, addressees, ask_about_trust};
 use crate::commands::serve::page::{self, SessionPage};
 use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::project::Origin;
@@ -105,6 +105,7 @@ fn has_screen() -> bool {
 
 async fn run_conversation(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
+    ask_about_trust(&arguments.conversation, &host_environment)?;
     let (observer, updates) = convoke_chat::updates();
     let (observer, page_observer) = page::shared(observer);
     let conversation =

@@ -1,10 +1,11 @@
 //! The report in other formats: JSON, SARIF, annotations of a workflow, Markdown.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::ValueEnum;
-use convoke_core::{Diagnostic, Severity};
+use convoke_core::{Code, Diagnostic, Severity};
 use convoke_explain::DirectoryReport;
 use serde_json::Value;
 
@@ -64,13 +65,7 @@ impl Found {
         }
         for (diagnostic, agents) in grouped {
             let code = &diagnostic.code;
-            if !self.rules.iter().any(|rule| rule.id == code.name()) {
-                self.rules.push(Rule {
-                    id: code.name().to_owned(),
-                    summary: code.meaning().to_owned(),
-                    help: code.fix().to_owned(),
-                });
-            }
+            self.add_rule(code);
             let message = relative_text(root, &diagnostic.message);
             self.findings.push(Finding {
                 rule: code.name().to_owned(),
@@ -83,6 +78,25 @@ impl Found {
                 }),
             });
         }
+    }
+
+    /// Adds the rule of a code, once.
+    pub fn add_rule(&mut self, code: &Code) {
+        if !self.rules.iter().any(|rule| rule.id == code.name()) {
+            self.rules.push(Rule {
+                id: code.name().to_owned(),
+                summary: code.meaning().to_owned(),
+                help: code.fix().to_owned(),
+            });
+        }
+    }
+
+    /// Removes findings that are there already.
+    pub fn without_repetitions(mut self) -> Self {
+        let mut known = HashSet::new();
+        self.findings
+            .retain(|it| known.insert((it.rule.clone(), it.key.clone(), it.place.clone())));
+        self
     }
 
     /// Writes the findings as SARIF.

@@ -1,10 +1,12 @@
 //! `convoke explain`: shows which instruction files Claude Code, Gemini CLI and Codex load here.
 
+mod all_directories;
+mod baseline;
 mod findings;
-mod format;
+mod fix;
+pub(in crate::commands) mod format;
 mod installed;
 mod skills_view;
-mod table;
 mod verified;
 mod view;
 
@@ -22,12 +24,15 @@ use crate::conversation::home::Home;
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::{Paint, stdout};
+use crate::terminal::{Paint, rows, stdout};
 use crate::tokens::TextTokens;
 
 use format::{Format, Found};
 use installed::Installed;
 use view::View;
+
+/// The rows of a terminal below which the report is brief.
+const FEW_ROWS: usize = 40;
 
 /// Show which instruction files and skills each agent loads here.
 ///
@@ -58,6 +63,14 @@ pub struct Explain {
     #[arg(long, conflicts_with = "reads")]
     verify: bool,
 
+    /// Show the files, and each problem in a line [default on a terminal of less than 40 lines]
+    #[arg(long, conflicts_with_all = ["format", "json", "full"])]
+    brief: bool,
+
+    /// Show everything: what is kept out and why, skills, fixes
+    #[arg(long)]
+    full: bool,
+
     /// Write the report in another format
     #[arg(long, value_name = "FORMAT", value_enum)]
     format: Option<Format>,
@@ -65,6 +78,32 @@ pub struct Explain {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
+
+    /// Compare the whole repository with this file, and exit with 3 if something got worse. The home and the machine do not count
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["verify", "reads", "home", "arguments"])]
+    baseline: Option<PathBuf>,
+
+    /// Write the baseline: accept what is loaded now
+    #[arg(long, requires = "baseline")]
+    update: bool,
+
+    /// Read the baseline as it was where the work branched off this revision, which the work cannot change
+    #[arg(long, value_name = "REVISION", requires = "baseline", conflicts_with = "update")]
+    against: Option<String>,
+
+    /// Explain every directory here in which somebody would start an agent: members of workspaces, and directories with
+    /// instruction files
+    #[arg(long, conflicts_with_all = ["verify", "baseline", "reads"])]
+    all_dirs: bool,
+
+    /// Show the links and names that would remove problems, as a diff; --yes makes them, and a second report proves that the
+    /// problems are gone
+    #[arg(long, conflicts_with_all = ["verify", "baseline", "all_dirs", "format", "json"])]
+    fix: bool,
+
+    /// Make the changes of --fix
+    #[arg(long, requires = "fix")]
+    yes: bool,
 
     #[command(flatten)]
     deny: Deny,
@@ -79,10 +118,23 @@ impl Explain {
     fn format(&self) -> Option<Format> {
         self.format.or(self.json.then_some(Format::Json))
     }
+
+    fn is_brief(&self) -> bool {
+        self.brief || !self.full && rows(&stdout()).is_some_and(|rows| rows < FEW_ROWS)
+    }
 }
 
 /// Runs the command.
 pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
+    match &arguments.baseline {
+        Some(file) => baseline::run(arguments, file),
+        None if arguments.all_dirs => all_directories::run(arguments),
+        None if arguments.fix => fix::run(arguments),
+        None => explain_one(arguments),
+    }
+}
+
+fn explain_one(arguments: &Explain) -> anyhow::Result<Outcome> {
     let session = session(arguments)?;
     let installed = Installed::find();
     let mut report = explain(&session, &arguments.agent, &installed)?;
@@ -122,6 +174,7 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
                 installed: &installed,
                 paint: Paint::for_stream(&stdout()),
                 width: view::width(&stdout()),
+                is_brief: arguments.is_brief(),
             };
             out.write_all(view.render().as_bytes())?;
             let verification = verified::section(&report, &skipped, Paint::for_stream(&stdout()));
@@ -149,8 +202,16 @@ pub(in crate::commands) fn report(
         home: None,
         reads: Vec::new(),
         verify: false,
+        brief: false,
+        full: true,
         format: None,
         json: true,
+        baseline: None,
+        update: false,
+        against: None,
+        all_dirs: false,
+        fix: false,
+        yes: false,
         deny: Deny::default(),
         arguments: Vec::new(),
     };

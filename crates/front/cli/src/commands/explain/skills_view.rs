@@ -77,17 +77,22 @@ fn rows(report: &DirectoryReport) -> Vec<Row> {
     for (column, agent) in report.agents.iter().enumerate() {
         for skill in &agent.skills_omitted {
             let index = row(&mut rows, &skill.path, &skill.path);
-            rows[index].cells[column] = match skill.rule {
-                SkillRule::Unsearched => Cell::NotRead,
-                SkillRule::SwitchedOff(_)
-                | SkillRule::Hidden(_)
-                | SkillRule::Conditional(_)
-                | SkillRule::Duplicate(_) => Cell::KeptOut,
-                _ => Cell::Lost,
-            };
+            rows[index].cells[column] = cell(&skill.rule);
         }
     }
     rows
+}
+
+/// Returns what a rule makes of a skill that is not listed.
+fn cell(rule: &SkillRule) -> Cell {
+    match rule {
+        SkillRule::Unsearched => Cell::NotRead,
+        SkillRule::SwitchedOff(_)
+        | SkillRule::Hidden(_)
+        | SkillRule::Conditional(_)
+        | SkillRule::Duplicate(_) => Cell::KeptOut,
+        _ => Cell::Lost,
+    }
 }
 
 impl View<'_> {
@@ -165,6 +170,22 @@ impl View<'_> {
         for agent in &self.report.agents {
             push_line(out, &self.skill_budget(agent));
         }
+        self.lost_skills(out);
+    }
+
+    /// Writes why skills are lost.
+    fn lost_skills(&self, out: &mut String) {
+        for agent in &self.report.agents {
+            let lost = agent.skills_omitted.iter().filter(|skill| cell(&skill.rule) == Cell::Lost);
+            for skill in lost.take(MAX_ROWS) {
+                let name = self.place_relative(skill.path.parent().unwrap_or(&skill.path));
+                let title = super::view::short_title(agent);
+                let text = format!("✗ {name}  {title}: {}", skill.rule);
+                for line in wrapped(&text, self.width - 2) {
+                    push_line(out, &format!("  {}", self.paint.text(Tone::Faint, line)));
+                }
+            }
+        }
     }
 
     /// Returns the size of an agent's list, with a bar against its limit.
@@ -182,7 +203,8 @@ impl View<'_> {
             Some(limit) => {
                 let percent = (budget.used * 100).checked_div(limit).unwrap_or(100).min(100);
                 let unit = budget.unit.name();
-                let words = format!("{} of {} {unit}", number(budget.used), number(limit));
+                let what = if self.width < 84 { "" } else { "list: " };
+                let words = format!("{what}{} of {} {unit}", number(budget.used), number(limit));
                 let bar = if is_narrow { String::new() } else { self.bar(percent, 5) + " " };
                 format!("  {bar}{}", self.paint.text(Tone::Faint, words))
             }

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 
 use super::installed::Installed;
 use crate::conversation::home::Home;
-use crate::terminal::Paint;
+use crate::terminal::{Paint, ProgressLine};
 
 /// The time that one program may take.
 const RUN_TIMEOUT: Duration = Duration::from_mins(2);
@@ -58,6 +58,7 @@ pub(super) fn verify_all(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let home = Home::new(host_environment);
     let mut skipped = Skipped::new();
+    let progress = ProgressLine::begin("verifying");
     for agent in &mut report.agents {
         let Ok(vendor) = convoke_vendors::cli(agent.agent) else {
             skipped.insert(agent.agent, "its requests are not measured".to_owned());
@@ -75,6 +76,7 @@ pub(super) fn verify_all(
             skipped.insert(agent.agent, format!("{version} is installed, which has other rules"));
             continue;
         }
+        progress.set(|| format!("verifying with {vendor}"));
         let guardian = Guardian::this_program()?;
         let verified =
             verify(vendor, agent.edition, session, host_environment, guardian, RUN_TIMEOUT);

@@ -6,12 +6,12 @@ use std::fmt::Write;
 use std::path::Path;
 
 use convoke_core::ledger::estimate_tokens;
+use convoke_explain::matrix::{self, Cell, Row};
 use convoke_explain::{AgentReport, DirectoryReport, Limit, LoadReason, Rule};
 use unicode_width::UnicodeWidthStr;
 
 use super::findings::{Finding, Findings};
 use super::installed::Installed;
-use super::table::{self, Cell, Row};
 use crate::figures::{begun, number, padded, shortened};
 use crate::terminal::{self, Paint, Screen, Tone};
 
@@ -37,6 +37,8 @@ pub struct View<'a> {
     pub installed: &'a Installed,
     pub paint: Paint,
     pub width: usize,
+    /// Whether only the files and the problems are shown, and the rest is counted.
+    pub is_brief: bool,
 }
 
 /// Returns the width of the report on a stream.
@@ -49,16 +51,22 @@ impl View<'_> {
     pub fn render(&self) -> String {
         let mut out = String::new();
         self.heading(&mut out);
-        let rows = table::rows(self.report);
+        let rows = matrix::rows(self.report, size_on_disk);
         if rows.is_empty() {
             self.nothing_here(&mut out);
         } else {
             self.table(&mut out, &rows);
             self.sizes(&mut out);
+        }
+        let findings = Findings::new(self.report);
+        if self.is_brief {
+            self.brief_findings(&mut out, &findings);
+            return out;
+        }
+        if !rows.is_empty() {
             self.kept_out(&mut out);
         }
         self.skills(&mut out);
-        let findings = Findings::new(self.report);
         self.findings(&mut out, &findings, !rows.is_empty());
         out
     }
@@ -162,7 +170,7 @@ impl View<'_> {
         push_line(out, &format!("  {label}  {}", self.paint.text(Tone::Faint, size)));
         let cells = row.cells.iter().zip(&self.report.agents);
         let cells = cells.map(|(cell, agent)| {
-            let (tone, text) = cell.shown();
+            let (tone, text) = shown_cell(*cell);
             format!("{} {}", short_title(agent), self.paint.text(tone, text))
         });
         push_line(out, &format!("    {}", cells.collect::<Vec<_>>().join("  ")));
@@ -204,7 +212,7 @@ impl View<'_> {
         let mut line =
             format!("  {label}{}", self.paint.text(Tone::Faint, format!("{size:>SIZE_COLUMN$}")));
         for cell in &row.cells {
-            let (tone, text) = cell.shown();
+            let (tone, text) = shown_cell(*cell);
             let gap = COLUMN.saturating_sub(text.width());
             let _ = write!(line, "{}{}", " ".repeat(gap), self.paint.text(tone, text));
         }
@@ -249,7 +257,13 @@ impl View<'_> {
                 format!("  {title}{files:>9}{:>10}{tokens:>12}  {bar} {words}", bytes(total));
             push_line(out, &line);
         }
-        for line in wrapped("tok: tokens, estimated at four bytes each", self.width - 2) {
+        let has_limit_each = agents.iter().any(|it| matches!(it.limit, Some(Limit::EachFile(_))));
+        let legend = if has_limit_each {
+            "tok: tokens, estimated at four bytes a token · each: the limit of one file"
+        } else {
+            "tok: tokens, estimated at four bytes a token"
+        };
+        for line in wrapped(legend, self.width - 2) {
             push_line(out, &format!("  {}", self.paint.text(Tone::Faint, line)));
         }
     }
@@ -323,6 +337,47 @@ impl View<'_> {
         self.finding_list(out, "Good to know", Tone::Warning, &findings.notes);
     }
 
+    /// Writes each problem in one line, and counts what is left out.
+    fn brief_findings(&self, out: &mut String, findings: &Findings) {
+        out.push('\n');
+        if findings.problems.is_empty() {
+            push_line(out, &self.paint.text(Tone::Good, "✓ Nothing is lost or cut here."));
+        }
+        for finding in &findings.problems {
+            let first = finding.messages.first().map(|it| self.shown(it)).unwrap_or_default();
+            let more = match finding.messages.len() {
+                0 | 1 => String::new(),
+                many => format!(" (and {} more)", many - 1),
+            };
+            let text = format!("{}: {first}{more}", finding.agents.join(", "));
+            let code = self.paint.text(Tone::Bad, &finding.code);
+            let room = self.width.saturating_sub(4 + finding.code.name().width());
+            push_line(out, &format!("  {code}  {}", begun(&text, room)));
+        }
+        let agents = &self.report.agents;
+        let kept_out = |agent: &AgentReport| {
+            agent.ignored.iter().filter(|it| !matches!(it.rule, Rule::OtherAgent(_))).count()
+        };
+        let counts = [
+            (agents.iter().map(kept_out).sum::<usize>(), "file kept out", "files kept out"),
+            (agents.iter().map(|agent| agent.skills.len()).sum(), "skill", "skills"),
+            (findings.notes.len(), "note", "notes"),
+        ];
+        let counted = counts.iter().filter(|(many, ..)| *many > 0);
+        let counted: Vec<String> = counted
+            .map(|(many, one, several)| {
+                format!("{many} {}", if *many == 1 { one } else { several })
+            })
+            .collect();
+        let mut rest = "`convoke explain --full` shows the fixes".to_owned();
+        if !counted.is_empty() {
+            rest = format!("{rest}, {}", counted.join(", "));
+        }
+        for line in wrapped(&rest, self.width) {
+            push_line(out, &self.paint.text(Tone::Faint, line));
+        }
+    }
+
     fn finding_list(&self, out: &mut String, title: &str, tone: Tone, findings: &[Finding]) {
         if findings.is_empty() {
             return;
@@ -382,6 +437,26 @@ impl View<'_> {
     }
 }
 
+/// Returns the size of a file; nothing for a link or a directory.
+fn size_on_disk(path: &Path) -> Option<u64> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    found.is_file().then_some(found.len())
+}
+
+/// Returns the text of a cell and its tone.
+fn shown_cell(cell: Cell) -> (Tone, String) {
+    match cell {
+        Cell::Loaded { place, times: 1, is_whole: true } => (Tone::Good, place.to_string()),
+        Cell::Loaded { place, times, is_whole: true } => {
+            (Tone::Warning, format!("{place} ×{times}"))
+        }
+        Cell::Loaded { place, .. } => (Tone::Warning, format!("✂ {place}")),
+        Cell::NotRead => (Tone::Faint, "·".to_owned()),
+        Cell::KeptOut => (Tone::Warning, "–".to_owned()),
+        Cell::Lost => (Tone::Bad, "✗".to_owned()),
+    }
+}
+
 /// A file that is excluded by a rule for some agents.
 struct KeptOut<'a> {
     path: &'a Path,
@@ -434,7 +509,10 @@ fn short_why(why: &LoadReason) -> String {
         LoadReason::ExtraDirectory => "added directory".to_owned(),
         LoadReason::Memory => "memory".to_owned(),
         LoadReason::Extension(name) => format!("extension {name}"),
-        LoadReason::Import { line, .. } => format!("import, line {line}"),
+        LoadReason::Import { by, line, .. } => {
+            let importer = by.file_name().unwrap_or_default().to_string_lossy();
+            format!("import, line {line} of {importer}")
+        }
         LoadReason::Read(_) => "after a read".to_owned(),
         LoadReason::Fallback => "fallback name".to_owned(),
         other => other.to_string(),

@@ -4,6 +4,10 @@ use convoke_files::MemoryTree;
 use super::*;
 
 fn rendered(width: usize, is_painted: bool) -> String {
+    rendered_as(width, is_painted, false)
+}
+
+fn rendered_as(width: usize, is_painted: bool, is_brief: bool) -> String {
     let mut tree = MemoryTree::default();
     for number in 100..200 {
         let text = format!("---\nname: s{number}\ndescription: {}\n---\n", "d".repeat(400));
@@ -29,6 +33,7 @@ fn rendered(width: usize, is_painted: bool) -> String {
         installed: &Installed::default(),
         paint: if is_painted { Paint::Coloured } else { Paint::Plain },
         width,
+        is_brief,
     };
     terminal::on_terminal(view.render().as_bytes())
 }
@@ -36,10 +41,22 @@ fn rendered(width: usize, is_painted: bool) -> String {
 #[test]
 fn no_line_is_wider_than_the_terminal() {
     for width in [40, 60, 80, 120] {
-        let text = rendered(width, false);
-        let widest = text.lines().map(UnicodeWidthStr::width).max();
-        assert!(widest <= Some(width), "{widest:?} > {width}\n{text}");
+        for text in [false, true].map(|is_brief| rendered_as(width, false, is_brief)) {
+            let widest = text.lines().map(UnicodeWidthStr::width).max();
+            assert!(widest <= Some(width), "{widest:?} > {width}\n{text}");
+        }
     }
+}
+
+#[test]
+fn a_brief_report_fits_a_screen_and_counts_what_it_leaves_out() {
+    let text = rendered_as(80, false, true);
+    assert!(text.lines().count() < 24, "{text}");
+    let cut = "  agents-md.truncated  Codex: ";
+    assert!(
+        text.contains(cut) && text.contains("`convoke explain --full` shows the fixes"),
+        "{text}"
+    );
 }
 
 #[test]

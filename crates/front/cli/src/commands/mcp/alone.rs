@@ -7,7 +7,7 @@ use convoke_pipe::assemble::{UnknownFields, assemble_lines};
 use convoke_pipe::mcp::{Cancellation, Tool, ToolResult, Tools};
 use serde_json::{Map, Value, json};
 
-use crate::commands::{capture, explain};
+use crate::commands::{capture, explain, review};
 use crate::outcome::UsageError;
 
 /// The tools without a conversation.
@@ -36,6 +36,17 @@ impl Tools for DirectoryTools {
                 json!({
                     "path": text("The directory; by default the one that this server runs in."),
                     "agents": { "type": "array", "items": { "type": "string" }, "description": agents },
+                }),
+                &[],
+            ),
+            tool(
+                "review",
+                "Has the change in a git repository's working tree reviewed by agents of other vendors, which may only read. Takes minutes. \
+                 JSON, as written by `convoke review --json`: only the verdict `approve` is an approval.",
+                json!({
+                    "path": text("The directory; by default the one that this server runs in."),
+                    "by": { "type": "array", "items": { "type": "string" }, "description": "The reviewers, such as codex or claude; by default one of another vendor than the author's." },
+                    "against": text("The revision from which the work branched off; by default the main branch."),
                 }),
                 &[],
             ),
@@ -75,6 +86,7 @@ impl Tools for DirectoryTools {
         let given = Value::Object(arguments);
         let result = match name {
             "explain" => explained(&given),
+            "review" => reviewed(&given),
             "capture_diff" => compared(&given),
             "assemble" => return Some(assembled(&given)),
             _ => return None,
@@ -86,7 +98,7 @@ impl Tools for DirectoryTools {
     }
 
     fn instructions(&self) -> &'static str {
-        "Shows which files coding agents load in a directory, compares the requests that they send, and assembles prompts."
+        "Shows which files coding agents load in a directory, has changes reviewed, compares the requests that agents send, and assembles prompts."
     }
 }
 
@@ -98,6 +110,17 @@ fn explained(given: &Value) -> anyhow::Result<String> {
             .map_err(|_| UsageError("`agents` must be a list of names".into()))?,
     };
     Ok(serde_json::to_string(&explain::report(PathBuf::from(path), agents)?)?)
+}
+
+fn reviewed(given: &Value) -> anyhow::Result<String> {
+    let path = given["path"].as_str().unwrap_or(".");
+    let by = match &given["by"] {
+        Value::Null => Vec::new(),
+        by => serde_json::from_value(by.clone())
+            .map_err(|_| UsageError("`by` must be a list of names".into()))?,
+    };
+    let against = given["against"].as_str().map(str::to_owned);
+    Ok(review::reviewed(PathBuf::from(path), by, against)?.to_string())
 }
 
 fn compared(given: &Value) -> anyhow::Result<String> {

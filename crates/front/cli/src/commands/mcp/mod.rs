@@ -20,7 +20,7 @@ use crate::terminal::stdout;
 /// Serve tools to an agent or an editor, over the Model Context Protocol.
 ///
 /// The protocol is on standard input and output. In a turn of a member with `team-tools = true`: `say`, `ask`, `read_context`, `task` and `changes`.
-/// Elsewhere: `explain`, `capture_diff` and `assemble`. See `convoke docs mcp`.
+/// Elsewhere: `explain`, `review`, `capture_diff` and `assemble`. See `convoke docs mcp`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The maximum length of a message; a longer one is answered with an error

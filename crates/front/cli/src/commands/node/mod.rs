@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use convoke_session::shared::{LeftTurn, NodeOffer};
+use convoke_session::sharing::{LeftTurn, NodeOffer};
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::{NodeRegistration, PostgresStore};
 use convoke_session::{AnyStore, Store as _, StoreError};

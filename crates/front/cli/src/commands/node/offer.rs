@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use convoke_agent::config::{AgentKind, Catalog};
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::installed::version_on_disk;
-use convoke_session::shared::NodeOffer;
+use convoke_session::sharing::NodeOffer;
 
 use crate::conversation::home::Home;
 use crate::outcome::UsageError;

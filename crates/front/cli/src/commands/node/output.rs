@@ -6,7 +6,7 @@ use convoke_core::Diagnostic;
 use convoke_protocol::event::{Event, EventKind};
 use convoke_protocol::id::SessionId;
 use convoke_session::event_queue::Observer;
-use convoke_session::shared::NodeOffer;
+use convoke_session::sharing::NodeOffer;
 use serde_json::{Value, json};
 
 use crate::terminal::printable;

@@ -9,7 +9,7 @@ use convoke_agent::approvals::SessionAnswers;
 use convoke_inspect::HostEnvironment;
 use convoke_protocol::id::{SessionId, TurnId};
 use convoke_protocol::session::Session;
-use convoke_session::shared::{LeftTurn, NodeOffer, TurnRequirements};
+use convoke_session::sharing::{LeftTurn, NodeOffer, TurnRequirements};
 use convoke_session::store::postgres::{Commits, PostgresStore, SessionLease};
 use convoke_session::store::{Holder, SessionHold as _};
 use convoke_session::{AnyStore, Coordinator, CoordinatorError, Store as _, StoreError};
@@ -188,7 +188,7 @@ impl Turns {
             ran = self.run(session, lease) => ran,
             // Ends whatever waits for a lost connection.
             () = async { lost.await; tokio::time::sleep(duration).await } => {
-                Err(StoreError::LeaseLost { session }.into())
+                Err(StoreError::HoldLost { session }.into())
             }
         };
         let (problem, is_error) = match ran {
@@ -197,7 +197,7 @@ impl Turns {
             Err(error) if is_lost(&error) => return Err(error),
             Err(error) => (format!("{error:#}"), true),
         };
-        let offer = self.shared.shared_state(session).await?.offer;
+        let offer = self.shared.shared_state(session).await?.next;
         let is_own =
             offer.as_ref().is_some_and(|it| self.offer.meets(&self.name, &it.requirements));
         let problem = problem.chars().take(MAX_PROBLEM_CHARACTERS).collect();
@@ -271,6 +271,6 @@ fn is_lost(error: &anyhow::Error) -> bool {
     };
     error.is_some_and(|error| {
         let is_passing = error.is_transient() || error.is_refusal();
-        is_passing || matches!(error, StoreError::LeaseLost { .. })
+        is_passing || matches!(error, StoreError::HoldLost { .. })
     })
 }

@@ -8,10 +8,9 @@ use convoke_core::prompt_builder::DebugSend;
 use serde_json::json;
 
 use super::Arguments;
-use crate::commands::sessions::heading;
 use crate::diagnostics;
 use crate::figures::number;
-use crate::terminal::{Paint, ledger_style, stderr, stdout};
+use crate::terminal::{Paint, heading, ledger_style, stderr, stdout};
 use crate::tokens;
 
 /// The content of standard output.

@@ -1,8 +1,10 @@
 //! The prompt that a member of a stored session would get now.
 
 use anyhow::Context as _;
+use convoke_agent::adapter::continuity;
 use convoke_core::AssemblerOutput;
 use convoke_session::Store as _;
+use convoke_session::memory::{Circumstances, PromptMemory, Recall};
 use convoke_session::prompt::{InstructionFile, PromptRecord};
 
 use super::{Arguments, member};
@@ -41,7 +43,25 @@ pub(super) fn assemble(
             return Err(UsageError(format!("session {id} has no message to answer yet")).into());
         }
         let task = session.state.task.as_deref();
-        let input = PromptRecord::new(&team, member, file, task, answers, newest);
+        let mut input = PromptRecord::new(&team, member, file, task, answers, newest);
+        if settings.remembers()
+            && let Some(definition) = user.catalog.get(&settings.agent)
+        {
+            let circumstances = Circumstances {
+                session: id,
+                continuity: continuity(definition),
+                // No program of this process rests.
+                holds: &|_| false,
+                cwd: project.working_directory(settings),
+                model: settings.model.as_deref(),
+                texts: input.texts(),
+                limit: settings.memory_limit,
+            };
+            let recall = Recall::new(session.state.memory.get(&member.name), &circumstances);
+            let later = open.iter().filter(|turn| turn.member == member.name);
+            let later = later.map(|turn| turn.answers).filter(|later| *later != answers);
+            input.remember(PromptMemory { since: recall.since, later: later.collect() });
+        }
         let material = input.read(&store, id).await?;
         let output = input.assemble(&material);
         output.with_context(|| format!("no prompt for {}", member.name))

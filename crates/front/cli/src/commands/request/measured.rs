@@ -12,6 +12,7 @@ use super::{Arguments, input, is_built, output, usage};
 use crate::conversation::trust_here::TrustHere;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
+use crate::terminal::ProgressLine;
 
 /// Runs the program and shows its request.
 pub(super) fn run(
@@ -49,7 +50,9 @@ pub(super) fn run(
         guardian: Guardian::this_program()?,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let progress = ProgressLine::begin(format!("running {agent} for its request"));
     let measured = runtime.block_on(measure(options, &host_environment));
+    drop(progress);
     let mut measured = measured.map_err(explain)?;
     measured.diagnostics.extend(changed);
     output::write_measured(&measured, arguments)?;

@@ -92,8 +92,8 @@ impl Answers {
     ) -> Self {
         let coordinator = &conversation.coordinator;
         // Agents on other machines may ask too.
-        let may_ask =
-            coordinator.team_agents().has_asking_agents() || coordinator.store().shared().is_some();
+        let may_ask = coordinator.team_agents().has_asking_agents()
+            || coordinator.store().sharing().is_some();
         let form = if json { InputFormat::Json } else { InputFormat::Word };
         let can_hear = !is_input_used && (json || stdin().is_terminal());
         let mut lines = None;

@@ -9,7 +9,8 @@ mod text;
 mod totals;
 mod view;
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _, stdin};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -33,10 +34,11 @@ pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
 use self::totals::Totals;
 use self::view::{Layout, Quiet, View};
-use crate::commands::completions;
 use crate::commands::serve::page::{self, PageObserver, SessionPage};
+use crate::commands::{completions, trust};
+use crate::conversation::project::find_team_file;
 use crate::conversation::store::before_leaving;
-use crate::conversation::{self, Conversation, ConversationOptions};
+use crate::conversation::{self, Conversation, ConversationOptions, Rehearse};
 use crate::diagnostics::{Deny, own};
 use crate::host_environment;
 use crate::outcome::{AfterWork as _, Outcome, WorkDone};
@@ -86,16 +88,39 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 async fn run_conversation(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
+    if !arguments.json {
+        ask_about_trust(&arguments.conversation, &host_environment)?;
+    }
     let (observer, events) = EventQueue::new();
     let (observer, page_observer) = page::shared(Box::new(observer));
-    let conversation =
-        conversation::open(&arguments.conversation, &host_environment, observer).await?;
+    let has_round = arguments.to.is_empty() && !arguments.task.join(" ").contains("[NEXT");
+    let options = ConversationOptions { has_round, ..arguments.conversation.clone() };
+    let conversation = conversation::open(&options, &host_environment, observer).await?;
     let store = conversation.coordinator.store().clone();
     let page = open_page(arguments.page, &host_environment, &conversation, &page_observer).await?;
     let outcome =
         Box::pin(converse(arguments, conversation, events, page, &host_environment)).await;
     store.close().await;
     outcome
+}
+
+/// Asks about trust before the first run in a directory, on a terminal.
+pub(in crate::commands) fn ask_about_trust(
+    options: &ConversationOptions,
+    host_environment: &HostEnvironment,
+) -> anyhow::Result<()> {
+    let is_real = matches!(options.rehearse, None | Some(Rehearse::No));
+    let is_new = options.session.is_none() && options.alone.is_none();
+    let has_screen = stdin().is_terminal() && stdout().is_terminal();
+    if !is_real || !is_new || !has_screen || is_quiet() {
+        return Ok(());
+    }
+    let file = options.team.clone().or_else(|| find_team_file(host_environment));
+    let directory = file.map(|file| host_environment.cwd.join(file));
+    match directory.as_deref().and_then(Path::parent) {
+        Some(directory) if directory.is_dir() => trust::ask_before_run(directory, host_environment),
+        _ => Ok(()),
+    }
 }
 
 async fn converse(

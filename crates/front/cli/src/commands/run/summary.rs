@@ -95,9 +95,10 @@ pub(super) fn closing<W: Write>(
     };
     let ended = if is_good { paint.good(&ended) } else { paint.warning(&ended) };
     view.line(&format!("\n{ended} {}", paint.faint(&format!("({})", seconds(elapsed)))))?;
-    if !totals.view.members.is_empty() {
+    let table = table(&totals.view.members);
+    if !table.is_empty() {
         view.line("")?;
-        for line in table(&totals.view.members) {
+        for line in table {
             view.line(&line)?;
         }
         if let Some(uncounted) = uncounted(&totals.view.members) {
@@ -188,6 +189,10 @@ fn ending(stop: &StopReason) -> (String, bool) {
 
 /// Returns the table of members with bytes and tokens, as counted by the agent or estimated.
 fn table(members: &[MemberFigures]) -> Vec<String> {
+    // After a start that failed there are no figures.
+    if members.iter().all(|member| member.bytes() == 0 && member.counted_tokens.is_none()) {
+        return Vec::new();
+    }
     let is_counted = members.iter().any(|member| member.counted_tokens.is_some());
     let is_recorded = members.iter().any(|member| member.requests.is_some());
     let costs = || members.iter().filter_map(|member| member.cost_usd);

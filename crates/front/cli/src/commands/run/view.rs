@@ -5,19 +5,19 @@ mod questions;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
 use convoke_inspect::diagnostics::RELAY_HOST_REFUSED;
 use convoke_protocol::agent_event::{AgentEventKind, Received, TextPart};
-use convoke_protocol::changes::ChangedBy;
+use convoke_protocol::changes::{ChangeCounts, ChangedBy};
 use convoke_protocol::event::EventKind;
 use convoke_protocol::event::waits_for;
 use convoke_protocol::id::{MemberName, MessageNumber, TurnId};
 use convoke_protocol::message::Message;
-use convoke_protocol::turn::TurnState;
+use convoke_protocol::turn::{AttemptResult, TurnState};
 use convoke_protocol::view::{QueuedTurn, RequestFigures};
 use unicode_width::UnicodeWidthChar as _;
 
@@ -199,27 +199,7 @@ impl<W: Write> View<W> {
                 let line = self.layout.paint.faint(&line);
                 self.line(&line)?;
             }
-            EventKind::TurnStarted {
-                turn,
-                member,
-                answers,
-                attempt,
-                prompt,
-                system,
-                tokens_estimate,
-                ..
-            } => {
-                let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
-                let again =
-                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                let about = format!(
-                    "turn {turn}{again}, {} · a prompt of {} bytes, about {} tokens",
-                    self.answering(*answers),
-                    number(bytes),
-                    number(*tokens_estimate)
-                );
-                self.begin(*turn, member, &about)?;
-            }
+            EventKind::TurnStarted { .. } => self.turn_started(event)?,
             EventKind::Agent { turn, event, .. } => self.agent(*turn, event)?,
             EventKind::PermissionAsked { member, question, answers, .. } => {
                 self.ask(AskedQuestion::new(member, question, answers))?;
@@ -228,49 +208,10 @@ impl<W: Write> View<W> {
                 self.answer(member, id, *answer, *by)?;
             }
             EventKind::TurnEnded { turn, member, state, result, elapsed, .. } => {
-                let elapsed = seconds(*elapsed);
-                let elapsed = match result.cost_usd {
-                    Some(cost) => format!("{elapsed}, {}", dollars(cost)),
-                    None => elapsed,
-                };
-                self.head_again(*turn)?;
-                let (requests, received) = self.end_text(*turn)?;
-                let paint = self.layout.paint;
-                if let Some(received) = received {
-                    let received = received.to_string();
-                    self.line(&paint.faint(&format!("  {}", printable(&received))))?;
-                } else {
-                    let sent = (requests.count > 0).then(|| sent(requests));
-                    let counted = result.usage.as_ref();
-                    let counted = counted.map(|usage| format!("counted {}", tokens(usage)));
-                    let figures: Vec<String> = sent.into_iter().chain(counted).collect();
-                    if !figures.is_empty() {
-                        self.line(&paint.faint(&format!("  {}", figures.join("; "))))?;
-                    }
-                }
-                let line = if *state == TurnState::Done {
-                    paint.faint(&self.next_members(&elapsed))
-                } else {
-                    let kept = result.partial.map_or_else(String::new, |partial| {
-                        format!("; {} bytes of its reply are kept", number(partial.bytes))
-                    });
-                    let verdict = result.verdict.to_string();
-                    let verdict = printable(&verdict);
-                    format!("{} {member}: {verdict} ({elapsed}){kept}", paint.bad("✗"))
-                };
-                self.line(&format!("  {line}"))?;
+                self.turn_ended(*turn, member, *state, result, *elapsed)?;
             }
             EventKind::FilesChanged { turn, member, by, counts } => {
-                let text = match by {
-                    ChangedBy::Agent => {
-                        self.pause_text(*turn)?;
-                        let name =
-                            if self.layout.parallel { format!("{member} ") } else { String::new() };
-                        format!("{name}changed {counts}")
-                    }
-                    ChangedBy::Person => format!("you changed {counts} since the last turn"),
-                };
-                self.line(&format!("  {}", self.layout.paint.faint(&text)))?;
+                self.files_changed(*turn, member, *by, *counts)?;
             }
             EventKind::Diagnostic { diagnostic, .. } => self.diagnostic(diagnostic)?,
             EventKind::Task { task, by } => {
@@ -296,6 +237,92 @@ impl<W: Write> View<W> {
             self.prompt_again()?;
         }
         self.out.flush()
+    }
+
+    /// Heads the output of a turn.
+    fn turn_started(&mut self, event: &EventKind) -> io::Result<()> {
+        let EventKind::TurnStarted {
+            turn,
+            member,
+            answers,
+            attempt,
+            prompt,
+            system,
+            tokens_estimate,
+            ..
+        } = event
+        else {
+            return Ok(());
+        };
+        let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
+        let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+        let about = format!(
+            "turn {turn}{again}, {} · a prompt of about {} tokens, {} bytes",
+            self.answering(*answers),
+            number(*tokens_estimate),
+            number(bytes)
+        );
+        self.begin(*turn, member, &about)
+    }
+
+    /// Shows how a turn ended, and what it took.
+    fn turn_ended(
+        &mut self,
+        turn: TurnId,
+        member: &MemberName,
+        state: TurnState,
+        result: &AttemptResult,
+        elapsed: Duration,
+    ) -> io::Result<()> {
+        let elapsed = seconds(elapsed);
+        let elapsed = match result.cost_usd {
+            Some(cost) => format!("{elapsed}, {}", dollars(cost)),
+            None => elapsed,
+        };
+        self.head_again(turn)?;
+        let (requests, received) = self.end_text(turn)?;
+        let paint = self.layout.paint;
+        if let Some(received) = received {
+            let received = received.to_string();
+            self.line(&paint.faint(&format!("  {}", printable(&received))))?;
+        } else {
+            let sent = (requests.count > 0).then(|| sent(requests));
+            let counted = result.usage.as_ref();
+            let counted = counted.map(|usage| format!("counted {}", tokens(usage)));
+            let figures: Vec<String> = sent.into_iter().chain(counted).collect();
+            if !figures.is_empty() {
+                self.line(&paint.faint(&format!("  {}", figures.join("; "))))?;
+            }
+        }
+        let line = if state == TurnState::Done {
+            paint.faint(&self.next_members(&elapsed))
+        } else {
+            let kept = result.partial.map_or_else(String::new, |partial| {
+                format!("; {} bytes of its reply are kept", number(partial.bytes))
+            });
+            let verdict = result.verdict.to_string();
+            let verdict = printable(&verdict);
+            format!("{} {member}: {verdict} ({elapsed}){kept}", paint.bad("✗"))
+        };
+        self.line(&format!("  {line}"))
+    }
+
+    fn files_changed(
+        &mut self,
+        turn: TurnId,
+        member: &MemberName,
+        by: ChangedBy,
+        counts: ChangeCounts,
+    ) -> io::Result<()> {
+        let text = match by {
+            ChangedBy::Agent => {
+                self.pause_text(turn)?;
+                let name = if self.layout.parallel { format!("{member} ") } else { String::new() };
+                format!("{name}changed {counts}")
+            }
+            ChangedBy::Person => format!("you changed {counts} since the last turn"),
+        };
+        self.line(&format!("  {}", self.layout.paint.faint(&text)))
     }
 
     /// Redraws the live line, if the cursor is at the start of a line.

@@ -85,8 +85,11 @@ impl Host for Machine {
             team: self.team.clone().filter(|_| is_new),
             session: session.map(|session| session.to_string()),
             rehearse: self.rehearse.filter(|_| is_new),
+            script: None,
+            has_round: false,
             record: None,
             alone: None,
+            composed: None,
         };
         Box::pin(async move {
             let opened = conversation::open(&options, &host_environment, observer).await;

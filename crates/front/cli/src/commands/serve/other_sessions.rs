@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use convoke_open::prices::{OwnPrices, TABLE};
+use convoke_open::prices::TABLE;
 use convoke_open::summary::{self, Summary};
 use convoke_open::usage::{self, By, Query};
 use convoke_open::{Catalog, FindError, request};
@@ -20,7 +20,7 @@ use convoke_source::{FoundSession, Kept, SourceError};
 use jiff::tz::TimeZone;
 
 use super::transcript::{Transcript, WholeText};
-use crate::other_programs::{HomeArgument, with_catalog};
+use crate::other_programs::{HomeArgument, open_index, with_catalog};
 
 /// The maximum number of summaries that are kept.
 const MAX_KEPT: usize = 5_000;
@@ -91,7 +91,7 @@ impl Others {
         if let Some((_, summary)) = kept {
             return Ok(summary);
         }
-        let summary = Arc::new(summary::read(catalog, found, &OwnPrices::new())?);
+        let summary = Arc::new(summary::read(catalog, found)?);
         let mut kept = self.kept();
         if kept.summaries.len() >= MAX_KEPT {
             kept.summaries.clear();
@@ -138,8 +138,7 @@ impl OtherSessions for Others {
             let found = self.find(catalog, name)?;
             // Before it is read: what is written meanwhile is read again, not missed.
             let state = state_of(&found);
-            let prices = OwnPrices::new();
-            let mut transcript = Transcript::new(ends, catalog.provider(&found), &prices);
+            let mut transcript = Transcript::new(ends, catalog.provider(&found), &catalog.prices);
             let mut reader = catalog.open(&found, Kept::Shown).map_err(failed)?;
             reader.advance(&mut transcript).map_err(failed)?;
             let report = reader.report().to_string();
@@ -171,7 +170,7 @@ impl OtherSessions for Others {
             let request = request.ok_or_else(|| {
                 ReadError::NotFound(format!("{} has no request {number}", name.short()))
             })?;
-            let cost = request.cost(catalog.provider(&found), &OwnPrices::new());
+            let cost = request.cost(catalog.provider(&found), &catalog.prices);
             let request = Arc::new(PricedRequest { request, cost });
             self.kept().request = Some((name.clone(), number, state, Arc::clone(&request)));
             Ok(request)
@@ -194,7 +193,11 @@ impl OtherSessions for Others {
             let found = catalog.list();
             let by = vec![By::Day, By::Agent, By::Model, By::Project];
             let query = Query { by, since, until: None, zone: TimeZone::system() };
-            let mut table = usage::count(catalog, &found.sessions, &OwnPrices::new(), &query);
+            let mut index =
+                open_index(&self.home).map_err(|error| ReadError::Failed(error.to_string()))?;
+            let counted = usage::count(catalog, &found.sessions, index.as_mut(), &query);
+            let counted = counted.or_else(|_| usage::count(catalog, &found.sessions, None, &query));
+            let mut table = counted.map_err(|error| ReadError::Failed(error.to_string()))?;
             table.problems.extend(found.problems);
             Ok(UsageFigures {
                 by_day: usage_rows(&table.rows, 0),

@@ -11,7 +11,7 @@ use convoke_inspect::record::cache::{CacheStep, CacheVerdict, compare};
 use convoke_open::prices::{Charged, OwnPrices, cost};
 use convoke_protocol::agent_event::RequestPurpose;
 use convoke_protocol::id::SessionId;
-use convoke_protocol::request::{RequestRecord, RequestTexts};
+use convoke_protocol::request::{RequestMeta, RequestRecord, RequestTexts};
 use convoke_protocol::usage::Usage;
 use convoke_server::CacheRow;
 use convoke_session::{AnyStore, Store as _};
@@ -20,8 +20,10 @@ use serde_json::{Value, json};
 use super::sent::requests_by_member;
 use super::write_json;
 use crate::figures::{number, percent};
+use crate::host_environment;
 use crate::outcome::UsageError;
 use crate::terminal::{Paint, printable, stdout};
+use crate::user_settings::UserSettings;
 
 /// A request of a session, compared with the one before it of the same member and purpose.
 struct Row {
@@ -73,11 +75,12 @@ pub(in crate::commands) async fn page_rows(
     session: SessionId,
 ) -> anyhow::Result<Vec<CacheRow>> {
     let rows = rows(store, session).await?;
+    let prices = UserSettings::read(&host_environment::of_process()?)?.prices;
     let row = |row: &Row| CacheRow {
         turn: row.record.attempt.map(|attempt| attempt.turn.0),
         number: row.record.number,
         before: row.before,
-        lost_usd: row.lost(),
+        lost_usd: row.lost(&prices),
         json: row.json(),
         line: row.line(),
         remarks: row.remarks(),
@@ -85,12 +88,19 @@ pub(in crate::commands) async fn page_rows(
     Ok(rows.iter().map(row).collect())
 }
 
+/// The request before another one of its purpose.
+struct Earlier {
+    meta: RequestMeta,
+    texts: RequestTexts,
+    place: Option<TurnAndNumber>,
+}
+
 async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     // The model server of a rehearsal has no cache.
     let is_rehearsal = store.session(session).await?.began.rehearsal.is_some();
     for (member, requests) in requests_by_member(store, session).await? {
-        let mut before: HashMap<&str, (RequestTexts, Option<TurnAndNumber>)> = HashMap::new();
+        let mut before: HashMap<&str, Earlier> = HashMap::new();
         for record in requests {
             let texts = store.request_texts(&record.thread, record.number).await?;
             let purpose: &'static str = match record.meta.purpose {
@@ -99,11 +109,11 @@ async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> 
                 purpose => purpose.as_str(),
             };
             let earlier = before.get(purpose);
-            let step = compare(earlier.map(|(texts, _)| texts), &record, &texts);
+            let step = compare(earlier.map(|it| (&it.meta, &it.texts)), &record, &texts);
             let step = if is_rehearsal { step.map(CacheStep::without_provider) } else { step };
             let place = record.attempt.map(|attempt| (attempt.turn.0, record.number));
-            let earlier = earlier.and_then(|(_, place)| *place);
-            before.insert(purpose, (texts, place));
+            let earlier = earlier.and_then(|it| it.place);
+            before.insert(purpose, Earlier { meta: record.meta.clone(), texts, place });
             rows.push(Row { member: member.clone(), record, step, before: earlier });
         }
     }
@@ -132,7 +142,7 @@ impl Row {
 
     /// Returns what it cost that tokens were read again which a cache could have served; `None` if no price is known, or nothing
     /// was lost.
-    fn lost(&self) -> Option<f64> {
+    fn lost(&self, prices: &OwnPrices) -> Option<f64> {
         let step = self.step.as_ref()?;
         let outcome = &self.record.outcome;
         let usage = outcome.usage?;
@@ -146,7 +156,7 @@ impl Row {
                 tier: None,
                 at: Some(self.record.meta.at),
             };
-            cost(&charged, &OwnPrices::new())
+            cost(&charged, prices)
         };
         let served = Usage { cached: reusable, cache_write: 0, ..usage };
         let lost = price(usage)? - price(served)?;

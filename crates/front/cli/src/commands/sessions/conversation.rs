@@ -131,7 +131,7 @@ pub(super) async fn pending_diagnostic(
     store: &AnyStore,
     id: SessionId,
 ) -> Result<Option<Diagnostic>, StoreError> {
-    let pending = store.inbox(id).await?.len();
+    let pending = store.arrived(id).await?.len();
     let message = format!("not included: {} pending; {}", counted(pending), how_to_store(id));
     let diagnostic = Diagnostic::new(MESSAGES_PENDING, message).with_count(pending as u64);
     Ok((pending > 0).then_some(diagnostic))

@@ -21,7 +21,7 @@ use crate::conversation::store::open_url;
 use crate::diagnostics;
 use crate::host_environment;
 use crate::outcome::Outcome;
-use crate::terminal::{stderr, stdout};
+use crate::terminal::{ProgressLine, stderr, stdout};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -45,7 +45,10 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     let to = open_url(&host_environment, &arguments.to).await?;
     let mut copied = Vec::new();
     let mut failed = 0_usize;
-    for session in wanted(arguments, store).await? {
+    let sessions = wanted(arguments, store).await?;
+    let (all, progress) = (sessions.len(), ProgressLine::begin("copying"));
+    for (number, session) in (1..).zip(sessions) {
+        progress.set(|| format!("copying session {number} of {all}"));
         let outcome = copy(store, &to, session, &host_environment).await;
         failed += usize::from(outcome.is_err());
         let pending = pending_diagnostic(store, session).await?;
@@ -81,8 +84,8 @@ async fn copy(
     }
     let copied = transfer::copy(from, to, session).await?;
     // Nodes find the project by its origin, which only a shared store has.
-    if let Some(to) = to.shared() {
-        let known = match from.shared() {
+    if let Some(to) = to.sharing() {
+        let known = match from.sharing() {
             Some(from) => from.origin(session).await?,
             None => None,
         };

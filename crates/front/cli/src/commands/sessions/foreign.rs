@@ -1,21 +1,28 @@
 //! `convoke sessions show` of another program's session.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
+use convoke_files::beneath::Beneath;
+use convoke_open::cache::CacheView;
+use convoke_open::changes::{ChangeToday, Changes};
+use convoke_open::handover::FileToday;
 use convoke_open::prices::{Charged, Cost, OwnPrices, cost};
 use convoke_open::request::{self, SentRequest};
 use convoke_open::summary::{Summarizer, Summary};
 use convoke_open::{Catalog, FindError};
 use convoke_protocol::id::Millis;
 use convoke_protocol::window::{Part, Text};
-use convoke_source::requests::Requests;
-use convoke_source::{Entry, EntryKind, FoundSession, Kept, Request};
+use convoke_source::requests::{Price, Requests, described};
+use convoke_source::{Entry, EntryKind, FoundSession, Kept, Request, Sink};
 use serde_json::{Value, json};
 
 use super::show::Arguments;
 use super::{heading, write_json};
+use crate::commands::continue_session::file_today;
 use crate::figures::{begun, count, dollars, number, padded};
 use crate::other_programs::{short_name, with_catalog};
 use crate::outcome::{Outcome, UsageError};
@@ -27,6 +34,8 @@ pub(super) fn show(arguments: &Arguments) -> anyhow::Result<Outcome> {
     with_catalog(&arguments.home, |catalog| {
         let session = catalog.find(&arguments.which.id).map_err(bad_name)?;
         match arguments.request {
+            _ if arguments.changes => changes(catalog, &session, arguments.json),
+            _ if arguments.cache => show_cache(catalog, &session, arguments.json),
             Some(RequestSelection::One(wanted)) => {
                 show_request(catalog, &session, wanted, arguments)
             }
@@ -54,9 +63,8 @@ pub(in crate::commands) fn bad_name(error: FindError) -> anyhow::Error {
 }
 
 fn summarize(catalog: &Catalog<'_>, session: &FoundSession) -> anyhow::Result<(Summary, String)> {
-    let prices = OwnPrices::new();
-    let provider = catalog.provider(session);
-    let mut summarizer = Summarizer { summary: Summary::default(), provider, prices: &prices };
+    let (provider, prices) = (catalog.provider(session), &catalog.prices);
+    let mut summarizer = Summarizer { summary: Summary::default(), provider, prices };
     let mut reader = catalog.open(session, Kept::Said)?;
     reader.advance(&mut summarizer)?;
     Ok((summarizer.summary, reader.report().to_string()))
@@ -68,8 +76,75 @@ fn list_requests(
     session: &FoundSession,
     is_json: bool,
 ) -> anyhow::Result<Outcome> {
-    let (prices, provider) = (OwnPrices::new(), catalog.provider(session));
-    let price = |request: &Request<'_>, at: Option<Millis>| {
+    let price = price(catalog.provider(session), &catalog.prices);
+    if is_json {
+        return write_requests(catalog, session, &price);
+    }
+    let mut lines = RequestLines { price: &price, found: Vec::new(), places: HashMap::new() };
+    let mut reader = catalog.open(session, Kept::Shown)?;
+    reader.advance(&mut lines)?;
+    lines.found.sort_by_key(|(at, _)| *at);
+    let mut out = stdout();
+    for (number, (_, request)) in (1..).zip(&lines.found) {
+        writeln!(out, "{}", request_line(number, request))?;
+    }
+    if lines.found.is_empty() {
+        writeln!(out, "No requests to a model are recorded in this session.")?;
+    }
+    tell(&reader.report().to_string())?;
+    Ok(Outcome::Done)
+}
+
+fn write_requests(
+    catalog: &Catalog<'_>,
+    session: &FoundSession,
+    price: &Price<'_>,
+) -> anyhow::Result<Outcome> {
+    let mut requests = Requests::new(&session.id, price)?;
+    let mut reader = catalog.open(session, Kept::Shown)?;
+    reader.advance(&mut requests)?;
+    let head = json!({
+        "session": session.id, "agent": session.program, "version": requests.version,
+        "found": reader.report().to_string(),
+    });
+    let head = head.to_string();
+    let mut out = stdout();
+    write!(out, "{},\"requests\":", head.trim_end_matches('}'))?;
+    requests.write(&mut out)?;
+    writeln!(out, "}}")?;
+    Ok(Outcome::Done)
+}
+
+/// Collects the requests of a session, a line for each.
+struct RequestLines<'p> {
+    price: &'p Price<'p>,
+    found: Vec<(Option<i64>, Value)>,
+    /// The places of requests that may be handed out again, by sub-agent and key.
+    places: HashMap<(Option<String>, u64), usize>,
+}
+
+impl Sink for RequestLines<'_> {
+    fn take(&mut self, entry: Entry<'_>) -> ControlFlow<()> {
+        if let EntryKind::Request(request) = entry.kind {
+            let key = (entry.agent.map(str::to_owned), request.key);
+            let found = (entry.at.map(|at| at.0), described(&entry, request, self.price));
+            if let Some(&place) = self.places.get(&key) {
+                self.found[place] = found;
+            } else {
+                self.places.insert(key, self.found.len());
+                self.found.push(found);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Returns the price of requests to a provider, as JSON.
+pub(super) fn price<'p>(
+    provider: Option<&'p str>,
+    prices: &'p OwnPrices,
+) -> impl Fn(&Request<'_>, Option<Millis>) -> Value + 'p {
+    move |request, at| {
         let charged = request.usage.map(|usage| Charged {
             provider,
             model: request.model.unwrap_or_default(),
@@ -79,33 +154,12 @@ fn list_requests(
             at,
         });
         let mut sum = Cost::default();
-        sum.add(charged.and_then(|charged| cost(&charged, &prices)));
+        sum.add(charged.and_then(|charged| cost(&charged, prices)));
         json!(sum.to_json())
-    };
-    let mut requests = Requests::new(&session.id, &price);
-    let mut reader = catalog.open(session, Kept::Shown)?;
-    reader.advance(&mut requests)?;
-    let version = requests.version.clone();
-    let requests = requests.into_json();
-    if is_json {
-        write_json(&json!({
-            "session": session.id, "agent": session.program, "version": version,
-            "requests": requests, "found": reader.report().to_string(),
-        }))?;
-        return Ok(Outcome::Done);
     }
-    let mut out = stdout();
-    for request in &requests {
-        writeln!(out, "{}", request_line(request))?;
-    }
-    if requests.is_empty() {
-        writeln!(out, "No requests to a model are recorded in this session.")?;
-    }
-    tell(&reader.report().to_string())?;
-    Ok(Outcome::Done)
 }
 
-fn request_line(request: &Value) -> String {
+pub(super) fn request_line(position: usize, request: &Value) -> String {
     let text = |name: &str| printable(request[name].as_str().unwrap_or_default()).into_owned();
     let figure = |name: &str| number(request["usage"][name].as_u64().unwrap_or_default());
     let counted = if request["usage"].is_null() {
@@ -125,7 +179,7 @@ fn request_line(request: &Value) -> String {
         request["agent"].as_str().map_or_else(String::new, |it| format!("  {}", printable(it)));
     format!(
         "{:>4}  {}  {:<10}  {:<24}  {counted}  {cost}  {}{agent}",
-        request["n"],
+        position,
         at.replace('T', " "),
         text("purpose"),
         begun(&text("model"), 24),
@@ -216,6 +270,98 @@ fn ledger_table(request: &SentRequest, columns: usize) -> String {
     }
     let _ = writeln!(text, "{}", grade_line(request));
     text
+}
+
+/// Shows what the session changed in files, and what is left of it today.
+fn changes(
+    catalog: &Catalog<'_>,
+    session: &FoundSession,
+    is_json: bool,
+) -> anyhow::Result<Outcome> {
+    let mut changes = Changes::default();
+    let mut directory = session.cwd.clone();
+    let mut sink = |entry: Entry<'_>| {
+        if let EntryKind::Facts(facts) = &entry.kind
+            && entry.agent.is_none()
+            && directory.is_none()
+        {
+            directory = facts.cwd.map(str::to_owned);
+        }
+        changes.take(entry)
+    };
+    catalog.open(session, Kept::Said)?.advance(&mut sink)?;
+    let directory = directory.map(PathBuf::from);
+    let root = directory.as_deref().and_then(|it| Beneath::open(it).ok());
+    let today = |path: &str| {
+        root.as_ref().map_or(FileToday::Gone, |root| file_today(root, directory.as_deref(), path))
+    };
+    let compared = changes.compare(&today);
+    if is_json {
+        let entries: Vec<Value> = compared.iter().map(ChangeToday::to_json).collect();
+        write_json(&json!({
+            "session": session.id, "agent": session.program, "changes": entries,
+            "undo": null, "withoutTexts": changes.without_texts,
+        }))?;
+        return Ok(Outcome::Done);
+    }
+    let paint = Paint::for_stream(&stdout());
+    let mut text = String::new();
+    for change in &compared {
+        let by = change.agent.as_ref().map_or_else(String::new, |it| format!(", by {it}"));
+        let title = format!("{} {}: {}{by}", change.change, change.path, change.state);
+        let _ = writeln!(
+            text,
+            "{}\n{}",
+            paint.strong(&printable(&title)),
+            printable_lines(&change.diff)
+        );
+    }
+    if compared.is_empty() {
+        text += "This session records no change of a file.\n";
+    } else {
+        let note = "Convoke did not record this session, so it cannot undo these changes.";
+        let _ = writeln!(text, "{}", paint.faint(note));
+    }
+    page(&text)?;
+    Ok(Outcome::Done)
+}
+
+/// Shows what the provider's cache served of each request, and what broke it.
+fn show_cache(
+    catalog: &Catalog<'_>,
+    session: &FoundSession,
+    is_json: bool,
+) -> anyhow::Result<Outcome> {
+    let mut view = CacheView::new(catalog.provider(session), &catalog.prices);
+    catalog.open(session, Kept::Shown)?.advance(&mut view)?;
+    view.requests.sort_by_key(|request| request.at.map(|at| at.0));
+    let numbered = (1..).zip(&view.requests);
+    if is_json {
+        let requests: Vec<Value> = numbered.map(|(number, it)| it.to_json(number)).collect();
+        let (id, program) = (&session.id, session.program);
+        write_json(&json!({ "session": id, "agent": program, "requests": requests }))?;
+        return Ok(Outcome::Done);
+    }
+    let mut text = String::new();
+    for (number, request) in numbered {
+        let agent = request.agent.as_ref().map_or_else(String::new, |it| format!("  {it}"));
+        let counted = request.usage.map_or_else(
+            || "not counted".to_owned(),
+            |it| {
+                format!(
+                    "{} tokens, {} from the cache",
+                    self::number(it.input),
+                    self::number(it.cached)
+                )
+            },
+        );
+        let lost =
+            request.lost.map_or_else(String::new, |lost| format!(", {} lost", dollars(lost)));
+        let line = format!("{number:>4}  {counted}; {}{lost}{agent}", request.words());
+        let _ = writeln!(text, "{}", printable(&line));
+    }
+    page(&text)?;
+    Ok(Outcome::Done)
 }
 
 /// Shows what was said and done, and the figures.

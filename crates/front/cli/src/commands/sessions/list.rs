@@ -4,7 +4,6 @@ use std::io::Write as _;
 use std::path::Path;
 
 use clap::Args;
-use convoke_open::prices::OwnPrices;
 use convoke_open::summary::Summary as OtherSummary;
 use convoke_protocol::id::{Millis, SessionId};
 use convoke_protocol::session::{MemberCost, Summary};
@@ -16,14 +15,14 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::write_json;
 use crate::conversation::sessions::WorkingDirectory;
-use crate::figures::{begun, count, dollars, number, padded, shortened};
+use crate::figures::{age, begun, count, dollars, number, one_line, padded, shortened};
 use crate::host_environment;
-use crate::other_programs::{HomeArgument, short_name, with_catalog};
+use crate::other_programs::{HomeArgument, short_name_among, with_catalog};
 use crate::outcome::Outcome;
-use crate::terminal::{Paint, printable, stderr, stdout, width};
+use crate::terminal::{Paint, ProgressLine, printable, stderr, stdout, width};
 
 /// The program of Convoke's own sessions.
-pub(super) const OWN: &str = "convoke";
+pub(in crate::commands) const OWN: &str = "convoke";
 /// The default of `--limit`.
 const LIMIT: usize = 20;
 /// The columns of a directory or of member names.
@@ -43,7 +42,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PROGRAM")]
     agent: Option<String>,
     /// The maximum number of sessions to list; by default 20, and every one with --json
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     limit: Option<usize>,
     #[command(flatten)]
     home: HomeArgument,
@@ -61,11 +60,13 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     } else {
         Vec::new()
     };
-    let shorts = ShortIds(own.iter().map(|session| session.id).collect());
+    let own_ids = own.iter().map(|session| session.id).collect();
+    let mut shorts = ShortIds { own: own_ids, others: Vec::new() };
     let mut problems = Vec::new();
     let mut all: Vec<Listed> = own.into_iter().map(Listed::Own).collect();
     with_catalog(&arguments.home, |catalog| {
         let found = catalog.list();
+        shorts.others = found.sessions.iter().map(|it| (it.program, it.id.clone())).collect();
         let found_sessions = found.sessions.into_iter().filter(|it| is_wanted(it.program));
         all.extend(found_sessions.map(|session| Listed::Other(Box::new(session))));
         problems = found.problems;
@@ -78,7 +79,9 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     let found = sessions.len();
     let usual = if arguments.json { usize::MAX } else { LIMIT };
     sessions.truncate(arguments.limit.unwrap_or(usual));
+    let progress = ProgressLine::begin("reading sessions");
     let rows = read(sessions, arguments, store, &mut problems).await?;
+    drop(progress);
     tell(&problems)?;
     if arguments.json {
         let rows: Vec<Value> = rows.iter().map(Row::to_json).collect::<Result<_, _>>()?;
@@ -120,6 +123,11 @@ pub(super) fn tell(problems: &[SourceError]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Parses a number of sessions.
+fn parse_count(written: &str) -> Result<usize, String> {
+    written.parse().map_err(|_| "it is not a number, such as 50".to_owned())
+}
+
 /// A session that was found and not read yet.
 enum Listed {
     Own(Summary),
@@ -155,7 +163,7 @@ async fn read(
             Listed::Own(session) => rows.push(Row::read(session, store).await?),
             Listed::Other(found) => {
                 with_catalog(&arguments.home, |catalog| {
-                    match convoke_open::summary::read(catalog, &found, &OwnPrices::new()) {
+                    match convoke_open::summary::read(catalog, &found) {
                         Ok(summary) => rows.push(Row::Other(found, Box::new(summary))),
                         Err(problem) => problems.push(problem),
                     }
@@ -210,7 +218,7 @@ impl Row {
     fn columns(&self, here: &WorkingDirectory, now: Millis, shorts: &ShortIds) -> Columns {
         let (session, at, directory, who, turns, cost) = match self {
             Self::Own { session, members, costs } => own_cells(session, members, costs, shorts),
-            Self::Other(found, summary) => other_cells(found, summary),
+            Self::Other(found, summary) => other_cells(found, summary, shorts),
         };
         Columns {
             session,
@@ -224,11 +232,19 @@ impl Row {
 }
 
 /// The ids that people type, each long enough to name one session.
-struct ShortIds(Vec<SessionId>);
+struct ShortIds {
+    own: Vec<SessionId>,
+    /// The sessions of other programs, each with its program.
+    others: Vec<(&'static str, String)>,
+}
 
 impl ShortIds {
     fn of(&self, id: SessionId) -> String {
-        id.short_among(&self.0)
+        id.short_among(&self.own)
+    }
+
+    fn of_other(&self, session: &FoundSession) -> String {
+        short_name_among(session, &self.others)
     }
 }
 
@@ -276,7 +292,7 @@ fn own_cells(
     (shorts.of(*id), *updated_at, directory.clone(), who, turns, cost)
 }
 
-fn other_cells(found: &FoundSession, summary: &OtherSummary) -> Cells {
+fn other_cells(found: &FoundSession, summary: &OtherSummary, shorts: &ShortIds) -> Cells {
     let cost = match summary.cost.known {
         0 => "-".to_owned(),
         _ => dollars(summary.cost.amount),
@@ -284,7 +300,7 @@ fn other_cells(found: &FoundSession, summary: &OtherSummary) -> Cells {
     let directory = summary.cwd.clone().or_else(|| found.cwd.clone()).unwrap_or_default();
     let model = summary.model.clone().unwrap_or_default();
     let at = summary.ended_at.unwrap_or(found.changed_at);
-    (short_name(found), at, directory, model, count(summary.requests, "request"), cost)
+    (shorts.of_other(found), at, directory, model, count(summary.requests, "request"), cost)
 }
 
 /// Returns the sum of the reported costs; `None` if none was reported.
@@ -330,43 +346,4 @@ fn table(rows: &[(String, Columns)], columns: usize, paint: Paint) -> Vec<String
     let mut lines = vec![paint.faint(&line(SUBJECT, Columns::TITLES))];
     lines.extend(rows.iter().map(|(subject, row)| line(subject, row.cells())));
     lines
-}
-
-/// Returns the beginning of a text on one line, at most `width` columns of it.
-pub(in crate::commands) fn one_line(text: &str, width: usize) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    begun(&printable(&words.join(" ")), width)
-}
-
-/// Returns a number of milliseconds as the age of something.
-pub(in crate::commands) fn age(millis: i64) -> String {
-    match millis / 1000 {
-        ..60 => "just now".to_owned(),
-        seconds @ 60..3600 => format!("{} min ago", seconds / 60),
-        seconds @ 3600..86_400 => format!("{} h ago", seconds / 3600),
-        seconds => format!("{} d ago", seconds / 86_400),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_use_the_largest_unit_that_fits() {
-        let ages = [-5, 59, 60, 3599, 7200, 86_400 * 12].map(|seconds| age(seconds * 1000));
-        assert_eq!(
-            ages,
-            ["just now", "just now", "1 min ago", "59 min ago", "2 h ago", "12 d ago"]
-        );
-    }
-
-    #[test]
-    fn long_texts_are_cut_to_their_columns() {
-        assert_eq!(begun("short", 5), "short");
-        assert_eq!(begun("longer", 5), "long…");
-        assert_eq!(begun("漢字漢字", 5), "漢字…");
-        assert_eq!(shortened("/home/kim/project", 9), "…/project");
-        assert_eq!(one_line("two\n  lines", 80), "two lines");
-    }
 }

@@ -6,6 +6,7 @@ mod conversation;
 mod copy;
 mod diff;
 mod foreign;
+mod keep;
 pub(in crate::commands) mod list;
 mod markdown;
 mod migrate;
@@ -20,21 +21,19 @@ mod trace;
 pub(in crate::commands) mod transfer;
 mod turn;
 mod verify;
-
-use std::io::{self, Write};
+mod window;
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 use convoke_protocol::id::{SessionId, TurnId};
 use convoke_session::AnyStore;
-use serde::Serialize;
 
 use crate::commands::completions;
 use crate::conversation::sessions::{find, open_store};
 use crate::conversation::store::open_store_for_reading;
 use crate::host_environment;
 use crate::outcome::Outcome;
-use crate::terminal::{stdout, width};
+use crate::terminal::{heading, write_json};
 
 pub(in crate::commands) use self::foreign::bad_name;
 
@@ -54,6 +53,10 @@ enum Command {
     Resume(resume::Arguments),
     /// Migrate a PostgreSQL store of an earlier version, after a backup
     Migrate(migrate::Arguments),
+    /// Copy sessions of other programs, byte for byte: they stay when the program deletes its own
+    Keep(keep::Keep),
+    /// Remove what the index and the copies have of sessions of other programs
+    Forget(keep::Forget),
     #[command(flatten)]
     Stored(StoredCommand),
 }
@@ -78,6 +81,7 @@ enum StoredCommand {
     /// Create a session from an exported file
     Import(transfer::Import),
     /// Remove sessions; they can be restored for 30 days
+    #[command(visible_aliases = ["remove", "delete"])]
     Rm(remove::Remove),
     /// Restore removed sessions, or list them
     Restore(remove::Restore),
@@ -112,17 +116,18 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let command = match arguments.command.unwrap_or_else(list) {
         Command::Resume(arguments) => return crate::commands::run::run(&arguments.into()),
         Command::Migrate(arguments) => return runtime()?.block_on(migrate::run(&arguments)),
+        Command::Keep(arguments) => return keep::keep(&arguments),
+        Command::Forget(arguments) => return keep::forget(&arguments),
         Command::Stored(command) => command,
     };
-    if let StoredCommand::Show(arguments) = &command
-        && arguments.is_of_another_program()
-    {
-        return foreign::show(arguments);
-    }
-    if let StoredCommand::Export(arguments) = &command
-        && arguments.is_of_another_program()
-    {
-        return transfer::export_foreign(arguments);
+    match &command {
+        StoredCommand::Show(arguments) if arguments.is_of_another_program() => {
+            return foreign::show(arguments);
+        }
+        StoredCommand::Export(arguments) if arguments.is_of_another_program() => {
+            return transfer::export_foreign(arguments);
+        }
+        _ => {}
     }
     runtime()?.block_on(async {
         let host_environment = host_environment::of_process()?;
@@ -178,24 +183,10 @@ impl ShownSession {
     }
 }
 
-/// Returns a heading that fills a line of standard output.
-pub(in crate::commands) fn heading(title: &str) -> String {
-    let columns = width(&stdout()).min(100);
-    let fill = "─".repeat(columns.saturating_sub(title.chars().count() + 1));
-    format!("{title} {fill}")
-}
-
 /// Parses the number of a turn.
 pub(in crate::commands) fn parse_turn(written: &str) -> Result<TurnId, String> {
     match written.parse() {
         Ok(0) | Err(_) => Err("a turn number is 1 or more".to_owned()),
         Ok(number) => Ok(TurnId(number)),
     }
-}
-
-/// Writes one JSON value and a line break.
-pub(in crate::commands) fn write_json(value: &impl Serialize) -> io::Result<()> {
-    let mut out = stdout();
-    serde_json::to_writer(&mut out, value)?;
-    writeln!(out)
 }

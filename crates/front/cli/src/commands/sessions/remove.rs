@@ -7,11 +7,10 @@ use convoke_protocol::id::SessionId;
 use convoke_session::{AnyStore, Store as _};
 use serde_json::json;
 
-use super::list::{age, one_line};
 use super::write_json;
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find, one_of};
-use crate::figures::count;
+use crate::figures::{age, count, one_line};
 use crate::host_environment;
 use crate::outcome::{AfterWork as _, Outcome, UsageError};
 use crate::program;

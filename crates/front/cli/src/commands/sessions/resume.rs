@@ -43,8 +43,13 @@ pub(super) struct Arguments {
 impl From<Arguments> for run::Arguments {
     fn from(arguments: Arguments) -> Self {
         let Arguments { which, task, team, rehearse, record, to, retry, json, deny } = arguments;
-        let conversation =
-            ConversationOptions { team, session: Some(which.id), rehearse, record, alone: None };
+        let conversation = ConversationOptions {
+            team,
+            session: Some(which.id),
+            rehearse,
+            record,
+            ..ConversationOptions::default()
+        };
         Self { task, conversation, handover: None, to, retry, page: false, json, deny }
     }
 }

@@ -2,19 +2,24 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use clap::Args;
-use convoke_open::search::{Hit, Query, search};
-use convoke_protocol::id::SessionId;
+use convoke_open::Catalog;
+use convoke_open::search::{Hit, Query, is_below, search};
+use convoke_protocol::id::{Millis, SessionId};
 use convoke_protocol::session::Summary;
 use convoke_session::{AnyStore, Store as _};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::list::{OWN, age, tell};
+use super::list::{OWN, tell};
 use super::write_json;
 use crate::conversation::sessions::WorkingDirectory;
+use crate::figures::age;
 use crate::host_environment;
-use crate::other_programs::{HomeArgument, with_catalog};
+use crate::other_programs::{HomeArgument, open_index, tell_without_index, with_catalog};
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, printable, stdout};
 
@@ -35,6 +40,15 @@ pub(super) struct Arguments {
     /// Search only sessions of other programs in which a file of this name was changed
     #[arg(long, value_name = "NAME")]
     file: Option<String>,
+    /// Search only the sessions of other programs in this directory and below
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// Search only what sessions of other programs have from this day on: 2026-11-01
+    #[arg(long, value_name = "DAY")]
+    since: Option<Date>,
+    /// Search only what they have up to this day
+    #[arg(long, value_name = "DAY")]
+    until: Option<Date>,
     /// Search the outputs of tools in other programs' sessions too
     #[arg(long)]
     deep: bool,
@@ -64,7 +78,11 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     let within = (!arguments.all).then_some(&*of_here);
     // One more than is shown, to find out whether there are more.
     let is_wanted = |program| arguments.agent.as_deref().is_none_or(|wanted| wanted == program);
-    let is_own = is_wanted(OWN) && arguments.home.directory.is_none() && arguments.file.is_none();
+    let is_of_others = arguments.file.is_some()
+        || arguments.project.is_some()
+        || arguments.since.is_some()
+        || arguments.until.is_some();
+    let is_own = is_wanted(OWN) && arguments.home.is_own() && !is_of_others;
     let mut found = if is_own {
         store.search(&words, within, arguments.limit.saturating_add(1)).await?
     } else {
@@ -114,21 +132,41 @@ fn search_others(
     words: &[String],
     here: &WorkingDirectory,
 ) -> anyhow::Result<Vec<Hit>> {
+    let project = arguments.project.as_ref().map(std::path::absolute).transpose()?;
+    let query = Query {
+        words: words.iter().map(|word| word.to_lowercase()).collect(),
+        is_deep: arguments.deep,
+        file: arguments.file.clone(),
+        since: arguments.since.map(midnight).transpose()?,
+        until: arguments.until.map(|day| midnight(day.tomorrow()?)).transpose()?,
+    };
+    let mut index = open_index(&arguments.home)?;
     let (hits, problems) = with_catalog(&arguments.home, |catalog| {
         let mut found = catalog.list();
+        if let Some(index) = index.as_mut().filter(|_| found.problems.is_empty()) {
+            index.prune(&found.sessions)?;
+        }
         found.sessions.retain(|session| {
             let is_here = || session.cwd.as_deref().is_some_and(|cwd| here.is_near(cwd));
             let is_wanted = arguments.agent.as_deref().is_none_or(|it| it == session.program);
-            is_wanted && (arguments.all || arguments.home.directory.is_some() || is_here())
+            is_wanted
+                && match &project {
+                    Some(project) => is_below(session, project),
+                    None => arguments.all || !arguments.home.is_own() || is_here(),
+                }
         });
-        let query = Query {
-            words: words.iter().map(|word| word.to_lowercase()).collect(),
-            is_deep: arguments.deep,
-            file: arguments.file.clone(),
-            since: None,
-        };
-        Ok(search(&catalog.sources, &found.sessions, &query))
+        let Catalog { readers, .. } = catalog;
+        let limit = arguments.limit.saturating_add(1);
+        let sessions = found.sessions.clone();
+        search(readers, sessions, index.as_mut(), &query, limit).or_else(|error| {
+            tell_without_index(&error)?;
+            Ok(search(readers, found.sessions, None, &query, limit)?)
+        })
     })?;
     tell(&problems)?;
-    Ok(hits.into_iter().flatten().collect())
+    Ok(hits)
+}
+
+fn midnight(day: Date) -> anyhow::Result<Millis> {
+    Ok(Millis(day.to_zoned(TimeZone::system())?.timestamp().as_millisecond()))
 }

@@ -18,6 +18,7 @@ use super::cache;
 use super::conversation;
 use super::sent::{self, Showing};
 use super::turn::{find_turn, read_sent};
+use super::window;
 use super::{ShownSession, heading, parse_turn, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::figures::{dollars, number};
@@ -57,7 +58,10 @@ pub(super) struct Arguments {
     /// Show how much of each request the provider's cache could serve, how much it served, and what
     /// changed
     #[arg(long, conflicts_with_all = ["attempt", "prompt", "system", "events", "partial", "request", "explain"])]
-    cache: bool,
+    pub(super) cache: bool,
+    /// Show everything that the model was given in each request of the turn; with --json, the windows
+    #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "request", "cache", "explain"])]
+    window: bool,
     /// Show the system text
     #[arg(long, conflicts_with = "prompt", requires = "turn")]
     system: bool,
@@ -70,9 +74,9 @@ pub(super) struct Arguments {
     /// Show an unfinished reply, byte for byte
     #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "system", "explain", "events"])]
     partial: bool,
-    /// Show what the turn changed in the working directory, as a diff
-    #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "system", "explain", "events", "partial", "request", "json"])]
-    changes: bool,
+    /// Show what the turn changed in the working directory, as a diff; of another program's session, all that it changed
+    #[arg(long, conflicts_with_all = ["prompt", "system", "explain", "events", "partial", "request"])]
+    pub(super) changes: bool,
     /// Write JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -81,13 +85,19 @@ pub(super) struct Arguments {
 impl Arguments {
     /// Returns whether the session is another program's, which no store has.
     pub(super) fn is_of_another_program(&self) -> bool {
-        self.home.directory.is_some() || is_named(&self.which.id)
+        // The home of a window is that of the turn's program.
+        let is_elsewhere = self.home.directory.is_some() && !self.window;
+        is_elsewhere || is_named(&self.which.id)
     }
 }
 
 pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let id = arguments.which.find(store).await?;
     let Arguments { json, explain, .. } = *arguments;
+    if arguments.changes && (json || arguments.turn.is_none()) {
+        let problem = "--changes needs --turn N, and has no JSON; `convoke changes --json` has";
+        return Err(UsageError(problem.to_owned()).into());
+    }
     if let Some(turn) = arguments.turn.filter(|_| arguments.changes) {
         let turn = find_turn(store, id, turn).await?.id;
         let changes = changes_of(&host_environment::of_process()?);
@@ -99,6 +109,11 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     if arguments.cache {
         let turn = arguments.turn.map(|turn| turn.0);
         cache::show(store, id, turn, json).await?;
+        return Ok(Outcome::Done);
+    }
+    if let Some(turn) = arguments.turn.filter(|_| arguments.window) {
+        let turn = find_turn(store, id, turn).await?;
+        window::show(store, id, &turn, arguments.attempt, &arguments.home, json).await?;
         return Ok(Outcome::Done);
     }
     match (arguments.turn, arguments.request) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use convoke_agent::thread::ThreadStore as _;
 use convoke_files::draft::Draft;
-use convoke_open::prices::{Charged, OwnPrices, cost};
+use convoke_open::prices::{Charged, cost};
 use convoke_protocol::id::{AttemptRef, EventNumber, MemberName, Millis, SessionId, ThreadId};
 use convoke_protocol::request::RequestRecord;
 use convoke_protocol::wire::Wire;
@@ -79,7 +79,7 @@ pub(super) fn export_foreign(form: &TraceForm, exported: &Exported<'_>) -> anyho
     let redactor = redactor()?;
     let conversation = with_catalog(exported.home, |catalog| {
         let session = catalog.find(exported.name.unwrap_or_default()).map_err(bad_name)?;
-        let (provider, own) = (catalog.provider(&session), OwnPrices::new());
+        let provider = catalog.provider(&session);
         let price = |request: &Request<'_>, at| {
             let charged = Charged {
                 provider,
@@ -89,7 +89,7 @@ pub(super) fn export_foreign(form: &TraceForm, exported: &Exported<'_>) -> anyho
                 tier: request.tier,
                 at,
             };
-            cost(&charged, &own)
+            cost(&charged, &catalog.prices)
         };
         let texts = form.texts(&redactor);
         let mut told = ForeignConversation::new(&session, provider, texts, &price);

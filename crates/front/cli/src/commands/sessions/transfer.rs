@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{BufRead, BufReader, BufWriter, IsTerminal as _, Read, Write, stdin};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write, stdin};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -15,7 +15,7 @@ use convoke_protocol::id::{MessageNumber, Millis, SessionId};
 use convoke_protocol::session::NewSession;
 use convoke_server::{ExportForm, document};
 use convoke_session::rows::each_turn;
-use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
+use convoke_session::transfer::{self, ArchiveProblem, ArchiveSource, ImportLimits, TransferError};
 use convoke_session::{AnyStore, Store as _, StoreError};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -315,19 +315,7 @@ pub(super) async fn import(arguments: &Import, store: &AnyStore) -> anyhow::Resu
         let file = fs::File::open(&arguments.file);
         Box::new(file.map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?)
     };
-    let explain = |error| {
-        let other = matches!(error, TransferError::Store(_) | TransferError::Io(_));
-        let program = if other { None } else { program_of(&arguments.file) };
-        match program {
-            Some(program) => UsageError(format!(
-                "{shown} is a session of {program}; see it with `{} open {}`",
-                program::name(),
-                shell_word(&shown.to_string())
-            ))
-            .into(),
-            None => explain_file(&arguments.file, error),
-        }
-    };
+    let explain = |error| explain_file(&arguments.file, error);
     let limits = ImportLimits {
         bytes: arguments.max_bytes.unwrap_or(ImportLimits::default().bytes),
         ..ImportLimits::default()
@@ -361,7 +349,7 @@ fn program_of(file: &Path) -> Option<&'static str> {
 
 /// Tells on a terminal what was done, and how to go on with the session; what is piped has the id alone.
 fn tell_next(what: &str, session: SessionId) -> anyhow::Result<()> {
-    if !std::io::stdout().is_terminal() {
+    if !stdout().is_terminal() {
         return Ok(());
     }
     let (program, store, id) = (program::name(), program::store_option(), session.short());
@@ -415,8 +403,23 @@ fn explain(error: TransferError) -> anyhow::Error {
 
 /// Converts errors in the input to usage errors that name the file.
 fn explain_file(file: &Path, error: TransferError) -> anyhow::Error {
+    let is_of_input = !matches!(error, TransferError::Store(_) | TransferError::Io(_));
+    if let Some(other) = program_of(file).filter(|_| is_of_input) {
+        let (shown, program) = (file.display(), program::name());
+        let command = shell_word(&shown.to_string());
+        let why =
+            format!("{shown} is a session of {other}; see it with `{program} open {command}`");
+        return UsageError(why).into();
+    }
     if let TransferError::Read(error) = error {
         return anyhow::anyhow!("cannot read {}: {error}", file.display());
+    }
+    if let TransferError::Invalid { line: 1, problem: ArchiveProblem::Json(problem) } = &error {
+        let (file, program) = (file.display(), program::name());
+        let why = format!(
+            "{file} is no exported session ({problem}); `{program} sessions export` writes one"
+        );
+        return UsageError(why).into();
     }
     match explain(error) {
         error if error.is::<UsageError>() => {

@@ -14,7 +14,7 @@ use crate::commands::completions;
 use crate::conversation::sessions::find;
 use crate::figures::{count, number};
 use crate::outcome::Outcome;
-use crate::terminal::{Paint, stdout};
+use crate::terminal::{Paint, ProgressLine, stdout};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -34,7 +34,9 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     };
     let mut verified = Vec::with_capacity(sessions.len());
     let (mut events, mut same) = (0, 0);
-    for session in sessions {
+    let (all, progress) = (sessions.len(), ProgressLine::begin("rebuilding"));
+    for (number, session) in (1_usize..).zip(sessions) {
+        progress.set(|| format!("rebuilding session {number} of {all}"));
         let differences = rebuild(store, session).await?;
         let head = store.session(session).await?.head;
         events += head.0;
@@ -48,6 +50,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
         }
         verified.push(json!({"session": session, "events": head, "differences": differences}));
     }
+    drop(progress);
     if arguments.json {
         write_json(&json!({"sessions": verified}))?;
     } else {

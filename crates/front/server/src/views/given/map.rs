@@ -48,6 +48,20 @@ pub(crate) fn rows(given: &Given<'_>, order: PartOrder, from: usize) -> Markup {
     }
 }
 
+/// Renders the whole list, each row as a link to its part in a document.
+pub(super) fn links(given: &Given<'_>, prefix: &str) -> Markup {
+    html! {
+        ol.rows.part-rows { @for part in given.content() {
+            li.(part.kind.class()) { a.row href=(format!("#{prefix}-part-{}", part.index)) {
+                span.swatch {}
+                span.label { (label(&part.label)) }
+                span.section { (label(&part.section)) }
+                span.figure { (number(part.tokens)) }
+            } }
+        } }
+    }
+}
+
 fn row(part: &Part<'_>) -> Markup {
     let rule = if part.left_out > 0 {
         format!("{}: {} bytes left out", part.rule, number(part.left_out))

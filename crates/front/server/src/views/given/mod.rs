@@ -200,12 +200,16 @@ pub(crate) fn view(given: &Given<'_>, tools: &Markup, exact_text: Option<&Markup
     }
 }
 
-/// Renders a text for a document, which loads nothing: every part is in it, whole.
-pub(crate) fn whole(given: &Given<'_>) -> Markup {
+/// Renders a text for a document, which loads nothing: every part is in it, whole. Its ids begin with `prefix`.
+pub(crate) fn whole(given: &Given<'_>, prefix: &str) -> Markup {
     html! {
         div.given.document {
-            section.map aria-label="Parts" { (picture::treemap(given)) (picture::legend(given)) }
-            section.text aria-label="The text" { (text::whole(given)) }
+            section.map aria-label="Parts" {
+                (picture::treemap(given))
+                (picture::legend(given))
+                (map::links(given, prefix))
+            }
+            section.text aria-label="The text" { (text::whole(given, prefix)) }
         }
     }
 }

@@ -114,21 +114,36 @@ fn section(name: &str) -> String {
 /// Returns what distinguishes an entry from others of its section.
 fn label(entry: &Entry<'_>, text: &str) -> String {
     match &entry.source {
-        Source::Message { id: Some(id), .. } => id.to_string(),
+        Source::Message { id: Some(id), .. } => match id.strip_prefix("msg-") {
+            Some(number) => format!("message {number}"),
+            None => id.to_string(),
+        },
         Source::Message { index: Some(index), .. } => format!("message {}", index + 1),
         Source::Message { .. } => "message".to_owned(),
         Source::File { path, lines: Some((from, to)) } => {
             format!("{} {from}–{to}", short_path(path))
         }
         Source::File { path, .. } => short_path(path).to_owned(),
-        Source::Setting { name } => name.to_string(),
+        Source::Setting { name } => words(name),
         Source::Program { what } if !what.trim().is_empty() => what.to_string(),
         Source::Tool { index: Some(index), .. } => format!("result {}", index + 1),
         Source::Model { index: Some(index), .. } => format!("reply {}", index + 1),
         Source::History { index: Some(index) } => format!("history {}", index + 1),
-        Source::Convoke { what } => what.to_string(),
+        Source::Convoke { what } => words(what),
         _ => begun(text).unwrap_or_else(|| source(&entry.source)),
     }
+}
+
+/// Returns a name in words: `roleSummary` is written `role summary`.
+fn words(name: &str) -> String {
+    let mut words = String::with_capacity(name.len());
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    words.trim_start().to_owned()
 }
 
 /// Returns the first words of a text.
@@ -186,10 +201,12 @@ mod tests {
         let file = json!({ "kind": "file", "path": "/home/kim/p/CLAUDE.md" });
         let ledger = ledger(&[
             ("SYSTEM", file, 0, 4),
-            ("TEAM_TASK", json!({ "kind": "setting", "name": "task" }), 4, 8),
+            ("TEAM_TASK", json!({ "kind": "setting", "name": "teamTask" }), 4, 8),
+            ("MESSAGE", json!({ "kind": "message", "id": "msg-3" }), 8, 8),
         ]);
         let parts = of_turn(&ledger, None, "rulework");
         assert_eq!((&*parts[0].label, parts[0].kind), ("p/CLAUDE.md", Kind::Files));
         assert_eq!((&*parts[1].section, parts[1].kind), ("team task", Kind::Messages));
+        assert_eq!((&*parts[1].label, &*parts[2].label), ("team task", "message 3"));
     }
 }

@@ -44,11 +44,11 @@ fn size(part: &Part<'_>) -> usize {
 }
 
 /// Renders every part, whole, with what holds them together.
-pub(super) fn whole(given: &Given<'_>) -> Markup {
+pub(super) fn whole(given: &Given<'_>, prefix: &str) -> Markup {
     html! {
         @for part in &given.parts {
-            article.piece.(part.kind.class()) {
-                header { strong.label { (label(&part.label)) } span.source { (label(&part.source)) } span.figures { (number(part.bytes)) " B" } }
+            article.piece.(part.kind.class()) #(format!("{prefix}-part-{}", part.index)) {
+                header { strong.label { (label(&part.label)) } span.source { (label(&part.source)) } span.figures { "~" (number(part.tokens)) " tokens · " (number(part.bytes)) " B" } }
                 @if is_worth_saying(&part.rule) || part.left_out > 0 { p.rule { (label(&part.rule)) @if part.left_out > 0 { " · " (number(part.left_out)) " bytes left out" } } }
                 @if let Some(text) = &part.text { div.body { pre { (shown(text)) } } }
             }

@@ -197,7 +197,9 @@ fn step_content(name: &OtherName, step: &Step, program: &str) -> Markup {
         StepKind::Tool { name: tool, input, output } => {
             tool_line(name, &step.key, tool, input, output.as_ref())
         }
-        StepKind::Changed { files } => html! { @for it in files { (file(it, Layout::Unified)) } },
+        StepKind::Changed { files } => {
+            html! { @for it in files { (file(it, Layout::Unified, &html! {})) } }
+        }
         StepKind::Todo { items } => html! {
             details.step {
                 summary { span.faint { "to do" } " " (items.iter().filter(|it| it.state == TodoState::Completed).count()) " of " (items.len()) " done" }

@@ -422,7 +422,7 @@ fn exit_status(exit: Exit) -> Value {
             let name = Signal::try_from(number).map(|signal| signal.as_str().to_owned());
             json!({ "signal": name.unwrap_or_else(|_| number.to_string()) })
         }
-        Exit::Dismissed | Exit::Unknown => json!({}),
+        Exit::Dismissed | Exit::Resting | Exit::Unknown => json!({}),
     }
 }
 

@@ -8,7 +8,6 @@ use crate::turn_input::Permissions;
 /// The permissions that answer the questions of a turn.
 #[derive(Debug, Clone)]
 pub struct Permit {
-    /// The permissions.
     pub permissions: Permissions,
     /// Whether the kernel enforces the permissions on everything that the agent does.
     pub is_confined: bool,

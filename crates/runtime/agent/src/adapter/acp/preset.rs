@@ -52,9 +52,7 @@ pub struct Preset {
 /// The settings that point a program to a model server: variables, and files in its home. `{base}` is the address.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PresetEndpoint {
-    /// The variables.
     pub variables: &'static [(&'static str, &'static str)],
-    /// The files.
     pub files: &'static [(&'static str, &'static str)],
 }
 

@@ -2,6 +2,7 @@
 
 mod question;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
@@ -10,16 +11,19 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
-use convoke_protocol::verdict::{Failure, FailureReason};
+use convoke_protocol::image::Image;
+use convoke_protocol::verdict::{Failure, FailureReason, Verdict};
 use serde_json::{Value, json};
 
 use self::question::{ApprovedAction, QuestionSubject};
 use super::choice::{Choice, ChoiceLookup};
 use super::client::{Client, ClientSettings};
+use super::inert;
 use super::permit::Permit;
+use crate::adapter::unseen_images;
 use crate::diagnostics;
 use crate::ending::Ending;
-use crate::process::{Decision, Dialogue, HostAccess, Input};
+use crate::process::{Decision, Dialogue, HostAccess, Input, NextTurn};
 use crate::stream::acp::{Acp, Message, failure};
 use crate::stream::{EventReader, Sink};
 use crate::turn::TurnResult;
@@ -39,10 +43,18 @@ const EXIT_LIMIT: Duration = Duration::from_millis(2500);
 pub struct SessionSettings {
     /// The text blocks of the prompt.
     pub prompt: Vec<String>,
+    /// The images before the prompt.
+    pub images: Vec<Image>,
     /// The working directory.
     pub cwd: PathBuf,
     /// The session to resume.
     pub resume: Option<String>,
+    /// Whether a new session is no substitute for it, because the prompt has only what is new.
+    pub must_resume: bool,
+    /// Whether the program stays for another turn.
+    pub stays: bool,
+    /// The text that follows every prompt.
+    pub tail: Option<&'static str>,
     /// The mode chosen by the user.
     pub mode: Option<String>,
     /// The mode for the permissions, if the program's default does not match.
@@ -85,6 +97,7 @@ pub struct Session {
     waiting: u64,
     /// The sign-in methods that the agent offers.
     ways_to_sign_in: Vec<String>,
+    takes_images: bool,
     id: Option<String>,
     /// Whether the session repeats its history when it is opened.
     repeats_history: bool,
@@ -108,6 +121,7 @@ impl Session {
             step: Step::Initialize,
             waiting: 0,
             ways_to_sign_in: Vec::new(),
+            takes_images: false,
             id: None,
             repeats_history: false,
             choices: VecDeque::new(),
@@ -158,7 +172,7 @@ impl Session {
             Step::Prompt => {
                 self.client.kill_all();
                 self.reader.on_prompt_result(result, sink);
-                Input::last(Vec::new())
+                if self.is_at_rest() { Input::nothing() } else { Input::last(Vec::new()) }
             }
             Step::Repeating => Input::nothing(),
         }
@@ -183,11 +197,18 @@ impl Session {
             })
             .collect();
         let abilities = &result["agentCapabilities"];
+        self.takes_images = abilities["promptCapabilities"]["image"] == true;
+        self.leave_unseen_images(sink);
         let can_resume = !abilities["sessionCapabilities"]["resume"].is_null();
         let can_load = abilities["loadSession"] == true;
         let mut params = json!({ "cwd": self.settings.cwd, "mcpServers": self.settings.servers });
         if let Some(meta) = &self.settings.meta {
             params["_meta"] = meta.clone();
+        }
+        if self.settings.must_resume && self.settings.resume.is_some() && !(can_resume || can_load)
+        {
+            let message = "the agent cannot continue an earlier session";
+            return self.fail(Failure::new(FailureReason::Session, message), sink);
         }
         // An agent that supports neither starts a new session, which is reported when the ids are compared.
         self.id = self.settings.resume.clone().filter(|_| can_resume || can_load);
@@ -260,6 +281,17 @@ impl Session {
         None
     }
 
+    /// Leaves the images out if the agent takes none.
+    fn leave_unseen_images(&mut self, sink: &mut Sink<'_>) {
+        if self.takes_images {
+            return;
+        }
+        let images = std::mem::take(&mut self.settings.images);
+        if let Some(unseen) = unseen_images(&images, "the agent takes no images") {
+            self.reader.warn(unseen, sink);
+        }
+    }
+
     /// Sends the next request: a choice, else the prompt.
     fn send_next(&mut self) -> Input {
         let session = self.id.clone().unwrap_or_default();
@@ -268,8 +300,14 @@ impl Session {
             return self.request(Step::Choose, method, &params);
         }
         let prompt = std::mem::take(&mut self.settings.prompt);
-        let blocks = prompt.iter().map(|text| json!({ "type": "text", "text": text }));
-        let params = json!({ "sessionId": session, "prompt": blocks.collect::<Value>() });
+        let texts = prompt.iter().map(|text| json!({ "type": "text", "text": text }));
+        let images = std::mem::take(&mut self.settings.images);
+        let images = images.iter().map(|Image { media_type, data, .. }| {
+            json!({ "type": "image", "mimeType": media_type, "data": data })
+        });
+        // Some programs scan the last block.
+        let blocks: Value = images.chain(texts).collect();
+        let params = json!({ "sessionId": session, "prompt": blocks });
         self.request(Step::Prompt, "session/prompt", &params)
     }
 
@@ -313,6 +351,23 @@ impl Dialogue for Session {
             "clientInfo": client,
         });
         self.request(Step::Initialize, "initialize", &params)
+    }
+
+    fn next_turn(&mut self, turn: NextTurn<'_>, sink: &mut Sink<'_>) -> Input {
+        let session = self.id.clone().unwrap_or_default();
+        let model = self.settings.model.clone().or_else(|| self.settings.started_model.clone());
+        self.reader = self.reader.for_next_turn(turn.reply_bytes);
+        self.reader.begin(&session, false, model.as_deref(), sink);
+        let (blocks, _) = inert::blocks(turn.prompt, self.settings.tail);
+        self.settings.prompt = blocks.into_iter().map(Cow::into_owned).collect();
+        turn.images.clone_into(&mut self.settings.images);
+        self.leave_unseen_images(sink);
+        self.send_next()
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let is_done = self.reader.progress().closing == Some(Verdict::Done);
+        self.settings.stays && !self.is_cancelling && is_done && self.open.is_empty()
     }
 
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use convoke_conformance_acp as acp;
 use convoke_protocol::agent_event::{AgentEvent, AgentEventKind};
+use convoke_protocol::image::Image;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -115,6 +116,38 @@ fn written(bytes: &[u8], asked: Option<&str>) -> Value {
     let Ok(message) = serde_json::from_slice(bytes) else { return Value::Null };
     acp::check(&message, asked);
     message
+}
+
+#[test]
+fn images_are_blocks_before_the_prompt_where_the_agent_takes_them() {
+    for (takes, expected) in [(true, vec!["image", "text"]), (false, vec!["text"])] {
+        let settings = SessionSettings {
+            prompt: vec!["What is a.png?".to_owned()],
+            images: vec![Image::new("a.png", "iVBORw0KGgo=").unwrap()],
+            cwd: "/".into(),
+            ..SessionSettings::default()
+        };
+        let mut session = Session::new(Acp::new(1 << 20), settings);
+        session.open();
+        let mut warned = Vec::new();
+        let mut send = |message: Value| {
+            let input = session.line(message.to_string().as_bytes(), &mut |event| {
+                if let AgentEventKind::Warning(diagnostic) = event.kind {
+                    warned.push(diagnostic.code.name().to_owned());
+                }
+            });
+            serde_json::from_slice::<Value>(&input.bytes).unwrap()
+        };
+        let abilities = json!({"promptCapabilities": {"image": takes}});
+        send(json!({"id": 1, "result": {"protocolVersion": 1, "agentCapabilities": abilities}}));
+        let prompt = send(json!({"id": 2, "result": {"sessionId": "s"}}));
+        acp::check(&prompt, None);
+        let blocks = prompt["params"]["prompt"].as_array().unwrap();
+        let kinds: Vec<&str> = blocks.iter().filter_map(|it| it["type"].as_str()).collect();
+        assert_eq!(kinds, expected);
+        let is_told = warned.iter().any(|code| code == "agent.image-unseen");
+        assert_eq!(is_told, !takes, "{warned:?}");
+    }
 }
 
 #[test]

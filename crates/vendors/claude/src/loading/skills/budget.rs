@@ -6,6 +6,7 @@ use convoke_files::{FileKind, Files};
 use serde_json::Value;
 
 use super::super::settings::state_file;
+use super::super::variables::Variables;
 use super::SkillSettings;
 use crate::loading::Release;
 use convoke_explain::Session;
@@ -58,17 +59,22 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn new(session: &Session, edition: Release, settings: &SkillSettings) -> Self {
-        let number = |name: &str| settings.variable(session, name)?.trim().parse::<u64>().ok();
+    pub(super) fn new(
+        session: &Session,
+        edition: Release,
+        settings: &SkillSettings,
+        variables: &Variables,
+    ) -> Self {
+        let number = |name: &str| variables.get(name)?.trim().parse::<u64>().ok();
         let model = session.values("--model").pop();
-        let model = model.or_else(|| settings.variable(session, "ANTHROPIC_MODEL"));
+        let model = model.or_else(|| variables.get("ANTHROPIC_MODEL"));
         let model = model.or(settings.model.as_deref());
         let model = Model::named(model.unwrap_or_default(), edition);
-        let is_on =
-            |name| settings.variable(session, name).is_some_and(|it| it == "1" || it == "true");
         let window = match number("CLAUDE_CODE_MAX_CONTEXT_TOKENS").filter(|_| model.is_unknown) {
             Some(given) => given,
-            None if is_on("CLAUDE_CODE_DISABLE_1M_CONTEXT") => SMALL_WINDOW.min(model.window),
+            None if variables.is_on("CLAUDE_CODE_DISABLE_1M_CONTEXT") => {
+                SMALL_WINDOW.min(model.window)
+            }
             None => model.window,
         };
         let fraction = settings.fraction.filter(|it| *it > 0.0).unwrap_or(FRACTION);
@@ -213,7 +219,12 @@ mod tests {
         for (model, expected) in cases {
             let mut session = Session::new("/r", "/h");
             session.arguments = vec!["--model".to_owned(), model.to_owned()];
-            let limits = Limits::new(&session, Release::V325, &SkillSettings::default());
+            let limits = Limits::new(
+                &session,
+                Release::V325,
+                &SkillSettings::default(),
+                &Variables::default(),
+            );
             assert_eq!(limits.columns, expected, "{model}");
         }
     }
@@ -224,7 +235,7 @@ mod tests {
             let mut session = Session::new("/r", "/h");
             let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
             session.variables = variables.collect();
-            Limits::new(&session, Release::V325, settings)
+            Limits::new(&session, Release::V325, settings, &Variables::of(&session))
         };
         let none = SkillSettings::default();
         assert_eq!(limits(&[("SLASH_COMMAND_TOOL_CHAR_BUDGET", "300")], &none).columns, 300);

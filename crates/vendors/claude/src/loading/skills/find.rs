@@ -12,7 +12,7 @@ use super::super::settings::Settings;
 use super::text::{About, Form};
 use crate::loading::Release;
 use convoke_explain::Session;
-use convoke_explain::place;
+use convoke_explain::place::{self, GitKind};
 use convoke_explain::skills::{FILE_NAME, OmittedSkill, SkillRule, SkillSource, read};
 
 /// The largest `SKILL.md` that is read.
@@ -52,7 +52,7 @@ pub(super) struct Finder<'a> {
     /// Skills of added directories whose name is taken: they are listed with the directory's name before their own.
     pub scoped: Vec<Candidate>,
     pub omitted: Vec<OmittedSkill>,
-    /// The files that were found, without links.
+    /// What identifies the files that were found.
     seen: HashSet<OsString>,
     /// The files of the names that were found.
     names: HashMap<String, PathBuf>,
@@ -72,31 +72,18 @@ impl<'a> Finder<'a> {
 
     /// Searches every place, in the order of the list.
     pub(super) fn search(&mut self, repository: Option<&Path>) {
-        let managed = self.session.etc.join("claude-code/.claude");
-        let own = self.settings.config_dir.clone();
-        let mut project: Vec<PathBuf> = place::chain(&self.session.cwd);
-        project.retain(|it| repository.is_none_or(|root| it.starts_with(root)));
-        project.reverse();
-        let project = project.into_iter().map(|it| it.join(".claude"));
-        let project: Vec<_> = project.filter(|_| self.settings.sources.project).collect();
         let added = self.session.directories("--add-dir");
-        let user = self.settings.sources.user.then_some(own);
-
-        let mut places = vec![(managed, SkillSource::Managed)];
-        places.extend(user.map(|it| (it, SkillSource::User)));
-        places.extend(project.into_iter().map(|it| (it, SkillSource::Project)));
-        for (place, source) in &places {
-            self.skills(&place.join("skills"), *source, "", None);
+        for (place, source) in self.places("skills", repository) {
+            self.skills(&place, source, "", None);
         }
         for directory in &added {
             let scope = scope(directory, &added);
             let place = directory.join(".claude/skills");
             self.skills(&place, SkillSource::AddedDirectory, "", Some(&scope));
         }
-        let places = places.into_iter().map(|(place, _)| place);
-        let places = places.chain(added.iter().map(|it| it.join(".claude")));
-        let mut commands: Vec<Command> =
-            places.flat_map(|place| self.commands(&place.join("commands"))).collect();
+        let places = self.places("commands", repository).into_iter().map(|(place, _)| place);
+        let places = places.chain(added.iter().map(|it| it.join(".claude/commands")));
+        let mut commands: Vec<Command> = places.flat_map(|place| self.commands(&place)).collect();
         commands.sort_by_cached_key(|it| locale_key(&it.name));
         for command in commands {
             self.take_command(command, SkillSource::Command, "");
@@ -111,6 +98,34 @@ impl<'a> Finder<'a> {
             }
             self.skills(&plugin.join("skills"), SkillSource::Plugin, &prefix, None);
         }
+    }
+
+    /// Returns the directories of a kind: the administrator's, the user's, and the project's, nearest first.
+    fn places(&self, kind: &str, repository: Option<&Path>) -> Vec<(PathBuf, SkillSource)> {
+        let managed = self.session.etc.join("claude-code/.claude").join(kind);
+        let mut places = vec![(managed, SkillSource::Managed)];
+        if self.settings.sources.user {
+            places.push((self.settings.config_dir.join(kind), SkillSource::User));
+        }
+        if self.settings.sources.project {
+            let directories = self.session.cwd.ancestors();
+            let directories = directories.take_while(|it| *it != self.session.home);
+            let inside =
+                directories.filter(|it| repository.is_none_or(|root| it.starts_with(root)));
+            let inside = inside.map(|it| it.join(".claude").join(kind));
+            let main = self.of_main_checkout(kind, repository);
+            places.extend(inside.chain(main).map(|it| (it, SkillSource::Project)));
+        }
+        places
+    }
+
+    /// Returns the main checkout's directory of a kind, which stands in for one that a linked worktree does not have.
+    fn of_main_checkout(&self, kind: &str, repository: Option<&Path>) -> Option<PathBuf> {
+        // The oldest edition does so for commands only.
+        let root = repository.filter(|_| kind == "commands" || self.edition != Release::V197)?;
+        let GitKind::Worktree(main) = place::git_kind(self.files, root) else { return None };
+        let below = Path::new(".claude").join(kind);
+        self.files.kind(&root.join(&below)).is_err().then(|| main.join(below))
     }
 
     fn plugin_name(&self, plugin: &Path) -> String {
@@ -200,7 +215,12 @@ impl<'a> Finder<'a> {
     ) {
         // Its directory is free of links, but the file and its folder need not be.
         let real_path = self.files.canonicalize(real).unwrap_or_else(|_| real.to_owned());
-        if !self.seen.insert(real_path.clone().into()) {
+        // Of a command's hard links one is listed, of a skill's all.
+        let identity = match form {
+            Form::Command => self.files.identity(real).unwrap_or_else(|_| real_path.clone().into()),
+            Form::Skill => real_path.clone().into(),
+        };
+        if !self.seen.insert(identity) {
             return;
         }
         let Ok(head) = read(self.files, &real_path) else { return };

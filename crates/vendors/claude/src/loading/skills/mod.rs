@@ -39,8 +39,6 @@ pub(super) struct SkillSettings {
     pub max_description: Option<usize>,
     /// `model`.
     pub model: Option<String>,
-    /// `env`.
-    pub variables: Vec<(String, String)>,
     /// Whether a permission rule denies the tool that runs skills.
     pub is_denied: bool,
 }
@@ -61,7 +59,6 @@ impl SkillSettings {
         self.overrides.extend(pairs("skillOverrides"));
         let denied = value.pointer("/permissions/deny").map(config::strings).unwrap_or_default();
         self.is_denied |= denied.iter().any(|rule| is_the_tool(rule));
-        self.variables.extend(pairs("env"));
         if let Some(off) = value.get("disableBundledSkills").and_then(serde_json::Value::as_bool) {
             self.without_bundled = off;
         }
@@ -79,13 +76,6 @@ impl SkillSettings {
         let mut last_first = self.overrides.iter().rev();
         last_first.find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
-
-    /// Returns a variable of the settings, or else of the session.
-    fn variable<'a>(&'a self, session: &'a Session, name: &str) -> Option<&'a str> {
-        let mut last_first = self.variables.iter().rev();
-        let mut given = || last_first.find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-        given().or_else(|| session.variable(name))
-    }
 }
 
 /// Finds the skills that Claude Code lists.
@@ -100,7 +90,7 @@ pub(super) fn explain(
     let mut finder = Finder::new(files, session, edition, settings);
     finder.search(repository);
     let Finder { found, scoped, mut omitted, .. } = finder;
-    let limits = Limits::new(session, edition, &settings.skills);
+    let limits = Limits::new(session, edition, &settings.skills, &settings.variables);
 
     let mut entries: Vec<Entry> = Vec::new();
     for candidate in found {
@@ -115,10 +105,7 @@ pub(super) fn explain(
     }
     let used: Vec<String> = entries.iter().map(|entry| entry.skill.name.clone()).collect();
     let without_bundled = settings.skills.without_bundled
-        || settings
-            .skills
-            .variable(session, "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS")
-            .is_some_and(|value| matches!(value, "1" | "true" | "yes" | "on"));
+        || settings.variables.is_on("CLAUDE_CODE_DISABLE_BUNDLED_SKILLS");
     let mut scoped: Vec<Entry> =
         scoped.into_iter().map(|it| entry(it, false, edition, &limits)).collect();
     for (skill, kind) in builtin::skills(edition) {
@@ -140,7 +127,7 @@ pub(super) fn explain(
     }
     add_other_names(&mut entries);
 
-    if let Some(switch) = switched_off(session, &settings.skills) {
+    if let Some(switch) = switched_off(session, settings) {
         for entry in entries {
             if let Some(path) = entry.skill.path {
                 let rule = SkillRule::SwitchedOff(switch.to_owned());
@@ -162,7 +149,7 @@ pub(super) fn explain(
 }
 
 /// Returns what keeps the list of skills out of the request. Without the tool that runs skills there is no list.
-fn switched_off(session: &Session, settings: &SkillSettings) -> Option<&'static str> {
+fn switched_off(session: &Session, settings: &Settings) -> Option<&'static str> {
     let arguments = ["--disable-slash-commands", "--bare", "--safe-mode"];
     if let Some(given) = arguments.into_iter().find(|it| session.has_argument(it)) {
         return Some(given);
@@ -172,8 +159,8 @@ fn switched_off(session: &Session, settings: &SkillSettings) -> Option<&'static 
     };
     let has_tools = lists("--tools", |tool| tool == TOOL || tool == "default");
     match () {
-        () if session.is_on("CLAUDE_CODE_SIMPLE") => Some("CLAUDE_CODE_SIMPLE"),
-        () if settings.is_denied => Some("a rule of permissions.deny"),
+        () if settings.variables.is_on("CLAUDE_CODE_SIMPLE") => Some("CLAUDE_CODE_SIMPLE"),
+        () if settings.skills.is_denied => Some("a rule of permissions.deny"),
         () if lists("--disallowedTools", is_the_tool) => Some("--disallowedTools"),
         () if lists("--disallowed-tools", is_the_tool) => Some("--disallowed-tools"),
         () if !session.all_values("--tools").is_empty() && !has_tools => Some("--tools"),

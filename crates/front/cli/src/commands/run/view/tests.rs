@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use convoke_conformance_store::shown as recorded;
 use convoke_protocol::content::Content;
 use convoke_protocol::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 
@@ -23,6 +24,7 @@ fn started(turn: u64, member: &str) -> EventKind {
         ledger: Content::new("[]").reference(),
         diagnostics: Vec::new(),
         in_a_row: 0,
+        memory: None,
     }
 }
 
@@ -108,7 +110,7 @@ fn the_live_line_is_cleared_for_text_and_redrawn_between_lines() {
     });
     assert_eq!(
         screen,
-        "\nmax  turn 1, answers message 1 · a prompt of 6 bytes, about 2 tokens\n\
+        "\nmax  turn 1, answers message 1 · a prompt of about 2 tokens, 6 bytes\n\
          \rESC[2K  ⠋ max working · 0.0 s · 0 events\rESC[2K  Hello there\n\
          \rESC[2K  ⠋ max writing · 0.0 s · 2 events"
     );
@@ -121,7 +123,7 @@ fn a_file_gets_no_live_line() {
         view.tick().unwrap();
         view.show(&agent(1, "max", piece("Hello"))).unwrap();
     });
-    assert!(screen.ends_with("tokens\n  Hello"), "{screen}");
+    assert!(screen.ends_with("bytes\n  Hello"), "{screen}");
 }
 
 #[test]
@@ -141,7 +143,7 @@ fn a_retried_request_is_reported_with_its_reason_and_wait() {
     });
     let told = "attempt 1 of 4 failed: busy ";
     let wait = "(status 503); retrying in 2 min 00 s\n  Hello";
-    assert!(screen.contains(&format!("tokens\n  Hel\n  {told}")), "{screen}");
+    assert!(screen.contains(&format!("bytes\n  Hel\n  {told}")), "{screen}");
     assert!(screen.ends_with(wait) && !screen.contains("ESC"), "{screen}");
 }
 
@@ -170,4 +172,21 @@ fn a_live_line_is_never_wider_than_the_screen() {
     });
     let live = screen.rsplit("ESC[2K").next().unwrap();
     assert_eq!(live, format!("  ⠋ {}", "漢".repeat(12)));
+}
+
+#[tokio::test]
+async fn the_facts_of_recorded_logs_are_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = recorded::recorded_store(directory.path()).await.unwrap();
+    for (session, events) in recorded::logs(&store).await.unwrap() {
+        let mut out = Vec::new();
+        let layout =
+            Layout { paint: Paint::Plain, columns: Some(1000), parallel: false, quiet: None };
+        let mut view = View::new(&mut out, layout);
+        for event in &events {
+            view.show(&event.kind).unwrap();
+            view.tick().unwrap();
+        }
+        recorded::check("run", session, &events, &String::from_utf8_lossy(&out));
+    }
 }

@@ -1,12 +1,10 @@
-//! The table of files: a row for each file, a column for each agent.
+//! A report as a table: a row for each file, a column for each agent.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use convoke_explain::{AgentReport, DirectoryReport, LoadReason, Loaded, Rule};
-
-use crate::terminal::Tone;
+use crate::report::{AgentReport, DirectoryReport, LoadReason, Loaded, Rule};
 
 /// A file, and its treatment by each agent.
 #[derive(Debug)]
@@ -35,25 +33,11 @@ pub enum Cell {
     Lost,
 }
 
-impl Cell {
-    /// Returns the text of the cell and its tone.
-    pub fn shown(self) -> (Tone, String) {
-        match self {
-            Self::Loaded { place, times: 1, is_whole: true } => (Tone::Good, place.to_string()),
-            Self::Loaded { place, times, is_whole: true } => {
-                (Tone::Warning, format!("{place} ×{times}"))
-            }
-            Self::Loaded { place, .. } => (Tone::Warning, format!("✂ {place}")),
-            Self::NotRead => (Tone::Faint, "·".to_owned()),
-            Self::KeptOut => (Tone::Warning, "–".to_owned()),
-            Self::Lost => (Tone::Bad, "✗".to_owned()),
-        }
-    }
-}
-
 /// Arranges the files: those of the machine, those of the user, then from the top directory down, each followed by
 /// its imports.
-pub fn rows(report: &DirectoryReport) -> Vec<Row> {
+///
+/// `size` returns the size of a file that no agent loads, and nothing for a link or a directory.
+pub fn rows(report: &DirectoryReport, size: impl Fn(&Path) -> Option<u64>) -> Vec<Row> {
     let mut order = Order::new(base_paths(report));
     for agent in &report.agents {
         for file in &agent.loaded {
@@ -161,12 +145,6 @@ fn is_above(directory: &Path, cwd: &Path) -> bool {
     let below = cwd.as_os_str().as_encoded_bytes();
     let below = below.strip_prefix(directory.as_os_str().as_encoded_bytes());
     below.is_some_and(|below| matches!(below, [] | [b'/', ..])) || cwd.starts_with(directory)
-}
-
-/// Returns the size of a file that no agent loads; `None` for a link or a directory.
-fn size(path: &Path) -> Option<u64> {
-    let found = std::fs::symlink_metadata(path).ok()?;
-    found.is_file().then_some(found.len())
 }
 
 /// Returns the treatment of each file by one agent.

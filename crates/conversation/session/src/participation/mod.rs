@@ -4,88 +4,66 @@
 //! it does not run, it offers the turn, releases the session and follows it until the conversation stops or the
 //! next turn is its own.
 
+mod following;
+mod signals;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_core::{Diagnostic, NewMessage};
 use convoke_protocol::event::{Event, EventKind, StopReason};
 use convoke_protocol::id::{MemberName, SessionId, TurnId};
-use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::controls::StopRequest;
-use super::{Coordinator, CoordinatorError, Pause};
 use crate::TeamAgents;
+use crate::coordinator::controls::StopRequest;
+use crate::coordinator::{Coordinator, CoordinatorError, Pause};
 use crate::diagnostics;
 use crate::event_queue::Observer;
 use crate::follow::Follower;
-use crate::shared::{SEND_KEY, TurnOffer};
-use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
-use crate::store::{Holder, SessionHold, Store, StoreError};
+use crate::sharing::{Announcements, Attendance, NextTurn, Sharing};
+use crate::store::{Holder, SessionHold, SharedStore, Store, StoreError};
 
 /// The longest time between two reads of a session that another process holds. Commits are announced, but the
 /// end of a process is not.
-pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(2);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// The time limit for a store that is not shared: none in practice.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
 /// The time after which an unreachable database is given up.
 const RECONNECT_LIMIT: Duration = Duration::from_mins(5);
 
 /// The state of a process that shares a session with others.
-pub(super) struct SharedSession {
-    pub(super) store: PostgresStore,
+#[derive(Default)]
+pub(crate) struct SharedSession {
     /// The position up to which other processes' work was reported; `None` while this process holds the
     /// session.
-    pub(super) follower: Option<Follower>,
+    pub(crate) follower: Option<Follower>,
     /// The announced commits; `None` until they are needed.
-    commits: Option<Commits>,
+    commits: Option<Box<dyn Announcements<Error = StoreError>>>,
     /// The result of the last glance at the session; `None` after a commit was announced.
     glance: Option<String>,
     /// Whether the session is as it was when it was read.
     is_unchanged: bool,
     /// The offer that this process continues from when it claims the session.
-    pub(super) resumed: Option<TurnOffer>,
+    pub(crate) resumed: Option<NextTurn>,
     /// The offer that was reported to the person, with the reason why no node takes it.
-    pub(super) reported_offer: Option<(TurnId, Option<String>)>,
+    pub(crate) reported_offer: Option<(TurnId, Option<String>)>,
     /// Announces to other machines that a person can answer here; `None` if no person can.
-    attendance: Option<Attendance>,
+    attendance: Option<Box<dyn Attendance>>,
 }
 
 impl SharedSession {
-    pub(super) fn new(store: PostgresStore) -> Self {
-        Self {
-            store,
-            follower: None,
-            commits: None,
-            glance: None,
-            is_unchanged: false,
-            resumed: None,
-            reported_offer: None,
-            attendance: None,
-        }
-    }
-
-    /// Returns whether a message with a key is in the inbox of a session.
-    pub(super) async fn is_in_inbox(
-        &self,
-        session: SessionId,
-        key: Option<&Value>,
-    ) -> Result<bool, StoreError> {
-        let messages = self.store.inbox(session).await?;
-        Ok(messages.iter().any(|(_, message)| message.extra.get(SEND_KEY) == key))
-    }
-
     /// Starts to listen. Must happen before the session is read, so that every later commit is announced.
-    pub(super) async fn listen(&mut self) -> Result<(), StoreError> {
+    async fn listen(&mut self, store: &SharedStore) -> Result<(), StoreError> {
         if self.commits.is_none() {
-            self.commits = Some(self.store.listen().await?);
+            self.commits = Some(store.listen().await?);
         }
         Ok(())
     }
 
     /// Waits until a session may have changed since it was read, but not longer than [`POLL_INTERVAL`]. A process whose
     /// session did not change in two of them keeps only the listening connection.
-    pub(super) async fn changed(&mut self, session: SessionId) -> Result<(), StoreError> {
+    async fn changed(&mut self, store: &SharedStore, session: SessionId) -> Result<(), StoreError> {
         self.is_unchanged = false;
         let Some(commits) = &mut self.commits else { return Ok(()) };
         match timeout(POLL_INTERVAL, commits.wait_for(session)).await {
@@ -95,27 +73,27 @@ impl SharedSession {
             }
             Ok(Ok(())) => self.glance = None,
             Err(_) => {
-                let glance = self.store.glance(session).await?;
+                let glance = store.glance(session).await?;
                 let last = std::mem::replace(&mut self.glance, glance);
                 // It was read since the last glance.
                 self.is_unchanged = last.is_some() && last == self.glance;
             }
         }
         if self.is_unchanged {
-            self.store.rest().await;
+            store.rest().await;
         }
         Ok(())
     }
 
     /// Returns whether the session need not be read again after [`Self::changed`].
-    pub(super) fn take_unchanged(&mut self) -> bool {
+    pub(crate) fn take_unchanged(&mut self) -> bool {
         std::mem::take(&mut self.is_unchanged)
     }
 }
 
 impl<S: Store> Coordinator<S> {
     /// Holds the session, if no other process does. Returns whether it is held.
-    pub(super) async fn try_claim(&mut self) -> Result<bool, CoordinatorError> {
+    pub(crate) async fn try_claim(&mut self) -> Result<bool, CoordinatorError> {
         match self.claim().await {
             Err(CoordinatorError::Store(StoreError::Held { .. })) => Ok(false),
             other => other.map(|()| true),
@@ -123,7 +101,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Holds the session. Fails with the holder if another process has it.
-    pub(super) async fn claim(&mut self) -> Result<(), CoordinatorError> {
+    pub(crate) async fn claim(&mut self) -> Result<(), CoordinatorError> {
         if self.hold.is_some() {
             return Ok(());
         }
@@ -148,7 +126,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Continues the counts of a conversation. A process that was lost after the offered turn started did not
     /// count it.
-    fn resume_guard(&mut self, offer: TurnOffer) {
+    fn resume_guard(&mut self, offer: NextTurn) {
         self.guard = offer.guard;
         if !self.waiting().iter().any(|turn| turn.id == offer.turn) {
             self.guard.count_turn();
@@ -157,7 +135,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Waits before an unreachable store is asked again, and reports that once. Fails after
     /// [`RECONNECT_LIMIT`], or if the person cancels or leaves while a message is not stored.
-    pub(super) async fn wait_for_store(
+    pub(crate) async fn wait_for_store(
         &mut self,
         since: &mut Option<Instant>,
         error: StoreError,
@@ -178,18 +156,15 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Returns the error of a store that was given up, with the messages that were not stored.
-    pub(super) fn not_stored(&mut self, error: StoreError) -> CoordinatorError {
+    pub(crate) fn not_stored(&mut self, error: StoreError) -> CoordinatorError {
         let unsent = self.unsent.drain(..).map(|unsent| unsent.message.content);
         let text = unsent.collect::<Vec<_>>().join("\n\n");
         if text.is_empty() { error.into() } else { CoordinatorError::NotStored { text, error } }
     }
 
     /// Puts a message into the inbox of a session that another process holds.
-    pub(super) async fn put_into_inbox(&mut self, message: &NewMessage) -> Result<(), StoreError> {
-        let Some(sharing) = &self.sharing else {
-            return Err(StoreError::LeaseLost { session: self.session });
-        };
-        sharing.store.say(self.session, message).await?;
+    pub(crate) async fn pass_to_holder(&mut self, message: &NewMessage) -> Result<(), StoreError> {
+        self.store.say(self.session, message).await?;
         let from = MemberName::new(message.speaker.name());
         let text = message.content.clone();
         self.report(EventKind::MessageWaits { from, text });
@@ -197,27 +172,29 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Announces whether a person can answer here.
-    pub(super) async fn update_attendance(&mut self) {
-        let Some(sharing) = &mut self.sharing else { return };
+    pub(crate) async fn update_attendance(&mut self) {
+        let (Some(sharing), Some(store)) = (&mut self.sharing, self.store.sharing()) else {
+            return;
+        };
         if !self.controls.is_attended() {
             sharing.attendance = None;
         } else if sharing.attendance.is_none() {
             // No question is asked while the server is unreachable.
-            sharing.attendance = sharing.store.attend(self.session).await.ok();
+            sharing.attendance = store.attend(self.session).await.ok();
         }
     }
 
     /// Announces that no person can answer here any longer.
-    pub(super) fn end_attendance(&mut self) {
+    pub(crate) fn end_attendance(&mut self) {
         if let Some(sharing) = &mut self.sharing {
             sharing.attendance = None;
         }
     }
 
     /// Stores the messages of the inbox, each once and in order.
-    pub(super) async fn take_inbox(&mut self) -> Result<(), CoordinatorError> {
+    pub(crate) async fn take_arrived(&mut self) -> Result<(), CoordinatorError> {
         let limit = self.team_agents.team().limits.queue;
-        for (number, mut message) in self.store.inbox(self.session).await? {
+        for (number, mut message) in self.store.arrived(self.session).await? {
             // The turns of a message would not fit: it stays in the inbox until there is room. A shared session is released with
             // an empty inbox.
             if self.sharing.is_none() && self.waiting().len() as u64 >= limit {
@@ -242,7 +219,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Stores the messages that a process which ended left in the inbox. Whoever opens the session reads them with the other
     /// stored ones, so that only the diagnostics about them are emitted.
-    pub(super) async fn take_left_messages(&mut self) -> Result<(), CoordinatorError> {
+    pub(crate) async fn take_left_messages(&mut self) -> Result<(), CoordinatorError> {
         let noted = Arc::new(Mutex::new(Vec::new()));
         let notes = noted.clone();
         let only_diagnostics = move |event: Event| {
@@ -251,7 +228,7 @@ impl<S: Store> Coordinator<S> {
             }
         };
         let observer = std::mem::replace(&mut self.observer, Box::new(only_diagnostics));
-        let taken = self.take_inbox().await;
+        let taken = self.take_arrived().await;
         self.observer = observer;
         let noted = std::mem::take(&mut *noted.lock().unwrap_or_else(PoisonError::into_inner));
         for event in noted {
@@ -264,13 +241,13 @@ impl<S: Store> Coordinator<S> {
     pub async fn deliver(&mut self) -> Result<(), CoordinatorError> {
         if self.try_claim().await? {
             self.refresh().await?;
-            self.take_inbox().await?;
+            self.take_arrived().await?;
         }
         Ok(())
     }
 
     /// Runs turns here, and follows those that run elsewhere, until the conversation stops.
-    pub(super) async fn run_shared(&mut self) -> Result<StopReason, CoordinatorError> {
+    pub(crate) async fn run_shared(&mut self) -> Result<StopReason, CoordinatorError> {
         let mut is_asked_for = true;
         // An unresponsive server is noticed below.
         let _ = timeout(self.store_timeout(), self.update_attendance()).await;
@@ -285,7 +262,7 @@ impl<S: Store> Coordinator<S> {
                 Ok(Some(stop)) => return Ok(stop),
                 Ok(None) => {}
                 Err(CoordinatorError::Store(error))
-                    if matches!(error, StoreError::LeaseLost { .. }) || error.is_transient() =>
+                    if matches!(error, StoreError::HoldLost { .. }) || error.is_transient() =>
                 {
                     self.lose_hold();
                 }
@@ -319,18 +296,18 @@ impl<S: Store> Coordinator<S> {
         tokio::select! {
             stopped = running => stopped,
             // The operation that waits for a lost connection is dropped.
-            () = lost => Err(StoreError::LeaseLost { session }.into()),
+            () = lost => Err(StoreError::HoldLost { session }.into()),
         }
     }
 
     /// Returns the time limit for reading a shared session or sending a message to it.
-    pub(super) fn store_timeout(&self) -> Duration {
-        let lease = self.sharing.as_ref().map(|sharing| sharing.store.lease_duration());
-        lease.map_or(FOREVER, |lease| POLL_INTERVAL + lease)
+    pub(crate) fn store_timeout(&self) -> Duration {
+        let patience = self.store.sharing().map(Sharing::patience);
+        patience.map_or(FOREVER, |patience| POLL_INTERVAL + patience)
     }
 
     /// Drops the hold of a session that another process may hold now.
-    pub(super) fn lose_hold(&mut self) {
+    pub(crate) fn lose_hold(&mut self) {
         self.hold = None;
         self.is_stale = true;
         let message =
@@ -345,7 +322,7 @@ impl<S: Store> Coordinator<S> {
     /// because messages arrived.
     async fn end_hold(&mut self, pause: Pause) -> Result<Option<StopReason>, CoordinatorError> {
         if let Pause::Stop(stop) = &pause
-            && !self.store.inbox(self.session).await?.is_empty()
+            && !self.store.arrived(self.session).await?.is_empty()
         {
             tracing::debug!("messages arrived, so the conversation goes on: {stop:?}");
             return Ok(None);
@@ -353,16 +330,16 @@ impl<S: Store> Coordinator<S> {
         if let Pause::Stop(stop) = &pause {
             self.log(EventKind::Stopped(stop.clone())).await?;
         }
-        let Some(sharing) = &self.sharing else { return Ok(None) };
+        let Some(store) = self.store.sharing() else { return Ok(None) };
         let stop = match pause {
             Pause::Stop(stop) => {
-                if !sharing.store.stop(self.session, self.head, &stop).await? {
+                if !store.stop(self.session, self.head, &stop).await? {
                     return Ok(None);
                 }
                 Some(stop)
             }
-            Pause::Offer(offer) => {
-                sharing.store.hand_over(self.session, self.head, &offer).await?;
+            Pause::Elsewhere(next) => {
+                store.hand_over(self.session, self.head, &next).await?;
                 None
             }
         };
@@ -375,20 +352,23 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-impl Coordinator<PostgresStore> {
+impl<S: Store> Coordinator<S> {
     /// Opens a session that was claimed to run its next turn.
     pub async fn of_claim(
-        store: PostgresStore,
+        store: S,
         session: SessionId,
-        lease: SessionLease,
+        hold: S::Hold,
         team_agents: TeamAgents,
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
-        let offer = store.shared_state(session).await?.offer;
+        let next = match store.sharing() {
+            Some(store) => store.state(session).await?.next,
+            None => None,
+        };
         let mut coordinator =
-            Self::reopen(store, session, Some(lease), team_agents, observer).await?;
-        if let Some(offer) = offer {
-            coordinator.resume_guard(offer);
+            Self::reopen(store, session, Some(hold), team_agents, observer).await?;
+        if let Some(next) = next {
+            coordinator.resume_guard(next);
         }
         // The people are at other machines.
         coordinator.controls.set_attended(false);
@@ -404,7 +384,7 @@ impl Coordinator<PostgresStore> {
                 Some(pause) => pause,
                 // Other sessions wait for their turns too.
                 None if has_run => match self.conversation.queue.peek() {
-                    Some(next) => Pause::Offer(self.offer_of(next)),
+                    Some(next) => Pause::Elsewhere(self.next_turn(next)),
                     None => continue,
                 },
                 None => {
@@ -415,7 +395,7 @@ impl Coordinator<PostgresStore> {
                     }
                 }
             };
-            let is_offer = matches!(pause, Pause::Offer(_));
+            let is_offer = matches!(pause, Pause::Elsewhere(_));
             if self.end_hold(pause).await?.is_some() || is_offer {
                 return Ok(has_run);
             }

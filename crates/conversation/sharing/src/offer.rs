@@ -1,8 +1,4 @@
-//! Sessions shared by processes on several machines.
-//!
-//! One process at a time holds a session, and only while it runs turns or stores a message. The others read it,
-//! and put messages into its inbox. If the next turn is one that the holder does not run, the holder offers the
-//! turn and releases the session, and a process that can run the turn claims it.
+//! The next turn of a session, and the nodes that it is offered to.
 
 use convoke_protocol::event::StopReason;
 use convoke_protocol::id::{MemberName, Millis, SessionId, TurnId};
@@ -10,15 +6,7 @@ use convoke_protocol::permission::PermissionAnswer;
 use convoke_protocol::question::QuestionId;
 use serde::{Deserialize, Serialize};
 
-use crate::routing::guard::Guard;
-use crate::store::Holder;
-
-/// The field of a message that distinguishes it from all others, for a sender that does not know whether it was stored.
-pub(crate) const SEND_KEY: &str = "sendKey";
-
-/// The number of a message in an inbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct InboxNumber(pub i64);
+use crate::{Guard, Holder};
 
 /// The requirements of a member's turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,11 +19,10 @@ pub struct TurnRequirements {
 
 /// The next turn of a conversation, offered to other processes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TurnOffer {
+pub struct NextTurn {
     pub turn: TurnId,
     /// The member whose turn it is.
     pub member: MemberName,
-    /// The requirements of the turn.
     pub requirements: TurnRequirements,
     /// The counts of the conversation since the last decision of a person, without the turn.
     pub guard: Guard,
@@ -43,7 +30,6 @@ pub struct TurnOffer {
 
 /// A person's request to the process that runs a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum TurnSignal {
     /// Cancel the turn.
     Cancel(TurnId),
@@ -59,7 +45,7 @@ pub struct SharedState {
     /// Whether the conversation continues: a turn is offered, or a message is in the inbox.
     pub continues: bool,
     /// The offered turn.
-    pub offer: Option<TurnOffer>,
+    pub next: Option<NextTurn>,
     /// Whether the inbox has messages.
     pub has_messages: bool,
     /// The reason why the last holder stopped.
@@ -119,12 +105,8 @@ impl NodeOffer {
 }
 
 /// Returns the reason why no node takes a turn; `None` if one can.
-pub(crate) fn unclaimable(
-    nodes: &[NodeState],
-    session: SessionId,
-    offer: &TurnOffer,
-) -> Option<String> {
-    let TurnOffer { turn, requirements, .. } = offer;
+pub fn unclaimable(nodes: &[NodeState], session: SessionId, next: &NextTurn) -> Option<String> {
+    let NextTurn { turn, requirements, .. } = next;
     let TurnRequirements { agent, node } = requirements;
     let is_named = |node: &&NodeState| node.offer.has_name(&node.name, requirements);
     let ready = nodes.iter().filter(|node| node.is_alive && !node.offer.is_draining);

@@ -7,27 +7,26 @@ use convoke_protocol::id::{SessionId, TurnId};
 use convoke_protocol::turn::{Turn, TurnState};
 use tokio::task::JoinSet;
 
-use super::shared::POLL_INTERVAL;
-use super::{Controls, Coordinator};
+use super::POLL_INTERVAL;
+use crate::coordinator::{Controls, Coordinator};
 use crate::kept_running::kept_running;
-use crate::shared::TurnSignal;
-use crate::store::postgres::PostgresStore;
-use crate::store::{Store, StoreError};
+use crate::sharing::TurnSignal;
+use crate::store::{SharedStore, Store, StoreError};
 
 /// The task that applies signals from other machines; dropping it ends the task.
-pub(super) type SignalWatch = JoinSet<()>;
+pub(crate) type SignalWatch = JoinSet<()>;
 
 impl<S: Store> Coordinator<S> {
     /// Starts to apply signals to running turns. Returns once it is known whether a person can be asked.
-    pub(super) async fn watch_signals(&mut self) -> SignalWatch {
+    pub(crate) async fn watch_signals(&mut self) -> SignalWatch {
         let mut watch = SignalWatch::new();
-        let Some(shared) = self.store.shared() else { return watch };
-        let (store, session) = (shared.clone(), self.session);
+        let Some(shared) = self.store.sharing() else { return watch };
+        let session = self.session;
         let has_asking_agents = self.team_agents.has_asking_agents();
         if has_asking_agents {
-            update_presence(&store, session, &self.controls).await;
+            update_presence(shared, session, &self.controls).await;
         }
-        let controls = self.controls.clone();
+        let (store, controls) = (self.store.clone(), self.controls.clone());
         watch.spawn(async move {
             let begin =
                 || apply_signals(store.clone(), session, controls.clone(), has_asking_agents);
@@ -37,12 +36,12 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Returns the turns that a person asked to cancel while a process ran them that is gone now.
-    pub(super) async fn cancelled_elsewhere(
+    pub(crate) async fn cancelled_elsewhere(
         &mut self,
         open: &[Turn],
     ) -> Result<BTreeSet<TurnId>, StoreError> {
         let is_running = open.iter().any(|turn| turn.state == TurnState::Running);
-        let Some(shared) = self.store.shared().filter(|_| is_running) else {
+        let Some(shared) = self.store.sharing().filter(|_| is_running) else {
             return Ok(BTreeSet::new());
         };
         let cancelled = |signal| match signal {
@@ -55,11 +54,12 @@ impl<S: Store> Coordinator<S> {
 
 /// Applies signals until the session is lost.
 async fn apply_signals(
-    store: PostgresStore,
+    store: impl Store,
     session: SessionId,
     controls: Controls,
     has_asking_agents: bool,
 ) {
+    let Some(store) = store.sharing() else { return };
     let mut commits = None;
     let mut given: Vec<TurnSignal> = Vec::new();
     loop {
@@ -76,12 +76,12 @@ async fn apply_signals(
                     }
                 }
             }
-            Err(StoreError::LeaseLost { .. }) => return,
+            Err(StoreError::HoldLost { .. }) => return,
             // An unreachable server is asked again.
             Err(_) => {}
         }
         if has_asking_agents {
-            update_presence(&store, session, &controls).await;
+            update_presence(store, session, &controls).await;
         }
         let announced = async {
             match &mut commits {
@@ -98,7 +98,7 @@ async fn apply_signals(
 }
 
 /// Determines whether a person in another process can be asked. An unreachable server changes nothing.
-async fn update_presence(store: &PostgresStore, session: SessionId, controls: &Controls) {
+async fn update_presence(store: &SharedStore, session: SessionId, controls: &Controls) {
     if let Ok(is_attended) = store.is_attended(session).await {
         controls.set_attended_elsewhere(is_attended);
     }

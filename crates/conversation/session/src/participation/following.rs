@@ -7,46 +7,18 @@ use convoke_protocol::question::QuestionId;
 use convoke_protocol::turn::TurnState;
 use tokio::time::timeout;
 
-use super::controls::StopRequest;
-use super::shared::{POLL_INTERVAL, SharedSession};
-use super::{Coordinator, CoordinatorError};
-use crate::TeamAgents;
+use super::{POLL_INTERVAL, SharedSession};
+use crate::coordinator::controls::StopRequest;
+use crate::coordinator::{Coordinator, CoordinatorError};
 use crate::diagnostics;
 use crate::follow::Follower;
 use crate::routing::conversation::Conversation;
-use crate::shared::{SharedState, TurnOffer, unclaimable};
+use crate::sharing::{FollowStep, NextTurn, unclaimable};
 use crate::store::{Store, StoreError};
-
-/// The next step of a process that does not hold a session.
-enum FollowStep {
-    /// Claim the session; an offer carries the counts of the conversation so far.
-    Claim(Option<TurnOffer>),
-    /// Look again when something has changed.
-    Wait,
-    /// The conversation has stopped.
-    Stop(StopReason),
-}
-
-impl FollowStep {
-    /// Determines the next step for a session. A person who has just sent a message continues a stopped
-    /// conversation.
-    fn new(state: SharedState, team_agents: &TeamAgents, is_asked_for: bool) -> Self {
-        if state.holder.is_some() {
-            return Self::Wait;
-        }
-        match (state.offer, state.stopped) {
-            _ if state.has_messages => Self::Claim(None),
-            (Some(offer), _) if team_agents.is_elsewhere(&offer.member) => Self::Wait,
-            (Some(offer), _) => Self::Claim(Some(offer)),
-            (None, Some(stop)) if !is_asked_for => Self::Stop(stop),
-            (None, _) => Self::Claim(None),
-        }
-    }
-}
 
 impl<S: Store> Coordinator<S> {
     /// Reads the conversation without holding the session.
-    pub(super) async fn read_conversation(&mut self) -> Result<(), StoreError> {
+    pub(crate) async fn read_conversation(&mut self) -> Result<(), StoreError> {
         let session = self.store.session(self.session).await?;
         let open = self.store.open_turns(self.session).await?;
         if let Some(sharing) = &mut self.sharing
@@ -63,7 +35,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Starts to follow after the last event of this process.
-    pub(super) fn follow_from_here(&mut self) {
+    pub(crate) fn follow_from_here(&mut self) {
         let follower = Follower::after(self.session, self.head);
         if let Some(sharing) = &mut self.sharing {
             sharing.follower = Some(follower);
@@ -76,8 +48,8 @@ impl<S: Store> Coordinator<S> {
         question: &QuestionId,
         answer: PermissionAnswer,
     ) -> Result<(), StoreError> {
-        let Some(sharing) = &self.sharing else { return Ok(()) };
-        if !sharing.store.answer_question(self.session, question, answer).await? {
+        let Some(store) = self.store.sharing() else { return Ok(()) };
+        if !store.answer_question(self.session, question, answer).await? {
             let message = "the answer came too late: the question was already answered, or its turn has ended";
             let diagnostic = Diagnostic::new(diagnostics::ANSWER_LATE, message);
             let kind = EventKind::Diagnostic { turn: Some(question.turn), diagnostic };
@@ -87,7 +59,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Follows the session until this process can claim it (`None`) or the conversation has stopped.
-    pub(super) async fn follow(
+    pub(crate) async fn follow(
         &mut self,
         is_asked_for: bool,
     ) -> Result<Option<StopReason>, CoordinatorError> {
@@ -122,7 +94,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Waits until the person leaves and nothing happens for some time, because the server does not answer.
-    pub(super) fn leaving(&self) -> impl Future<Output = ()> + Send + use<S> {
+    pub(crate) fn leaving(&self) -> impl Future<Output = ()> + Send + use<S> {
         let mut requests = self.controls.watch();
         async move {
             // Fails only if the coordinator is gone.
@@ -144,15 +116,21 @@ impl<S: Store> Coordinator<S> {
         while let Ok((question, answer)) = self.answers.try_recv() {
             self.put_answer(&question, answer).await?;
         }
-        let Some(sharing) = &mut self.sharing else { return Ok(FollowStep::Claim(None)) };
-        let state = sharing.store.shared_state(self.session).await?;
-        let offer = state.offer.clone().filter(|_| state.holder.is_none());
+        let (Some(sharing), Some(store)) = (&mut self.sharing, self.store.sharing()) else {
+            return Ok(FollowStep::Claim(None));
+        };
+        let state = store.state(self.session).await?;
+        let offer = state.next.clone().filter(|_| state.holder.is_none());
         let is_held = state.holder.is_some();
-        let next = match FollowStep::new(state, &self.team_agents, is_asked_for) {
+        let next = match FollowStep::new(
+            state,
+            |member| self.team_agents.is_elsewhere(member),
+            is_asked_for,
+        ) {
             FollowStep::Wait if heard == StopRequest::CancelTurn => {
                 if is_held {
                     // Repeated on every read, because the next turn may have started.
-                    sharing.store.cancel_turns(self.session).await?;
+                    store.cancel_turns(self.session).await?;
                     FollowStep::Wait
                 } else {
                     // No turn runs. The conversation stops here, and the queued turns are not offered.
@@ -167,8 +145,8 @@ impl<S: Store> Coordinator<S> {
             return Ok(next);
         }
         if let Some(offer) = offer {
-            let problem = unclaimable(&sharing.store.nodes().await?, self.session, &offer);
-            let TurnOffer { turn, member, requirements, .. } = offer;
+            let problem = unclaimable(&store.nodes().await?, self.session, &offer);
+            let NextTurn { turn, member, requirements, .. } = offer;
             let reported = Some((turn, problem.clone()));
             if std::mem::replace(&mut sharing.reported_offer, reported.clone()) != reported {
                 let node = requirements.node;
@@ -182,10 +160,12 @@ impl<S: Store> Coordinator<S> {
 
     /// Waits until the session may have changed, or the person asks for something.
     async fn wait_for_change(&mut self, heard: StopRequest) -> Result<(), CoordinatorError> {
-        let Some(sharing) = &mut self.sharing else { return Ok(()) };
+        let (Some(sharing), Some(store)) = (&mut self.sharing, self.store.sharing()) else {
+            return Ok(());
+        };
         let mut requests = self.controls.watch();
         tokio::select! {
-            changed = sharing.changed(self.session) => changed?,
+            changed = sharing.changed(store, self.session) => changed?,
             () = async {
                 // Fails only if the coordinator is gone.
                 let _ = requests.wait_for(|request| *request > heard).await;
@@ -205,7 +185,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Reports what other processes have stored.
-    pub(super) async fn catch_up(&mut self) -> Result<(), CoordinatorError> {
+    pub(crate) async fn catch_up(&mut self) -> Result<(), CoordinatorError> {
         let Some(follower) = self.sharing.as_mut().and_then(|sharing| sharing.follower.as_mut())
         else {
             return Ok(());
@@ -249,14 +229,16 @@ impl<S: Store> Coordinator<S> {
         if !is_unchanged {
             self.catch_up().await?;
         }
-        let Some(sharing) = &mut self.sharing else { return Ok(false) };
+        let (Some(sharing), Some(store)) = (&mut self.sharing, self.store.sharing()) else {
+            return Ok(false);
+        };
         if !is_unchanged {
-            let state = sharing.store.shared_state(self.session).await?;
+            let state = store.state(self.session).await?;
             if state.holder.is_some() || state.continues {
                 return Ok(true);
             }
         }
-        sharing.changed(self.session).await?;
+        sharing.changed(store, self.session).await?;
         Ok(false)
     }
 
@@ -284,17 +266,16 @@ impl<S: Store> Coordinator<S> {
         if !self.is_unchanged() {
             self.catch_up().await?;
         }
-        let session = self.session;
-        if let Some(sharing) = &mut self.sharing {
-            sharing.changed(session).await?;
+        if let (Some(sharing), Some(store)) = (&mut self.sharing, self.store.sharing()) {
+            sharing.changed(store, self.session).await?;
         }
         Ok(())
     }
 
     async fn listen(&mut self) -> Result<(), StoreError> {
-        match &mut self.sharing {
-            Some(sharing) => sharing.listen().await,
-            None => Ok(()),
+        match (&mut self.sharing, self.store.sharing()) {
+            (Some(sharing), Some(store)) => sharing.listen(store).await,
+            _ => Ok(()),
         }
     }
 }
